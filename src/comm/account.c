@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The front of every call: checks, counts, and the call's place in the source. */
+/* What every call does first: check its arguments, count it, record its call site. */
 #include "comm/internal.h"
 
 #include "device/device.h"
@@ -18,14 +18,14 @@ const struct mds_comm_stats *mds_comm_stats(const struct mds_comm *c)
     return &c->stats;
 }
 
-/* Payload in bytes. */
 static int64_t payload_bytes(const struct mds_comm_call *call)
 {
     return call->count * (call->dtype < 0 ? 1 : (int64_t)mdsk_dtype_size(call->dtype));
 }
 
-/* Shards that are exchanged directly: each rank sends all but its own, Thakur et al.; a
- * tree's edges number one less than its ranks; small numbers go to everyone whole. */
+/* Bytes sent per rank, the mean over the group.  Collectives exchange shards directly:
+ * each rank sends all shards but its own (Thakur et al.).  A broadcast's tree has size
+ * - 1 edges.  all_reduce_f64 sends all numbers to every rank. */
 static int64_t wire_bytes(const struct mds_comm *c, const struct mds_comm_call *call)
 {
     int64_t bytes = payload_bytes(call), others = c->peers.size - 1;
@@ -69,7 +69,7 @@ enum mds_rc mds_comm_begin_call(struct mds_comm *c, int ok, struct mds_comm_call
     call->file = site_file;
     call->line = site_line;
     if (!ok)
-        return mds_fail(MDS_EBUG, "%s: %s at %s:%d: wrong arguments", c->peers.tag,
+        return mds_fail(MDS_EBUG, "%s: %s at %s:%d: invalid arguments", c->peers.tag,
                         mds_comm_kind_name(call->kind), call->file, call->line);
     if (c->peers.broken)
         return mds_comm_fail_broken(c, call);

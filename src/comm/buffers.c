@@ -1,43 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What NCCL takes of a GPU for a group, reckoned as it allocates.
+/* The GPU memory that NCCL allocates for a group, computed the way NCCL does.
  *
  * Source: github.com/NVIDIA/nccl, v2.28.9, with its defaults:
  * - buffers of a connection, init.cc (computeBuffSizes) and device.h: 4 MiB for the
  *   protocol Simple; for LL 8 lines x 512 threads x 8 steps x 16 bytes; for LL128 120
  *   words x 640 threads x 8 steps x 8 bytes.  The receiver has all three, the sender a
- *   page of counters (transport/p2p.cc).  Where GPUs of sm_80 read, Simple is the
- *   sender's; the sum is the same.
- * - each allocation is rounded up to 2 MiB, what cuMemCreate gives out (alloc.h).
+ *   page of counters (transport/p2p.cc).  On sm_80, where the receiver reads from
+ *   the sender's memory, Simple is the sender's; the sum is the same.
+ * - each allocation is rounded up to 2 MiB, cuMemCreate's granularity (alloc.h).
  * - each channel of a communicator has three small ones (channel.cc), the communicator
  *   two (init.cc, devCommSetup).
- * - connections are made at the first call that needs them: reductions and gathers go
- *   around a ring (transport/generic.cc), short all-reduces along a chain of the same
- *   GPUs in both directions, so that most of them get one connection each way more;
- *   sends and receives have connections of their own to each peer (enqueue.cc).
- * - to peers on other nodes sends share one buffer each way of 16 steps x 128 KiB for
- *   each channel (transport/net.cc), and NCCL has two channels for each of all peers
+ * - connections are made at the first call that needs them.  Reductions and gathers use
+ *   a ring (transport/generic.cc).  Short all-reduces use a chain of the same GPUs in
+ *   both directions: one more connection each way for most GPUs.  Sends and receives
+ *   have their own connections to each peer (enqueue.cc).
+ * - to peers on other nodes, sends share one buffer each way of 16 steps x 128 KiB per
+ *   channel (transport/net.cc), and NCCL has two channels per peer
  *   (graph/paths.cc, ncclTopoGetNchannels). */
 #include "comm/internal.h"
 
-enum { FLAT = 2 << 20, NET_PEER_CHANNELS = 2, LANE_CHANNELS = 8 };
+enum { GRANULE = 2 << 20, NET_PEER_CHANNELS = 2, LANE_CHANNELS = 8 };
 
-/* Of a connection within a node. */
-static const int64_t send_bytes = FLAT;
-static const int64_t recv_bytes = INT64_C(5) * FLAT; /* 4 + 0.5 + 4.7 MiB */
+/* Buffers of a connection within a node. */
+static const int64_t send_bytes = GRANULE;
+static const int64_t recv_bytes = INT64_C(5) * GRANULE; /* 4 + 0.5 + 4.7 MiB */
 
-/* Between nodes both ends have what the receiver has within one. */
-static const int64_t net_bytes = INT64_C(5) * FLAT;
+/* Between nodes both ends allocate what the receiver does within a node. */
+static const int64_t net_bytes = INT64_C(5) * GRANULE;
 
-/* Streams, events, a memory pool: of each communicator, measured (lanes of a ring). */
-static const int64_t handle_bytes = INT64_C(4) * FLAT;
+/* Streams, events and a memory pool of each communicator, as measured on lanes. */
+static const int64_t handle_bytes = INT64_C(4) * GRANULE;
 
 static int64_t communicator_bytes(int channels)
 {
-    return handle_bytes + INT64_C(2) * FLAT + INT64_C(3) * FLAT * channels;
+    return handle_bytes + INT64_C(2) * GRANULE + INT64_C(3) * GRANULE * channels;
 }
 
-/* Once around the ring.  Of the `here` members that share a node one sends out of it,
- * and another receives: each channel chooses others. */
+/* Connections of a ring.  In each channel, one of the `here` members on this node sends
+ * to another node and one receives from another; which ones varies by channel, so this
+ * is the mean. */
 static int64_t ring_bytes(int size, int here, int channels)
 {
     int64_t bytes = send_bytes + recv_bytes;
@@ -57,8 +58,7 @@ static int64_t peer_bytes(int size, int here, int channels, int peer_channels)
            2 * channels * shared;
 }
 
-/* A line out and a line in, each a communicator of two ranks that uses one direction.
- */
+/* A lane: one communicator of two ranks to send, and one to receive. */
 static int64_t lane_bytes(void)
 {
     return 2 * communicator_bytes(LANE_CHANNELS) +

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The debug mode in which members compare their calls before they make them. */
+/* --comm-check: members compare their calls before they make them. */
 #include "comm/internal.h"
 
 #include "base/alloc.h"
@@ -7,21 +7,21 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* What travels. */
+/* What members tell each other about a call. */
 struct mds_comm_fingerprint {
-    struct mds_comm_call call; /* whose .file is the sender's address */
+    struct mds_comm_call call; /* .file is valid at the sender only */
     int world_rank;
     char file[96];
 };
 
-static int on;
+static int enabled;
 
 void mds_comm_set_check(int check)
 {
-    on = check;
+    enabled = check;
 }
 
-/* Two lines may make the same call, in the branches of an if. */
+/* Call sites may differ: the branches of an if may make the same call. */
 static int same_call(const struct mds_comm_call *a, const struct mds_comm_call *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op &&
@@ -33,7 +33,7 @@ static void format_call(const struct mds_comm_fingerprint *p, char *text, int si
     struct mds_comm_call call = p->call;
 
     call.file = p->file;
-    call.number = 0; /* it has been said */
+    call.number = 0; /* the message starts with it */
     mds_watch_call_text(&call, text, size);
 }
 
@@ -56,14 +56,14 @@ static enum mds_rc compare_calls(struct mds_comm *c, const struct mds_comm_call 
                     p->world_rank, theirs);
 }
 
-/* Under a tag of its own, so that the k-th print of one rank meets the k-th of the
- * others, whatever they are about to call. */
+/* Fingerprints have their own tag, so that the k-th of one rank is compared with the
+ * k-th of the others, whatever each is about to call. */
 enum mds_rc mds_comm_check(struct mds_comm *c, const struct mds_comm_call *call)
 {
     const int64_t bytes = sizeof *c->fingerprint;
     struct mds_comm_fingerprint *own;
 
-    if (!on)
+    if (!enabled)
         return MDS_OK;
     if (!c->fingerprint)
         c->fingerprint = mds_zalloc((size_t)c->peers.size, sizeof *c->fingerprint);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives that block: messages in slot 0. */
+/* Blocking collectives, whose messages use slot 0. */
 #include "base/minmax.h"
 #include "comm/internal.h"
 
@@ -28,9 +28,9 @@ static enum mds_rc end_blocking(struct mds_comm *c)
     return MDS_OK;
 }
 
-/* Every rank's n doubles to every rank: c->f64[i, n] becomes rank (me + i) % size's,
- * with what this rank had in row 0.  The rows held double with each step. Source:
- * Bruck, Ho, Kipnis, Upfal, Weathersby 1997, doi:10.1109/71.642949. */
+/* All-gather n doubles of each rank: row i of c->f64 [size, n] becomes those of rank
+ * (rank + i) % size.  The caller has filled row 0.  Each step doubles the rows held.
+ * Source: Bruck, Ho, Kipnis, Upfal, Weathersby 1997, doi:10.1109/71.642949. */
 static enum mds_rc all_gather_f64(struct mds_comm *c, int n)
 {
     for (int held = 1; held < c->peers.size; held *= 2) {
@@ -47,7 +47,7 @@ static enum mds_rc all_gather_f64(struct mds_comm *c, int n)
     return MDS_OK;
 }
 
-/* Of a and b the sum, or the larger one, or the one that is NaN. */
+/* The sum of a and b, or their maximum, which is NaN if either is. */
 static double combine_f64(double a, double b, enum mds_comm_op op)
 {
     if (op == MDS_COMM_SUM)
@@ -93,8 +93,8 @@ enum mds_rc mds_comm_barrier(struct mds_comm *c)
     return end_blocking(c);
 }
 
-/* Down a binomial tree, counted from the root: whoever has the data at step `reach`
- * hands them to the rank `reach` further on. */
+/* Down a binomial tree, ranks counted from the root: at step `reach`, each rank that
+ * has the data sends it to the rank `reach` further on. */
 static enum mds_rc broadcast_down_tree(struct mds_comm *c, void *buf, int64_t bytes,
                                        int root)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups: their life. */
+/* Creating and destroying groups. */
 #include "comm/internal.h"
 
 #include "base/alloc.h"
@@ -30,7 +30,7 @@ static enum mds_rc alloc_group(int rank, int n, const char *tag, struct mds_comm
     return MDS_OK;
 }
 
-/* A group without a transport: what one rank of any grid would send, on one machine. */
+/* A group without a transport, which only counts what this rank would send. */
 enum mds_rc mds_comm_create_dry(int rank, int n, const char *tag, struct mds_comm **out)
 {
     MDS_TRY(alloc_group(rank, n, tag, out));
@@ -38,14 +38,14 @@ enum mds_rc mds_comm_create_dry(int rank, int n, const char *tag, struct mds_com
     return MDS_OK;
 }
 
-/* MPI for messages, and with dev NCCL. */
+/* Open MPI and, with dev, NCCL. */
 static enum mds_rc open_transports(struct mds_comm *c, const int *ranks,
                                    struct mds_dev *dev)
 {
     size_t n = (size_t)c->peers.size;
 
     c->dev = dev;
-    if (n == 1) /* nobody to talk to */
+    if (n == 1)
         return MDS_OK;
     c->peers.world = mds_zalloc(n, sizeof *ranks);
     if (!c->peers.world)
@@ -96,8 +96,8 @@ void mds_comm_destroy(struct mds_comm *c)
     free(c);
 }
 
-/* The first rank names the communicator; MPI carries the name, which is no call of the
- * program's. */
+/* Rank 0 creates NCCL's id and broadcasts it over MPI.  That broadcast is not the
+ * program's, so it is not counted. */
 enum mds_rc mds_comm_add_collectives(struct mds_comm *c)
 {
     struct mds_comm_stats before = c->stats;
@@ -116,7 +116,8 @@ enum mds_rc mds_comm_add_collectives(struct mds_comm *c)
     return c->direct->ops->join(c->direct, &id, &c->call);
 }
 
-/* Messages between this rank and a peer; whoever sends names the communicator. */
+/* A communicator for messages between this rank and a peer: the sender creates the id,
+ * and sends it over MPI. */
 static enum mds_rc join_pair(struct mds_comm *c, enum mds_comm_kind kind, int peer,
                              int tag)
 {
@@ -142,9 +143,9 @@ static enum mds_rc join_pair(struct mds_comm *c, enum mds_comm_kind kind, int pe
     return c->direct->ops->join_pair(c->direct, &id, &call);
 }
 
-/* Whose turn it is when: the pair of ranks (e, e + 1).  Pairs are joined in turns, and
- * parted in the same: both need the two at once, and those of one turn have no rank in
- * common, so that all get on. */
+/* The turn in which ranks e and e + 1 create their communicator, and later close it.
+ * Both need the two ranks at once.  Pairs of the same turn have no rank in common, so
+ * nobody waits for a rank that is busy with another pair. */
 enum { TURNS = 3 };
 
 static int join_turn(const struct mds_comm *c, int e)
@@ -160,8 +161,8 @@ enum mds_rc mds_comm_add_lane(struct mds_comm *c, int tag, int step)
     int in_turn = join_turn(c, step > 0 ? from : c->peers.rank);
 
     if (step != 1 && step != -1)
-        return mds_fail(MDS_EBUG, "%s: a lane of step %d, tag %d", c->peers.tag, step,
-                        tag);
+        return mds_fail(MDS_EBUG, "%s: lane of tag %d with step %d, not 1 or -1",
+                        c->peers.tag, tag, step);
     c->lanes++;
     for (int turn = 0; c->direct && turn < TURNS; turn++) {
         if (turn == out_turn)

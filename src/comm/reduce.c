@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 1024 }; /* floats: stays in the first-level cache for all ranks */
+enum { BLOCK = 1024 }; /* floats: stays in the L1 cache for all ranks */
 
 static void add_f32(float *restrict acc, const float *restrict x, int64_t len)
 {
@@ -13,9 +13,9 @@ static void add_f32(float *restrict acc, const float *restrict x, int64_t len)
         acc[i] += x[i];
 }
 
-/* len numbers of x from the at-th on, in f32: there, or in block. */
-static const float *widen_to_f32(const void *x, int64_t at, int64_t len,
-                                 enum mdsk_dtype dtype, float *block)
+/* Elements at .. at + len - 1 of x in f32: x itself, or converted into block. */
+static const float *load_as_f32(const void *x, int64_t at, int64_t len,
+                                enum mdsk_dtype dtype, float *block)
 {
     const uint16_t *half = (const uint16_t *)x + at;
 
@@ -30,8 +30,8 @@ static const float *widen_to_f32(const void *x, int64_t at, int64_t len,
     return block;
 }
 
-static void round_to_16_bits(void *out, int64_t at, int64_t len, enum mdsk_dtype dtype,
-                             const float *acc)
+static void store_rounded(void *out, int64_t at, int64_t len, enum mdsk_dtype dtype,
+                          const float *acc)
 {
     uint16_t *half = (uint16_t *)out + at;
 
@@ -64,13 +64,13 @@ void mds_comm_reduce(const struct mds_comm_sum *s)
 
         for (int r = 0; r < s->n; r++) {
             const float *x =
-                widen_to_f32(numbers_of_rank(s, r), at, part, s->dtype, wide);
+                load_as_f32(numbers_of_rank(s, r), at, part, s->dtype, wide);
 
             if (r == 0)
                 memcpy(acc, x, (size_t)part * sizeof *acc);
             else
                 add_f32(acc, x, part);
         }
-        round_to_16_bits(s->out, at, part, s->dtype, acc);
+        store_rounded(s->out, at, part, s->dtype, acc);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is in flight.  Requests, collectives over shards: each walks through its shards
- * step by step, and through the stages of a step whenever its messages have arrived.
- * And messages between two ranks, which travel in fragments. */
+/* What is in flight: requests (collectives over shards) and messages between two ranks.
+ * A request sends its shards step by step, and each step goes on to its next stage when
+ * the messages of the current one have arrived.  A message is sent in fragments. */
 #include "base/minmax.h"
 #include "comm/internal.h"
 
@@ -11,7 +11,7 @@ static int64_t segment = 4 << 20;
 
 void mds_comm_set_segment(int64_t floats)
 {
-    const int64_t most = 1 << 28; /* a GiB: MPI counts bytes in an int */
+    const int64_t most = 1 << 28; /* 1 GiB: MPI counts bytes in an int */
 
     segment = floats < 1 ? 1 : floats > most ? most : floats;
 }
@@ -23,15 +23,15 @@ int64_t mds_comm_segment(void)
 
 /* ---- requests ---- */
 
-enum { QUEUED = 0 }; /* a request without a slot yet is in no stage */
+enum { QUEUED = 0 }; /* the stage of a request that has no slot yet */
 
-/* The peer this rank turns to i-th: each rank begins with another one. */
+/* The i-th peer to exchange with; each rank starts with a different one. */
 static int nth_peer(const struct mds_comm *c, int i)
 {
     return (c->peers.rank + i) % c->peers.size;
 }
 
-/* What moves of rank p's shard in this step: how many elements, and the first byte. */
+/* The part of rank p's shard that this step sends: its elements, and first byte. */
 static int64_t step_elements(const struct mds_comm_req *r, int p)
 {
     int64_t n = mds_min(r->shard, r->count - p * r->shard) - r->at;
@@ -49,7 +49,7 @@ static int64_t work_stride(const struct mds_comm_req *r)
     return mds_min(mds_min(r->shard, r->count), r->step);
 }
 
-/* A message of n elements each way; none has no message. */
+/* Post a message each way, unless it would be empty. */
 static enum mds_rc post_exchange(struct mds_comm_req *r, int p, const char *out,
                                  int64_t out_n, char *in, int64_t in_n)
 {
@@ -89,7 +89,7 @@ static enum mds_rc begin_stage(struct mds_comm_req *r, int stage)
     return MDS_OK;
 }
 
-/* A step's first stage is the lowest of the request's. */
+/* A step begins with the lowest of the request's stages. */
 static enum mds_rc begin_step(struct mds_comm_req *r)
 {
     return begin_stage(r, r->stages & -r->stages);
@@ -131,7 +131,7 @@ static void finish_request(struct mds_comm_req *r)
     r->comm = NULL;
 }
 
-/* Into the next stage, if the messages of this one have all arrived. */
+/* Begin the next stage if all messages of this one have arrived. */
 static enum mds_rc advance_request(struct mds_comm_req *r, int *moved)
 {
     struct mds_comm *c = r->comm;
@@ -155,8 +155,8 @@ static enum mds_rc advance_request(struct mds_comm_req *r, int *moved)
     return MDS_OK;
 }
 
-/* In order of start: so the oldest request, which all ranks have in common, is never
- * without a slot, and the group cannot lock up. */
+/* In the order of their start, so that the oldest request, which is the same on all
+ * ranks, always has a slot: the group cannot deadlock. */
 static enum mds_rc advance_requests(struct mds_comm *c, int *moved)
 {
     struct mds_comm_req **p = &c->first;
@@ -184,13 +184,13 @@ void mds_comm_add_request(struct mds_comm *c, struct mds_comm_req *r)
     r->comm = c;
     r->stage = QUEUED;
     r->at = 0;
-    c->next_tag = c->next_tag % (MDS_COMM_TAGS - 1) + 1; /* 0 is the blocking calls' */
+    c->next_tag = c->next_tag % (MDS_COMM_TAGS - 1) + 1; /* 0: blocking calls */
     r->tag = c->next_tag;
 }
 
 /* ---- messages ---- */
 
-/* Fragments are long, so that the network rather than this program moves most of it. */
+/* Long, so that the network moves most of a message without help of this program. */
 static int64_t max_fragment_bytes(void)
 {
     const int64_t segments = 64, limit = 1 << 30; /* MPI counts bytes in an int */

@@ -22,27 +22,22 @@ void mds_comm_shard(int64_t count, int size, int rank, int64_t *first, int64_t *
     *n = mds_min(shard, count - *first);
 }
 
-/* Sums move a segment in all per step, to bound the work memory; copies need none. */
-static int64_t sum_step(const struct mds_comm *c, int64_t elem_bytes)
+/* Elements of each shard to send per step.  A step of a sum sends one segment in all,
+ * which bounds its work memory (shards: their number); copies need no work memory, and
+ * send a segment of each shard (shards: 1). */
+static int64_t step_length(int64_t elem_bytes, int shards)
 {
-    int64_t n =
-        mds_comm_segment() * (int64_t)sizeof(float) / elem_bytes / c->peers.size;
+    int64_t n = mds_comm_segment() * (int64_t)sizeof(float) / elem_bytes / shards;
 
     return n > 0 ? n : 1;
 }
 
-static int64_t copy_step(int64_t elem_bytes)
-{
-    int64_t n = mds_comm_segment() * (int64_t)sizeof(float) / elem_bytes;
-
-    return n > 0 ? n : 1;
-}
-
-/* Elements: a row of work for each of the others. */
+/* Elements of work memory: a row for each peer. */
 static int64_t work_elements(const struct mds_comm *c, int64_t longest,
                              int64_t elem_bytes)
 {
-    return (c->peers.size - 1) * mds_min(longest, sum_step(c, elem_bytes));
+    return (c->peers.size - 1) *
+           mds_min(longest, step_length(elem_bytes, c->peers.size));
 }
 
 /* The longest shard of a flat buffer. */
@@ -67,7 +62,7 @@ int64_t mds_comm_reduce_scatter_work(const struct mds_comm *c, int64_t per_rank,
     return work_elements(c, per_rank, e) * e;
 }
 
-/* Whether a request may start with this much payload, in these buffers. */
+/* Whether the request is idle and its buffers are given. */
 static int buffers_are_valid(const struct mds_comm_req *req, int64_t count,
                              const void *in, const void *out)
 {
@@ -105,7 +100,7 @@ static enum mds_rc start_request(struct mds_comm *c, const struct mds_comm_req *
     return mds_comm_progress();
 }
 
-/* What a rank has for itself; NCCL copies that by itself. */
+/* Copy this rank's own block; NCCL does so itself. */
 static void copy_own(const struct mds_comm *c, void *to, const void *from,
                      int64_t bytes)
 {
@@ -117,7 +112,8 @@ static void copy_own(const struct mds_comm *c, void *to, const void *from,
         memcpy(to, from, (size_t)bytes);
 }
 
-/* Sums of `in`, of shards of shard elements; the caller says where they go. */
+/* A request that sums `in` in shards of `shard` elements; the caller sets its output.
+ */
 static struct mds_comm_req make_sum(const struct mds_comm *c, int stages,
                                     const void *in, int64_t count, int64_t shard,
                                     enum mdsk_dtype dtype, void *work)
@@ -135,13 +131,13 @@ static struct mds_comm_req make_sum(const struct mds_comm *c, int stages,
         .work = work,
         .count = count,
         .shard = shard,
-        .step = sum_step(c, e),
+        .step = step_length(e, c->peers.size),
         .elem_bytes = (int)e,
         .stages = stages,
     };
 }
 
-/* Both halves of an all-reduce, or one. */
+/* An all-reduce, or its first half alone. */
 static enum mds_rc reduce_start(struct mds_comm *c, void *buf, int64_t count,
                                 enum mdsk_dtype dtype, void *work, int stages,
                                 struct mds_comm_req *req)
@@ -206,11 +202,11 @@ enum mds_rc mds_comm_gather_shards_start(struct mds_comm *c, void *buf, int64_t 
     };
 
     MDS_TRY(mds_comm_begin_call(c, ok, &made.call));
-    made.step = copy_step(elem_bytes);
+    made.step = step_length(elem_bytes, 1);
     return start_request(c, &made, req);
 }
 
-/* A block of each rank's moves whole. */
+/* A request that sends a block of `bytes` bytes of each rank. */
 static struct mds_comm_req make_blocks(const struct mds_comm *c,
                                        enum mds_comm_kind kind, const void *in,
                                        void *out, int64_t bytes)
@@ -223,7 +219,7 @@ static struct mds_comm_req make_blocks(const struct mds_comm *c,
         .out = out,
         .count = all,
         .shard = bytes,
-        .step = copy_step(1),
+        .step = step_length(1, 1),
         .elem_bytes = 1,
         .stages =
             kind == MDS_COMM_ALL_GATHER ? MDS_COMM_GATHERING : MDS_COMM_SCATTERING,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loop in which everything waits. */
+/* The loop in which this rank waits for messages. */
 #include "comm/internal.h"
 
 #include "base/clock.h"
@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-/* Two ranks may be waiting in different groups for what the other started earlier in a
- * third: whoever waits must move everything. */
+/* All groups.  Whoever waits makes progress on all of them: two ranks may wait in
+ * different groups, each for a message of a third that the other started earlier. */
 static struct mds_comm *live;
 
 static struct mds_dev *profiled;
@@ -67,7 +67,7 @@ enum mds_rc mds_comm_progress(void)
     return advance_all(&moved);
 }
 
-/* One look at what is awaited.  *done, or how many messages have moved. */
+/* Poll once.  *done: the wait is over; *moved: how many messages finished. */
 static enum mds_rc poll_once(struct mds_comm *c, struct mds_comm *const *until,
                              int *done, int *moved)
 {
@@ -85,8 +85,8 @@ static enum mds_rc poll_once(struct mds_comm *c, struct mds_comm *const *until,
     return MDS_OK;
 }
 
-/* A rank of the world that does not do its part, or -1.  Of the requests in flight the
- * oldest is the one that holds up the others. */
+/* The world rank whose message is missing, or -1.  Of the requests in flight, the
+ * oldest holds up the others. */
 static int find_awaited(const struct mds_comm *c, const struct mds_comm_call *call,
                         int waits_for_slot_0)
 {
@@ -103,7 +103,7 @@ static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *ca
                               struct mds_comm *const *until)
 {
     const double pause_s = 0.1, standstill_s = 1;
-    double heard = mds_clock_s(), pondered = heard, looked = heard;
+    double moved_at = mds_clock_s(), checked_at = moved_at, polled_at = moved_at;
 
     for (;;) {
         int done = 0, moved;
@@ -113,19 +113,19 @@ static enum mds_rc wait_until(struct mds_comm *c, const struct mds_comm_call *ca
         if (done)
             return MDS_OK;
         now = mds_clock_s();
-        if (now - looked > standstill_s)
-            heard += now - looked; /* this process was stopped, and all may have been */
-        looked = now;
+        if (now - polled_at > standstill_s)
+            moved_at += now - polled_at; /* stopped, as all ranks may have been */
+        polled_at = now;
         if (moved) {
-            heard = now;
-        } else if (now - pondered > pause_s) {
+            moved_at = now;
+        } else if (now - checked_at > pause_s) {
             int awaited = find_awaited(c, call, !until);
 
             mds_watch_awaited(awaited);
-            MDS_TRY(mds_peer_timeout_check(c->peers.tag, awaited, now - heard));
-            pondered = now;
+            MDS_TRY(mds_peer_timeout_check(c->peers.tag, awaited, now - moved_at));
+            checked_at = now;
         } else {
-            mds_clock_backoff(now - heard); /* laptops run more ranks than cores */
+            mds_clock_backoff(now - moved_at); /* there may be more ranks than cores */
         }
     }
 }
@@ -158,8 +158,8 @@ enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
     return rc;
 }
 
-/* For a request or a message, in flight while *comm is not NULL; ticket > 0: on the
- * device. */
+/* Wait for a request or a message, which is in flight while *comm is not NULL; ticket
+ * > 0: by NCCL. */
 static enum mds_rc wait_for(struct mds_comm **comm, const struct mds_comm_call *call,
                             int64_t ticket)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bad news between all ranks of the run, and answers to it: small messages in MPI's
- * world, where nothing else travels. */
+/* Notices between all ranks of the run that one has timed out or ends the run, and the
+ * answers: small messages in MPI_COMM_WORLD, which nothing else uses. */
 #include "monitor/monitor.h"
 
 #include "base/alloc.h"
 
 #include <mpi.h>
 
-/* Nobody may be there to take them, so nobody waits for them to arrive. */
+/* The receivers may be gone, so do not wait until the notices have arrived. */
 void mds_abort_notice_send(enum mds_abort_reason why)
 {
     int self = 0, ranks = 0;
@@ -23,7 +23,7 @@ void mds_abort_notice_send(enum mds_abort_reason why)
     }
 }
 
-static int has_message(int tag, MPI_Status *status)
+static int probe_message(int tag, MPI_Status *status)
 {
     int there = 0;
 
@@ -36,21 +36,21 @@ int mds_abort_notice_from(enum mds_abort_reason why)
 {
     MPI_Status status;
 
-    return has_message((int)why, &status) ? status.MPI_SOURCE : -1;
+    return probe_message((int)why, &status) ? status.MPI_SOURCE : -1;
 }
 
 /* ---- who waits for whom ---- */
 
-enum { ANSWER = MDS_ABORT_RUN_ENDS + 1, NO_WORD = -2 };
+enum { ANSWER = MDS_ABORT_RUN_ENDS + 1, NO_ANSWER = -2 };
 
-static int *awaited_by, ranks; /* of each rank, or NO_WORD; NULL: nothing is known */
+static int *awaited_by, ranks; /* of each rank, or NO_ANSWER; NULL: nothing is known */
 
 static void create_wait_table(void)
 {
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     awaited_by = mds_zalloc((size_t)ranks, sizeof *awaited_by);
     for (int i = 0; awaited_by && i < ranks; i++)
-        awaited_by[i] = NO_WORD;
+        awaited_by[i] = NO_ANSWER;
 }
 
 void mds_abort_notice_exchange(int awaited)
@@ -63,14 +63,14 @@ void mds_abort_notice_exchange(int awaited)
     own = awaited;
     if (!awaited_by)
         create_wait_table();
-    while (has_message(MDS_ABORT_TIMEOUT, &status)) {
+    while (probe_message(MDS_ABORT_TIMEOUT, &status)) {
         MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, MDS_ABORT_TIMEOUT,
                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (MPI_Isend(&own, 1, MPI_INT, status.MPI_SOURCE, ANSWER, MPI_COMM_WORLD,
                       &request) == MPI_SUCCESS)
             MPI_Request_free(&request);
     }
-    while (has_message(ANSWER, &status)) {
+    while (probe_message(ANSWER, &status)) {
         MPI_Recv(&theirs, 1, MPI_INT, status.MPI_SOURCE, ANSWER, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
         if (awaited_by)
@@ -83,7 +83,7 @@ int mds_abort_notice_culprit(int awaited)
     int at = awaited;
 
     for (int i = 0; awaited_by && at >= 0 && i < ranks; i++) {
-        if (awaited_by[at] == NO_WORD)
+        if (awaited_by[at] == NO_ANSWER)
             return at;
         at = awaited_by[at];
     }

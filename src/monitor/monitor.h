@@ -13,7 +13,7 @@
 
 /* ---- what this rank is doing (watch.c) ---- */
 
-enum { MDS_WATCH_GROUP = 32 }; /* bytes of a group's name, with its end */
+enum { MDS_WATCH_GROUP = 32 }; /* bytes of a group's name, with its null byte */
 
 struct mds_watch_record {
     char group[MDS_WATCH_GROUP];
@@ -111,8 +111,8 @@ double mds_watchdog_limit_s(void);
 void mds_watchdog_start(const char *line, int waits_longer);
 void mds_watchdog_stop(void);
 #define MDS_WATCHDOG_LINE(what)                                                        \
-    "mds: error: " what " lasts longer than a rank may be silent "                     \
-    "(--distributed-timeout-minutes); look for what other ranks said last"
+    "mds: error: " what " has not returned within the limit "                          \
+    "(--distributed-timeout-minutes): see what other ranks logged last"
 
 /* ---- messages between all ranks of the run before it aborts (abort_notice.c) ----
  *

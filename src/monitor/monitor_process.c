@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The process beside each rank.
+/* The monitor process, one per rank.
  *
- * It waits for a lock that the rank holds: the kernel releases that when the rank's
- * main thread ends, whichever way, also by SIGKILL, and before the rank's memory goes,
- * so before any other rank can notice.  What there is to say stands in a page that both
- * share.  An own session keeps the monitor process out of what launchers send to the
- * rank's process group.  Of the rank's descriptors it keeps those by whose end
- * launchers, MPICH's above all, hear that the rank is gone: they hear it once the line
- * is written and the rank's exit status can be had, and end the others after that. */
+ * It waits for a lock that the rank's main thread holds.  The kernel releases the lock
+ * when that thread ends, however it ends (also by SIGKILL), and before it frees the
+ * rank's memory, so before any other rank can notice.  What the rank was doing is in a
+ * page that both processes share.  The monitor has a session of its own, so that
+ * signals from launchers to the rank's process group do not reach it.  It keeps those
+ * of the rank's descriptors whose closing tells launchers, MPICH's above all, that the
+ * rank is gone.  So they learn it only when the line is written and the rank's exit
+ * status is available, and end the other ranks after that. */
 #include "monitor/monitor.h"
 
 #include "base/clock.h"
@@ -35,16 +36,16 @@
 /* What a rank and its monitor process share. */
 struct page {
     struct mds_watch watch;
-    pthread_mutex_t life;     /* the rank's main thread has it while it lives */
-    pid_t rank;               /* its process */
-    char host[MDS_HOST_SIZE]; /* that it runs on */
-    int64_t killed_before;    /* by the kernel for want of memory, when the run began */
-    int quiet;                /* its end has, or will have, a reason that is known */
+    pthread_mutex_t life;     /* held by the rank's main thread while it lives */
+    pid_t rank;               /* the rank's process */
+    char host[MDS_HOST_SIZE]; /* where it runs */
+    int64_t killed_before;    /* count_oom_kills when the run began */
+    int quiet;                /* write nothing: the reason for its end is known */
     int flag_pid, flag_fd;    /* where to open the node's flag; 0: not known yet */
 };
 
 static struct page *page; /* NULL: no monitor process */
-static int *flag; /* of the node: one speaks already, or nobody is to; NULL: none */
+static int *flag; /* of the node; 1: a line is written, or none shall be; NULL: none */
 static pid_t monitor;
 
 static void *map_shared(int fd, size_t size)
@@ -55,8 +56,8 @@ static void *map_shared(int fd, size_t size)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* How many processes of this node the kernel has ended for want of memory, ever, in any
- * container or job; -1 if it does not say. */
+/* How many processes of this node the kernel's out-of-memory killer has ended since
+ * boot, in any container or job; -1 if unknown. */
 static int64_t count_oom_kills(void)
 {
     char text[16384];
@@ -69,7 +70,7 @@ static int64_t count_oom_kills(void)
 
 /* ---- in the monitor process ---- */
 
-/* All but where ranks write to, and what is named. */
+/* Close all descriptors but standard output, standard error and these two. */
 static void close_descriptors(int kept, int kept_too)
 {
     DIR *d = opendir("/proc/self/fd");
@@ -96,8 +97,8 @@ static void ignore_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* PIDFD_GET_INFO of linux/pidfd.h, which Linux has from 6.15 on and build machines
- * later: what became of a process that its parent has waited for; else -1. */
+/* The status of a process that its parent has waited for already, by PIDFD_GET_INFO; -1
+ * before Linux 6.15.  Defined here, as linux/pidfd.h is older on build machines. */
 static int exit_code_by_pidfd(int fd)
 {
     enum { KNOWS_EXIT = 1 << 3 };
@@ -112,8 +113,8 @@ static int exit_code_by_pidfd(int fd)
     return info.exit_code;
 }
 
-/* As wait() would have it, from what is left of the process; -1 if nothing is.  srun
- * waits for its ranks as they end, so that a small one may be gone by now. */
+/* The rank's status as wait() returns it, from /proc; -1 if unknown.  srun waits for
+ * its ranks as soon as they end, so that /proc may no longer have this one. */
 static int exit_code(int fd)
 {
     char path[64], text[1024];
@@ -125,7 +126,7 @@ static int exit_code(int fd)
     return last ? (int)strtol(last, NULL, 10) : exit_code_by_pidfd(fd);
 }
 
-/* Signals by which people and batch systems end a run. */
+/* Whether a person or the batch system ended the rank. */
 static int is_ordinary_end(int status)
 {
     int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -133,8 +134,8 @@ static int is_ordinary_end(int status)
     return status >= 0 && (sig == SIGTERM || sig == SIGINT || sig == SIGHUP);
 }
 
-/* MPI libraries end a rank so when the memory of a peer cannot be read any more: that
- * peer may still be dying. */
+/* Whether it may have died because a peer did: MPI libraries abort a rank when they can
+ * no longer read the memory of a peer, which may still be dying. */
 static int may_be_consequence(int status)
 {
     return status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
@@ -146,9 +147,9 @@ static void append_cause(struct mds_str *s, int status)
         mds_str_add(s, " was killed by signal %d (%s)", WTERMSIG(status),
                     strsignal(WTERMSIG(status)));
     else if (status >= 0 && WIFEXITED(status))
-        mds_str_add(s, " left with status %d", WEXITSTATUS(status));
+        mds_str_add(s, " exited with status %d", WEXITSTATUS(status));
     else
-        mds_str_add(s, " died (its launcher has taken the reason)");
+        mds_str_add(s, " died (exit status unknown, its launcher has read it)");
 }
 
 static void append_oom_advice(struct mds_str *s, int status)
@@ -159,8 +160,9 @@ static void append_oom_advice(struct mds_str *s, int status)
         return;
     if (killed > page->killed_before && page->killed_before >= 0)
         mds_str_add(s,
-                    "; since the start the kernel has killed %lld process(es) of this "
-                    "node for want of host memory: --dry-run tells what a rank needs",
+                    "; since the run began the kernel has killed %lld process(es) of "
+                    "this node because host memory ran out: --dry-run shows what a "
+                    "rank needs",
                     (long long)(killed - page->killed_before));
     else if (killed < 0)
         mds_str_add(s, "; if nobody sent that signal, see dmesg for the kernel's "
@@ -210,7 +212,7 @@ static void write_death_line(int status)
         _exit(1); /* nobody is left to tell */
 }
 
-/* Nobody may be left to tell. */
+/* A failure is ignored: standard error may be closed by now. */
 static void write_lost_launcher_line(void)
 {
     struct mds_str s = {0};
@@ -248,7 +250,7 @@ static int claim_node_flag(void)
     return !flag || !__atomic_exchange_n(flag, 1, __ATOMIC_SEQ_CST);
 }
 
-/* 0 or EOWNERDEAD once the rank is gone, ETIMEDOUT if it is there after that time. */
+/* 0 or EOWNERDEAD if the rank is gone, ETIMEDOUT if it still runs after s seconds. */
 static int wait_for_rank_lock(double s)
 {
     struct timespec until;
@@ -264,8 +266,8 @@ static int wait_for_rank_lock(double s)
     return pthread_mutex_timedlock(&page->life, &until);
 }
 
-/* mpiexec has given the run up, or will, and nobody ends this rank, which holds its
- * files' locks.  One that saves when it is asked to end has half a minute. */
+/* mpiexec's proxy is gone, so nobody else will end this rank, which holds locks on its
+ * files.  SIGTERM first; ranks that save a checkpoint on SIGTERM have 30 s for that. */
 static void end_without_launcher(double *asked_s)
 {
     const double patience_s = 30;
@@ -282,7 +284,8 @@ static void end_without_launcher(double *asked_s)
     }
 }
 
-/* Until the rank is gone.  It is told once, and early, where the flag is. */
+/* Wait until the rank is gone.  Poll often until the rank has published the node's
+ * flag, which it does early. */
 static void watch_rank(void)
 {
     double asked_s = 0;
@@ -294,7 +297,7 @@ static void watch_rank(void)
     }
 }
 
-/* The launcher has not heard yet, where it hears by descriptors that are held here. */
+/* Launchers that watch the rank's descriptors do not know yet: they are open here. */
 static void report_death(int status)
 {
     const struct timespec peer_dies = {.tv_sec = 1};
@@ -308,8 +311,8 @@ static void report_death(int status)
     }
 }
 
-/* Until the rank's parent can wait for it.  mpiexec of MPICH 4.2 takes the status of a
- * rank that it hears of before that for 0. */
+/* Wait until the rank's parent can wait for it: mpiexec of MPICH 4.2 takes the status
+ * for 0 if it learns of the end before that. */
 static void wait_until_waitable(int rank)
 {
     struct pollfd end = {.fd = rank, .events = POLLIN};
@@ -318,7 +321,7 @@ static void wait_until_waitable(int rank)
         poll(&end, 1, -1);
 }
 
-/* rank: its descriptor. */
+/* rank: the rank's pidfd, or -1. */
 static _Noreturn void monitor_main(int rank)
 {
     const char *pmi = getenv("PMI_FD");
@@ -352,7 +355,7 @@ static int lock_rank_mutex(pthread_mutex_t *life)
 #define SYS_pidfd_open 434
 #endif
 
-/* A descriptor that means this process, also when it is gone; -1 before Linux 5.3. */
+/* A pidfd of this process; -1 before Linux 5.3. */
 static int open_own_pidfd(void)
 {
     return (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -380,8 +383,8 @@ void mds_monitor_start(void)
         close(self);
 }
 
-/* Memory without a name: nothing is left behind however the run ends.  It stays open:
- * others come by this number. */
+/* A memfd has no name, so nothing is left behind however the run ends.  It stays open:
+ * the other processes of the node open it through /proc/PID/fd. */
 void mds_monitor_create_flag(int where[2])
 {
     int fd = memfd_create("mds", MFD_CLOEXEC);
@@ -398,7 +401,7 @@ void mds_monitor_use_flag(const int where[2])
 {
     if (where[1] < 0 || !page)
         return;
-    page->flag_fd = where[1]; /* before the other, for the monitor process too */
+    page->flag_fd = where[1]; /* before flag_pid, which monitors read first */
     __atomic_store_n(&page->flag_pid, where[0], __ATOMIC_RELEASE);
     open_node_flag();
 }

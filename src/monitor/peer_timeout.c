@@ -6,30 +6,30 @@
 
 #include <stdio.h>
 
-/* Let the alarm reach the others, and their lines and answers come, before this rank's
- * failure ends the run. */
+/* Give the notice time to reach the others, and their log lines and answers time to
+ * arrive, before this rank's failure ends the run. */
 static void exchange_for_a_second(int awaited)
 {
     for (double end = mds_clock_s() + 1; mds_clock_s() < end; mds_clock_backoff(1))
         mds_abort_notice_exchange(awaited);
 }
 
-/* The rank that is awaited may itself wait for another: that one is to blame. */
+/* The awaited rank may itself wait for another: name the last one of that chain. */
 static enum mds_rc fail_silent_rank(const char *group, int awaited)
 {
     int silent = mds_abort_notice_culprit(awaited);
-    char between[64] = "";
+    char between[80] = "";
 
     if (silent != awaited)
-        snprintf(between, sizeof between, "; rank %d, awaited here, waits for it, too",
-                 awaited);
+        snprintf(between, sizeof between,
+                 "; rank %d, for which this rank waits, waits for it too", awaited);
     return mds_fail(MDS_ECOMM,
                     "%s: rank %d has been silent for %g s, the limit "
-                    "(--distributed-timeout-minutes): look for what it said last%s",
+                    "(--distributed-timeout-minutes): see what it logged last%s",
                     group, silent, mds_watchdog_limit_s(), between);
 }
 
-/* first: the rank whose alarm was heard; -1: this one gives up. */
+/* first: the rank that timed out first; -1: this one. */
 static enum mds_rc fail_timeout(const char *group, int awaited, double silent_s,
                                 int first)
 {
@@ -43,9 +43,9 @@ static enum mds_rc fail_timeout(const char *group, int awaited, double silent_s,
     if (first < 0)
         return fail_silent_rank(group, awaited);
     return mds_fail(MDS_ECOMM,
-                    "%s: had waited %.1f s for rank %d when rank %d, which had waited "
-                    "longer, gave up",
-                    group, silent_s, awaited, first);
+                    "%s: rank %d timed out first; this rank had waited %.1f s for "
+                    "rank %d",
+                    group, first, silent_s, awaited);
 }
 
 void mds_peer_timeout_listen(void)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The process by which MPICH's mpiexec starts the ranks of a node, hydra_pmi_proxy.
+/* hydra_pmi_proxy, the process by which MPICH's mpiexec starts the ranks of a node.
  *
- * Nothing but SIGKILL ends it before its ranks.  If that happens nobody looks after
- * them any more: their monitor processes ask here, and end them.  And where another
- * node's never answers, mpiexec waits for it even when all ranks are gone, but returns
- * at once when one that it knows is lost. */
+ * Only SIGKILL ends it before its ranks, and then nobody would end them: their monitor
+ * processes find out here, and do.  If the proxy of another node never answers, mpiexec
+ * waits for it even when all ranks are gone; it returns at once if a proxy that has
+ * answered dies, which is what mds_proxy_kill is for. */
 #include "monitor/monitor.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ static int read_proc_stat(int pid, struct process *p)
                : -1;
 }
 
-/* Scripts that choose a GPU may stand between it and a rank. */
+/* Search all ancestors: a script that chooses a GPU may be between proxy and rank. */
 void mds_proxy_find(void)
 {
     struct process p = {.parent = getppid()};
@@ -65,7 +65,7 @@ void mds_proxy_find(void)
         }
 }
 
-/* What cannot be read, for want of descriptors say, is not gone for that. */
+/* If /proc cannot be read (no descriptors are left, say), kill() tells. */
 int mds_proxy_is_gone(void)
 {
     struct process now;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Signals that end this rank: what they say first, and what its monitor process need
- * not. */
+/* Signals that end this rank: write where it waits, and keep its monitor process quiet.
+ */
 #include "monitor/monitor.h"
 
 #include <signal.h>
 #include <time.h>
 
-static volatile sig_atomic_t suppressed, speaks;
+static volatile sig_atomic_t suppressed, writes_line;
 
 void mds_signals_suppress(void)
 {
@@ -14,14 +14,14 @@ void mds_signals_suppress(void)
     mds_monitor_suppress_node();
 }
 
-/* SA_RESETHAND has made the signal deadly again; launchers drop what they have not
- * forwarded by then. */
+/* SA_RESETHAND has restored the default action, so raise ends the rank.  Launchers drop
+ * output that they have not forwarded by then, hence the pause. */
 static void on_sigterm(int sig)
 {
     const struct timespec forwarding = {.tv_nsec = 200000000};
 
     mds_monitor_suppress();
-    if (speaks && mds_watch_use(NULL)->waits && !suppressed) {
+    if (writes_line && mds_watch_use(NULL)->waits && !suppressed) {
         if (mds_watch_write("mds: error: ended by SIGTERM") < 0)
             suppressed = 1; /* nobody is left to tell */
         nanosleep(&forwarding, NULL);
@@ -29,7 +29,7 @@ static void on_sigterm(int sig)
     raise(sig);
 }
 
-/* Somebody ends the run from a terminal: no death to tell of. */
+/* Somebody ends the run from a terminal: no error to report. */
 static void on_interrupt(int sig)
 {
     mds_monitor_suppress_node();
@@ -48,10 +48,10 @@ static void catch_default(int sig, void (*handler)(int))
 
 void mds_signals_start(int rank, int ranks)
 {
-    const int most = 64; /* lines; the groups of a run depend on each other */
+    const int most = 64; /* lines of all ranks: many wait for the same few */
 
     mds_watch_use(NULL)->rank = rank;
-    speaks = rank % ((ranks + most - 1) / most) == 0;
+    writes_line = rank % ((ranks + most - 1) / most) == 0;
     if (ranks < 2)
         return;
     catch_default(SIGTERM, on_sigterm);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What this rank is doing, for whoever ends it.
+/* A record of what this rank is doing, for the error line when it ends.
  *
- * A signal handler, or the monitor process of a rank that was killed, reads this while
- * it may be half written: a line can then mix two calls, but texts always end and
- * pointers are to literals. */
+ * A signal handler, or the monitor process of a killed rank, may read the record while
+ * it is being written.  A line may then mix two calls, but strings are always
+ * terminated and pointers point to literals. */
 #include "monitor/monitor.h"
 
 #include "base/clock.h"
@@ -76,7 +76,7 @@ void mds_watch_done(const char *group, const struct mds_comm_call *call)
     copy_record(&w->last, group, call);
 }
 
-/* A text that grows to its limit; no printf, which is not for signal handlers. */
+/* A text cut to `size` bytes.  Not by printf, which is not async-signal-safe. */
 struct text {
     char *to;
     int used, size;
@@ -106,7 +106,7 @@ static void append_labelled_number(struct text *t, const char *before, int64_t n
     append_number(t, n);
 }
 
-/* As the user knows it, wherever the compiler stood. */
+/* The path from src/ on, whatever directory the compiler ran in. */
 static const char *strip_to_src(const char *file)
 {
     const char *src = strstr(file, "src/");
@@ -173,12 +173,11 @@ static void append_wait_line(struct text *t)
 {
     append_labelled_number(t, "rank ", w->rank);
     if (w->waits) {
-        append_text(t, " waits in ");
+        append_labelled_number(t, " has waited ", (int64_t)(mds_clock_s() - w->since));
+        append_text(t, " s in ");
         append_record(t, &w->now);
         if (w->waited_for >= 0)
             append_labelled_number(t, " for rank ", w->waited_for);
-        append_labelled_number(t, " since ", (int64_t)(mds_clock_s() - w->since));
-        append_text(t, " s");
     }
     append_text(t, ", last completed: ");
     append_record(t, &w->last);

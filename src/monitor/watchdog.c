@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A limit for what has none of its own: MPI's start and end, and calls of MPI's and
- * NCCL's that wait for other ranks inside.  Nothing else can be called from there, and
- * no other rank be told: this one says so and leaves, and launchers end the others. */
+/* A timeout for calls that have none: MPI's start and end, and calls of MPI and NCCL
+ * that block until other ranks arrive.  Meanwhile this rank cannot call MPI to notify
+ * the others, so it writes its error line and exits, and the launcher ends the others.
+ */
 #include "monitor/monitor.h"
 
 #include <math.h>
@@ -11,13 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Time passes in parts: one in which this process was stopped counts as one, however
- * long that was. */
+/* The limit is counted in parts, by a timer: a part in which this process was stopped
+ * counts once, however long that was. */
 enum { PARTS = 4 };
 
 static double limit_s = 600;
 static const char *volatile line;
-static volatile sig_atomic_t left; /* parts; 0: nothing is limited */
+static volatile sig_atomic_t left; /* parts; 0: no call is being timed */
 
 void mds_watchdog_set_limit_s(double s)
 {
@@ -29,20 +30,20 @@ double mds_watchdog_limit_s(void)
     return limit_s;
 }
 
-/* What a rank waits for may be on a node that never answered, or is dead.  MPICH's
- * mpiexec would wait for it, too; so that it does not, it loses the process that it has
- * here, once that has handed the line on. */
+/* The peer may be on a node that is dead or never answered, and MPICH's mpiexec would
+ * wait for that node, too.  It returns once its proxy on this node is killed; before
+ * that, the proxy gets time to forward the error line. */
 static void on_watchdog_expired(int sig)
 {
-    const struct timespec handed_on = {.tv_nsec = 200000000};
+    const struct timespec forwarding = {.tv_nsec = 200000000};
     int bad;
 
     (void)sig;
-    if (left == 0 || --left > 0) /* 0: the limit was lifted meanwhile */
+    if (left == 0 || --left > 0) /* 0: stopped meanwhile */
         return;
     mds_monitor_suppress_node();
     bad = mds_watch_write(line) < 0;
-    nanosleep(&handed_on, NULL);
+    nanosleep(&forwarding, NULL);
     mds_proxy_kill();
     _exit(bad ? 2 : EXIT_FAILURE);
 }
@@ -58,13 +59,13 @@ static void set_itimer_s(double part_s)
 
 void mds_watchdog_start(const char *text, int waits_longer)
 {
-    static int knows;
+    static int installed;
     struct sigaction act = {.sa_handler = on_watchdog_expired, .sa_flags = SA_RESTART};
 
-    if (!knows) {
+    if (!installed) {
         sigemptyset(&act.sa_mask);
         sigaction(SIGALRM, &act, NULL);
-        knows = 1;
+        installed = 1;
     }
     line = text;
     left = PARTS;

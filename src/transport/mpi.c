@@ -12,7 +12,7 @@
 /* The messages of a slot, in the order they were added.  Finished ones are
  * MPI_REQUEST_NULL until the last one finishes and the slot is emptied. */
 struct slot {
-    MPI_Request *requests; /* [2 (size - 1)], of all slots' */
+    MPI_Request *requests; /* [2 (size - 1)], in mds_mpi.requests */
     int *peers;            /* of each request: rank in the group, or ~rank for a send */
     int used, left;
 };
@@ -20,14 +20,14 @@ struct slot {
 struct mds_mpi {
     struct mds_peers *peers;
     MPI_Comm comm;
-    int *indices;          /* [2 (size - 1)], MPI_Testsome's answer, */
-    MPI_Status *statuses;  /* and why it failed */
+    int *indices;          /* [2 (size - 1)]: MPI_Testsome's results */
+    MPI_Status *statuses;  /* [2 (size - 1)]: and errors */
     MPI_Request *requests; /* [slots, 2 (size - 1)] */
-    int *ends;             /* the same, for the slots' peers */
+    int *peer_of;          /* [slots, 2 (size - 1)]: the slots' peers */
     struct slot slots[MDS_MPI_SLOTS];
 };
 
-/* code as returned by `call`, in words. */
+/* Turn the code that `call` returned into a status, with MPI's error text. */
 static enum mds_rc fail_mpi(const struct mds_mpi *m, const char *call, int code)
 {
     const struct mds_peers *us = m->peers;
@@ -61,7 +61,8 @@ static enum mds_rc add_to_slot(struct mds_mpi *m, int slot, int sends, void *buf
     struct slot *s = &m->slots[slot];
 
     if (s->used >= 2 * (m->peers->size - 1) || bytes < 0 || bytes > INT_MAX)
-        return mds_fail(MDS_EBUG, "%s: message %d of slot %d, %lld bytes",
+        return mds_fail(MDS_EBUG,
+                        "%s: message %d of slot %d has %lld bytes, or the slot is full",
                         m->peers->tag, s->used, slot, (long long)bytes);
     s->peers[s->used] = sends ? ~peer : peer;
     s->left++;
@@ -114,7 +115,8 @@ int mds_mpi_awaited(const struct mds_mpi *m, int slot)
     return found;
 }
 
-_Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "no room in a handle");
+_Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t),
+               "an MPI_Request fits into a handle");
 
 enum mds_rc mds_mpi_start(struct mds_mpi *m, const struct mds_comm_call *call, int tag,
                           void *buf, int64_t bytes, uint64_t *handle)
@@ -133,22 +135,22 @@ enum mds_rc mds_mpi_finish(struct mds_mpi *m, const struct mds_comm_call *call,
     const struct mds_peers *us = m->peers;
     MPI_Request request;
     MPI_Status status;
-    int there = (int)bytes, code;
+    int received = (int)bytes, code;
 
     memcpy(&request, handle, sizeof request);
     code = MPI_Test(&request, done, &status);
     memcpy(handle, &request, sizeof request);
     MDS_TRY(fail_mpi(m, "MPI_Test", code));
     if (*done && call->kind == MDS_COMM_RECV)
-        MPI_Get_count(&status, MPI_BYTE, &there);
-    if (there != (int)bytes)
-        return mds_fail(MDS_EBUG, "%s: rank %d awaits %lld bytes, rank %d sends %d",
+        MPI_Get_count(&status, MPI_BYTE, &received);
+    if (received != (int)bytes)
+        return mds_fail(MDS_EBUG, "%s: rank %d expects %lld bytes, but rank %d sent %d",
                         us->tag, us->world[us->rank], (long long)bytes,
-                        us->world[call->peer], there);
+                        us->world[call->peer], received);
     return MDS_OK;
 }
 
-/* A broken group's MPI communicator is left alone: freeing it may wait for peers that
+/* A broken group's MPI communicator is not freed: MPI_Comm_free may wait for peers that
  * are gone. */
 void mds_mpi_close(struct mds_mpi *m)
 {
@@ -158,7 +160,7 @@ void mds_mpi_close(struct mds_mpi *m)
         mds_watchdog_stop();
     }
     free(m->requests);
-    free(m->ends);
+    free(m->peer_of);
     free(m->indices);
     free(m->statuses);
     free(m);
@@ -169,19 +171,19 @@ static enum mds_rc alloc_arrays(struct mds_mpi *m)
     size_t messages = 2 * (size_t)(m->peers->size - 1);
 
     m->requests = mds_zalloc(MDS_MPI_SLOTS * messages, sizeof *m->requests);
-    m->ends = mds_zalloc(MDS_MPI_SLOTS * messages, sizeof *m->ends);
+    m->peer_of = mds_zalloc(MDS_MPI_SLOTS * messages, sizeof *m->peer_of);
     m->indices = mds_zalloc(messages, sizeof *m->indices);
     m->statuses = mds_zalloc(messages, sizeof *m->statuses);
-    if (!m->requests || !m->ends || !m->indices || !m->statuses)
+    if (!m->requests || !m->peer_of || !m->indices || !m->statuses)
         return MDS_EMEM;
     for (int i = 0; i < MDS_MPI_SLOTS; i++) {
         m->slots[i].requests = m->requests + (size_t)i * messages;
-        m->slots[i].peers = m->ends + (size_t)i * messages;
+        m->slots[i].peers = m->peer_of + (size_t)i * messages;
     }
     return MDS_OK;
 }
 
-static enum mds_rc split_off(struct mds_mpi *m)
+static enum mds_rc create_communicator(struct mds_mpi *m)
 {
     MPI_Group world, group;
     int code;
@@ -221,7 +223,7 @@ enum mds_rc mds_mpi_open(struct mds_peers *peers, struct mds_mpi **out)
     m->comm = MPI_COMM_NULL;
     rc = alloc_arrays(m);
     if (!rc)
-        rc = split_off(m);
+        rc = create_communicator(m);
     if (rc) {
         peers->broken = rc;
         mds_mpi_close(m);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives of device memory by NCCL, each group on a stream of its own.
+/* Collectives and messages in device memory by NCCL.  Each communicator has a stream.
  *
- * A call is queued behind what is on the device's stream at that moment (an event), and
- * leaves an event that whoever waits for it makes the device's stream wait for.  A
- * line's events stand in a ring: a ticket counts them.  One that was used again since
- * is of a later call on the same stream: to wait for that is more than asked for, and
- * right. */
+ * A call waits, by an event, for what is on the device's stream when it is queued, and
+ * records an event when it is complete.  Waiting for a call makes the device's stream
+ * wait for that event.  Call number t of a stream uses event t % MDS_NCCL_EVENTS.  If a
+ * later call has reused it, the device waits for that call, which implies the earlier
+ * one. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
@@ -23,21 +23,21 @@
 
 static const struct mds_nccl *const nccl = &mds_nccl;
 
-enum { STREAMS = 9 }; /* the group's, and four lanes of a line out and a line in */
+enum { STREAMS = 9 }; /* the group's, and for four lanes one out and one in each */
 
-/* The first is the whole group's, once it is asked for; the others carry messages one
- * way, in the order in which pairs were joined. */
+/* stream[0] is for collectives of the whole group; it is opened by join.  The others
+ * carry messages in one direction, in the order of join_pair. */
 struct group {
     struct mds_direct base;
-    struct group *next; /* of all */
+    struct group *next; /* in the list of all groups */
     struct mds_nccl_stream stream[STREAMS];
-    struct mds_comm_call pair[STREAMS]; /* kind, peer and tag of its messages */
+    struct mds_comm_call pair[STREAMS]; /* kind, peer and tag of a stream's messages */
     int streams;
 };
 
 static struct group *groups;
 
-/* A line's call: its number there, and which line. */
+/* The ticket of a call: its number on its stream, and which stream. */
 static int64_t ticket_of(int64_t number, int stream)
 {
     return number * STREAMS + stream;
@@ -57,7 +57,7 @@ static ncclDataType_t type_of(int dtype)
     return dtype == MDSK_BF16 ? ncclBfloat16 : ncclFloat16;
 }
 
-/* Elements of rank p's shard: the last ones may be shorter, or empty. */
+/* Elements of rank p's shard.  The last shards may be shorter, or empty. */
 static size_t shard_elements(const struct mds_collective *s, int p)
 {
     int64_t left = s->count - p * s->shard;
@@ -70,7 +70,7 @@ static int is_even(const struct mds_direct *d, const struct mds_collective *s)
     return s->count == d->peers->size * s->shard;
 }
 
-/* Shards of different lengths go one by one, in one launch. */
+/* Shards of different lengths are reduced one by one, in one launch. */
 static ncclResult_t reduce_shards(const struct mds_direct *d,
                                   const struct mds_collective *s,
                                   const struct mds_nccl_stream *st)
@@ -113,7 +113,7 @@ static ncclResult_t gather_shards(const struct mds_direct *d,
     return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
 }
 
-/* NCCL before 2.28 has no such call; this is what it would do. */
+/* ncclAlltoAll exists from NCCL 2.28 on; it does the same. */
 static ncclResult_t scatter_shards(const struct mds_direct *d,
                                    const struct mds_collective *s,
                                    const struct mds_nccl_stream *st)
@@ -148,14 +148,15 @@ static ncclResult_t queue_collective(const struct mds_direct *d,
     }
 }
 
-/* What comes next on the group's line is behind what is on the device's stream. */
+/* Make the next collective wait for what is on the device's stream. */
 static enum mds_rc begin_collective(struct mds_direct *d,
                                     const struct mds_comm_call *call)
 {
     struct mds_nccl_stream *st = stream_of(d, 0);
 
     if (!st->comm)
-        return mds_fail(MDS_EBUG, "%s: no collectives of device memory", d->peers->tag);
+        return mds_fail(MDS_EBUG, "%s: collective before mds_comm_add_collectives",
+                        d->peers->tag);
     return mds_nccl_stream_begin_call(d, st, call);
 }
 
@@ -192,7 +193,7 @@ static enum mds_rc nccl_broadcast(struct mds_direct *d,
 
 /* ---- messages ---- */
 
-/* Of the two ranks of a line the sender is 0. */
+/* Of the two ranks of a communicator for messages, the sender is rank 0. */
 static ncclResult_t queue_message(const struct mds_nccl_stream *st, int sends,
                                   void *buf, size_t bytes)
 {
@@ -211,7 +212,8 @@ static enum mds_rc nccl_message(struct mds_direct *d, const struct mds_comm_call
             g->pair[at].tag != call->tag))
         at++;
     if (at >= g->streams)
-        return mds_fail(MDS_EBUG, "%s: no lane for device memory to rank %d, tag %d",
+        return mds_fail(MDS_EBUG,
+                        "%s: message with rank %d, tag %d, before mds_comm_add_lane",
                         d->peers->tag, call->peer, call->tag);
     MDS_TRY(mds_nccl_stream_begin_call(d, &g->stream[at], call));
     return end_call(d, at, call,
@@ -232,7 +234,8 @@ static int nccl_test(struct mds_direct *d, int64_t ticket)
 
 /* ---- joining ---- */
 
-_Static_assert(sizeof(ncclUniqueId) == sizeof(struct mds_direct_id), "NCCL's names");
+_Static_assert(sizeof(ncclUniqueId) == sizeof(struct mds_direct_id),
+               "the size of NCCL's id");
 
 static enum mds_rc nccl_name(struct mds_direct *d, struct mds_direct_id *id)
 {
@@ -252,9 +255,10 @@ static enum mds_rc nccl_join(struct mds_direct *d, const struct mds_direct_id *i
     return rc;
 }
 
-/* The first message of a pair is where NCCL connects it, and that keeps the host until
- * the peer comes: it is made here, where both are, and not where each may send first.
- * It is a whole number of words, as NCCL reads no less (memcheck says so). */
+/* Send a first message.  NCCL connects a pair of ranks at its first message, and blocks
+ * the host until the peer calls it, too.  Here both ranks do; later each might send to
+ * the other first, and both would hang.  16 bytes, as NCCL reads whole words (memcheck
+ * reports less). */
 static enum mds_rc connect_pair(const struct mds_direct *d,
                                 const struct mds_nccl_stream *st, int sends)
 {
@@ -263,11 +267,10 @@ static enum mds_rc connect_pair(const struct mds_direct *d,
     enum mds_rc rc = mds_nccl_check_cuda(d, "cudaMalloc", cudaMalloc(&words, bytes));
 
     if (!rc)
-        rc = mds_nccl_check(d, sends ? "a first send" : "a first recv", st->comm,
+        rc = mds_nccl_check(d, sends ? "first ncclSend" : "first ncclRecv", st->comm,
                             queue_message(st, sends, words, bytes));
     if (!rc)
-        rc = mds_nccl_check_cuda(d, "a first message",
-                                 cudaStreamSynchronize(st->stream));
+        rc = mds_nccl_check_cuda(d, "first message", cudaStreamSynchronize(st->stream));
     cudaFree(words);
     return rc;
 }
@@ -281,9 +284,9 @@ static enum mds_rc nccl_join_pair(struct mds_direct *d, const struct mds_direct_
     enum mds_rc rc;
 
     if (g->streams == STREAMS)
-        return mds_fail(MDS_EBUG, "%s: more than %d streams, tag %d", d->peers->tag,
-                        STREAMS, call->tag);
-    g->pair[g->streams++] = *call; /* whatever comes: close finds what was made */
+        return mds_fail(MDS_EBUG, "%s: more than %d communicators for messages, tag %d",
+                        d->peers->tag, STREAMS - 1, call->tag);
+    g->pair[g->streams++] = *call; /* also after a failure: close frees it */
     mds_nccl_limit_start(d, call);
     rc = mds_nccl_stream_open(d, st, (const ncclUniqueId *)id, 2, sends ? 0 : 1,
                               MDS_NCCL_LANE_CTAS);
@@ -293,9 +296,9 @@ static enum mds_rc nccl_join_pair(struct mds_direct *d, const struct mds_direct_
     return rc;
 }
 
-/* ---- looking after the device ---- */
+/* ---- the watch: called while the host waits for the device ---- */
 
-/* Everything that might keep the device waiting is ended. */
+/* Abort all communicators, so that the device waits for no peer any more. */
 static void abort_communicators(void)
 {
     mds_watchdog_start(MDS_WATCHDOG_LINE("ncclCommAbort"), 0);
@@ -311,7 +314,7 @@ static void abort_communicators(void)
     mds_watchdog_stop();
 }
 
-/* What NCCL found out by itself. */
+/* Report an asynchronous error of NCCL. */
 static enum mds_rc check_stream(const struct mds_direct *d,
                                 const struct mds_nccl_stream *st)
 {
@@ -323,7 +326,7 @@ static enum mds_rc check_stream(const struct mds_direct *d,
                            nccl->ncclCommGetAsyncError(st->comm, &state)));
     return state == ncclInProgress
                ? MDS_OK
-               : mds_nccl_check(d, "a call under way", st->comm, state);
+               : mds_nccl_check(d, "asynchronous error", st->comm, state);
 }
 
 /* Poll all streams: the number of completed calls, and the first call that is not
@@ -347,7 +350,7 @@ static enum mds_rc poll_streams(int64_t *over, const struct mds_direct **group,
     return MDS_OK;
 }
 
-/* Whether to wait on for a call of the group's. */
+/* MDS_OK: go on waiting for a call of the group. */
 static enum mds_rc check_silence(const struct mds_peers *us,
                                  const struct mds_comm_call *call, double silent_s)
 {
@@ -360,7 +363,7 @@ static enum mds_rc check_silence(const struct mds_peers *us,
     return rc;
 }
 
-/* While nobody waits nothing is looked at: that silence does not count. */
+/* Time in which the host does not wait, and nobody polls, does not count as silence. */
 static enum mds_rc watch_streams(void)
 {
     static int64_t last_over = -1;
@@ -385,9 +388,10 @@ static enum mds_rc watch_streams(void)
     return rc;
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
-/* In the order of joining, which suits both ends of each pair. */
+/* Pairs in the order in which they were joined: closing needs both ranks of a pair, and
+ * this order cannot deadlock (join_turn in comm/comm.c). */
 static void nccl_close(struct mds_direct *d)
 {
     struct group *g = (struct group *)d, **p = &groups;
@@ -396,8 +400,7 @@ static void nccl_close(struct mds_direct *d)
     while (*p != g)
         p = &(*p)->next;
     *p = g->next;
-    mds_watchdog_start(MDS_WATCHDOG_LINE("closing a group of NCCL's"),
-                       d->peers->rank > 0);
+    mds_watchdog_start(MDS_WATCHDOG_LINE("ncclCommDestroy"), d->peers->rank > 0);
     for (int i = 1; i < g->streams; i++)
         mds_nccl_stream_close(&g->stream[i], broken);
     mds_nccl_stream_close(&g->stream[0], broken);
@@ -422,7 +425,7 @@ enum mds_rc mds_direct_open(struct mds_peers *peers, struct mds_dev *dev,
 {
     struct group *g, **last = &groups;
 
-    /* NVLink's multicast needs more of a node than many sites allow. */
+    /* NVLink multicast needs services on the node that many sites do not run. */
     setenv("NCCL_NVLS_ENABLE", "0", 0);
     MDS_TRY(mds_nccl_open());
     g = mds_zalloc(1, sizeof *g);

@@ -16,13 +16,13 @@ enum mds_rc mds_nccl_open(void)
 
     if (mds_nccl.ncclSend || !mdsk_library_open(MDS_NCCL_FILE, names, &mds_nccl))
         return MDS_OK;
-    return mds_fail(MDS_ECOMM,
-                    "NCCL: %s; load its module, or add its folder to LD_LIBRARY_PATH",
-                    mdsk_library_error_text());
+    return mds_fail(
+        MDS_ECOMM, "NCCL: %s; load its module, or add its directory to LD_LIBRARY_PATH",
+        mdsk_library_error_text());
 }
 
 #else
 
-typedef int mds_nccl_calls_needs_nccl; /* a source of C is never empty */
+typedef int mds_nccl_calls_needs_nccl; /* ISO C forbids an empty source */
 
 #endif

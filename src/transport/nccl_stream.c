@@ -38,7 +38,7 @@ void mds_nccl_limit_start(const struct mds_direct *d, const struct mds_comm_call
     mds_watch_begin(d->peers->tag, call);
     if (call->peer >= 0 && call->peer != d->peers->rank)
         mds_watch_awaited(d->peers->world[call->peer]);
-    mds_watchdog_start(MDS_WATCHDOG_LINE("a call of NCCL's"), d->peers->rank > 0);
+    mds_watchdog_start(MDS_WATCHDOG_LINE("an NCCL call"), d->peers->rank > 0);
 }
 
 void mds_nccl_limit_stop(void)
@@ -52,15 +52,15 @@ static enum mds_rc make_stream(const struct mds_direct *d, struct mds_nccl_strea
     unsigned flags = cudaEventDisableTiming;
     int least = 0, most = 0;
 
-    MDS_TRY(mds_nccl_check_cuda(d, "stream priorities",
+    MDS_TRY(mds_nccl_check_cuda(d, "cudaDeviceGetStreamPriorityRange",
                                 cudaDeviceGetStreamPriorityRange(&least, &most)));
     MDS_TRY(mds_nccl_check_cuda(
-        d, "a stream",
+        d, "cudaStreamCreateWithPriority",
         cudaStreamCreateWithPriority(&st->stream, cudaStreamNonBlocking, most)));
-    MDS_TRY(mds_nccl_check_cuda(d, "an event",
+    MDS_TRY(mds_nccl_check_cuda(d, "cudaEventCreate",
                                 cudaEventCreateWithFlags(&st->ready, flags)));
     for (int i = 0; i < MDS_NCCL_EVENTS; i++)
-        MDS_TRY(mds_nccl_check_cuda(d, "an event",
+        MDS_TRY(mds_nccl_check_cuda(d, "cudaEventCreate",
                                     cudaEventCreateWithFlags(&st->over[i], flags)));
     return MDS_OK;
 }
@@ -138,7 +138,6 @@ enum mds_rc mds_nccl_stream_wait_call(const struct mds_direct *d,
                                                    0));
 }
 
-/* How many calls are over, as far as events still tell. */
 void mds_nccl_stream_update(struct mds_nccl_stream *st)
 {
     if (st->completed < st->queued - MDS_NCCL_EVENTS)
@@ -156,6 +155,6 @@ int mds_nccl_stream_test_call(const struct mds_nccl_stream *st, int64_t ticket)
 
 #else
 
-typedef int mds_nccl_stream_needs_nccl; /* a source of C is never empty */
+typedef int mds_nccl_stream_needs_nccl; /* ISO C forbids an empty source */
 
 #endif

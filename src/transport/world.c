@@ -14,12 +14,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What launchers tell each copy about the number of copies, in all and on its node, and
- * which of them it is.  SLURM_NTASKS and SLURM_NPROCS are no use: salloc and sbatch set
- * them for a script that runs once. */
+/* The variables by which launchers tell each process how many they started, in all and
+ * on its node, and which of them it is.  SLURM_NTASKS and SLURM_NPROCS do not serve:
+ * salloc and sbatch set them for a script that runs once. */
 static const struct launcher {
     const char *variable, *rank, *here, *local, *name;
-    const char *remedy; /* NULL: the usual one */
+    const char *remedy; /* NULL: the default one */
 } launchers[] = {
     {"PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", "MPI_LOCALRANKID",
      "a launcher that speaks PMI (MPICH, Intel MPI, PALS)", NULL},
@@ -35,10 +35,10 @@ static const struct launcher {
 
 enum { LAUNCHERS = sizeof launchers / sizeof *launchers };
 
-static int ranks_up; /* between MPI's start and end: how many ranks there are */
+static int ranks_up; /* number of ranks while MPI is initialised, else 0 */
 
-/* The number a launcher gave, or 0.  Slurm numbers the steps of batch scripts and
- * interactive shells from 0xfffffff0 up: those are no parallel launch. */
+/* The number of processes that the launcher says it started, or 0.  Slurm steps from
+ * 0xfffffff0 on are batch scripts and interactive shells, not parallel launches. */
 static long launched_ranks(const struct launcher *l)
 {
     const char *text = getenv(l->variable), *step = getenv("SLURM_STEP_ID");
@@ -49,8 +49,8 @@ static long launched_ranks(const struct launcher *l)
     return strtol(text, NULL, 10);
 }
 
-/* The launcher that started several copies; NULL if none did.  One that says "1" is
- * believed before srun: farms of single ranks are allowed. */
+/* The launcher that started several processes; NULL if none did.  If another launcher
+ * says 1, srun is not asked: users may run many independent single ranks under srun. */
 static const struct launcher *find_parallel_launcher(void)
 {
     for (int i = 0; i < LAUNCHERS; i++)
@@ -59,7 +59,7 @@ static const struct launcher *find_parallel_launcher(void)
     return NULL;
 }
 
-/* The rank that the launcher meant this copy to be. */
+/* The rank that the launcher assigned to this process. */
 static int meant_rank(const struct launcher *l)
 {
     const char *meant = getenv(l->rank);
@@ -89,7 +89,7 @@ static void name_library(char *text, size_t size)
     snprintf(text, size, "%s", all);
 }
 
-/* That decides who says it first. */
+/* *rank: as the launcher assigned it, so that one rank can report this for all. */
 static enum mds_rc fail_alone(const struct launcher *l, long copies, int *rank)
 {
     char library[128];
@@ -98,16 +98,16 @@ static enum mds_rc fail_alone(const struct launcher *l, long copies, int *rank)
     name_library(library, sizeof library);
     return mds_fail(
         MDS_ECOMM,
-        "%s started %ld copies of this program (%s), but each is alone: the "
-        "program's MPI is %s; %s",
+        "%s started %ld copies of this program (%s), but MPI reports 1 rank in each: "
+        "the program uses %s; %s",
         l->name, copies, l->variable, library,
         l->remedy ? l->remedy
                   : "use that MPI's mpiexec, or rebuild with the launcher's "
                     "(./configure --with-mpi=...)");
 }
 
-/* A moment for the others to learn that their end is meant.  MPICH's mpiexec also drops
- * what it has not forwarded by then: this rank's last lines. */
+/* Give the others 0.2 s to learn that the abort is deliberate, and the launcher time to
+ * forward this rank's last lines: MPICH's mpiexec drops what it has not forwarded. */
 static void abort_ranks(int exit_code)
 {
     mds_abort_notice_send(MDS_ABORT_RUN_ENDS);
@@ -118,8 +118,8 @@ static void abort_ranks(int exit_code)
     MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
 
-/* For a rank that leaves by exit(): without this the others would wait for it, or
- * MPICH's mpiexec end them and report success. */
+/* Called at exit.  If a rank exits before MPI_Finalize, the others wait for it, or
+ * MPICH's mpiexec ends them and reports success. */
 static void abort_others(void)
 {
     if (ranks_up > 1) {
@@ -136,18 +136,18 @@ static int is_first_of_node(const struct launcher *l)
     return local ? atoi(local) == 0 : meant_rank(l) == 0;
 }
 
-/* How many copies it started on this node; less than 1: it does not say. */
+/* How many processes it started on this node; below 1: unknown. */
 static int copies_here(const struct launcher *l)
 {
     const char *node = getenv("SLURM_NODEID");
-    int of_nodes = strncmp(l->here, "SLURM_", 6) == 0; /* a list, of all of them */
+    int of_nodes = strncmp(l->here, "SLURM_", 6) == 0; /* a list of all nodes */
 
     return mds_slurm_list_entry(getenv(l->here), of_nodes && node ? atoi(node) : 0);
 }
 
-/* MPI libraries that find too little there fail at their start, and say that memory ran
- * out: each node has to speak for itself, before that.  MPICH 4.0 over UCX took 4.2 MiB
- * for each rank, Open MPI 4.1 a bit over 1. */
+/* Warn if /dev/shm is too small: MPI libraries then fail to start, and only say that
+ * memory ran out.  On every node, before MPI starts.  MPICH 4.0 over UCX took 4.2 MiB
+ * per rank, Open MPI 4.1 a bit over 1. */
 static void check_shared_memory(const struct launcher *l)
 {
     const double each = 5 << 20;
@@ -162,14 +162,14 @@ static void check_shared_memory(const struct launcher *l)
     if (bytes >= each * copies)
         return;
     mds_host_name(host);
-    mds_warn("/dev/shm of %s has %s left for its %d ranks; MPI libraries take some 5 "
-             "MiB there for each: if MPI does not start, make it larger (containers: "
+    mds_warn("/dev/shm of %s has %s left for its %d ranks, and MPI needs about 5 MiB "
+             "there for each: if MPI does not start, enlarge it (containers: "
              "--shm-size)",
              host, mds_format_bytes(bytes, left, sizeof left), copies);
 }
 
-/* Where a copy does not come up (a node that cannot load the program, a launcher's
- * slip), the others wait for it. */
+/* Set a timeout for MPI_Init, which waits if a process never starts (a node cannot load
+ * the program, say). */
 static void limit_start(const struct launcher *l)
 {
     static char line[512];
@@ -179,8 +179,8 @@ static void limit_start(const struct launcher *l)
     snprintf(
         line, sizeof line,
         "mds: [rank %d %s] error: MPI has not started %ld rank%s in %g s "
-        "(--distributed-timeout-minutes): one did not come up; look for what it, or "
-        "its node, said",
+        "(--distributed-timeout-minutes): look for the rank or node that failed to "
+        "start, and its messages",
         meant_rank(l), host, launched_ranks(l), mds_plural(launched_ranks(l)),
         mds_watchdog_limit_s());
     mds_watchdog_start(line, meant_rank(l) > 0);
@@ -195,7 +195,8 @@ static enum mds_rc find_local_ranks(struct mds_world *w)
     MPI_Comm_size(MPI_COMM_WORLD, &w->ranks);
     if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, w->rank,
                             MPI_INFO_NULL, &node) != MPI_SUCCESS)
-        return mds_fail(MDS_ECOMM, "MPI cannot tell which ranks share a node");
+        return mds_fail(MDS_ECOMM,
+                        "MPI_Comm_split_type failed: unknown which ranks share a node");
     MPI_Comm_rank(node, &w->local_rank);
     MPI_Comm_size(node, &w->local_ranks);
     if (w->local_rank == 0)
@@ -215,7 +216,7 @@ enum mds_rc mds_world_init(struct mds_world *w)
     int level;
 
     if (ranks_up)
-        return mds_fail(MDS_EBUG, "MPI started twice");
+        return mds_fail(MDS_EBUG, "mds_world_init called twice");
     if (launcher) {
         check_shared_memory(launcher);
         mds_monitor_start();
@@ -227,7 +228,9 @@ enum mds_rc mds_world_init(struct mds_world *w)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks_up);
     atexit(abort_others);
     if (level < MPI_THREAD_FUNNELED)
-        return mds_fail(MDS_ECOMM, "this MPI was built without support for threads");
+        return mds_fail(
+            MDS_ECOMM,
+            "this MPI was built without support for threads: use one that was");
     MDS_TRY(find_local_ranks(&found));
     if (launcher)
         mds_watchdog_stop();

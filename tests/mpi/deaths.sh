@@ -32,37 +32,37 @@ says() {
 
 echo 1..31
 run "a silent rank is named, and the group refuses to go on" 42 silent collective
-says "all who wait for it say where" 2 \
-    'rank [01] waits in all all_reduce #2 of 100 f32 at .*faults.c:[0-9]* for rank 2 since 0 s, last completed: all barrier #1 at'
+says "all ranks that wait for it write where" 2 \
+    'rank [01] has waited 0 s in all all_reduce #2 of 100 f32 at .*faults.c:[0-9]* for rank 2, last completed: all barrier #1 at'
 run "a message that never comes" 42 silent message
-says "all who wait for it say where" 2 \
-    'rank [01] waits in all recv of 400 bytes from its rank 2 tag 7 at .*for rank 2'
+says "all ranks that wait for it write where" 2 \
+    'rank [01] has waited 0 s in all recv of 400 bytes from its rank 2 tag 7 at .*for rank 2'
 run "a silent rank, when a group is made" failure inside group
 says "rank 0 says so" 1 \
-    'error: MPI_Comm_create_group lasts longer than .*: rank 0, last completed: all barrier #1 at'
+    'error: MPI_Comm_create_group has not returned within .*: rank 0, last completed: all barrier #1 at'
 run "a silent rank, when MPI ends" failure inside end
-says "rank 0 says so" 1 'error: MPI_Finalize lasts longer than .*: rank 0, last completed: all barrier #1 at'
-run "all ranks are stopped for longer than one may be silent" 42 stopped
-run "whoever waits for one that gave up is told" 42 chain
-says "each says what it waits for" 3 'rank [012] waits in .* all_reduce_f64 #1'
-run "the rank that holds up the others is named, not one that waits as well" 42 relay
+says "rank 0 says so" 1 'error: MPI_Finalize has not returned within .*: rank 0, last completed: all barrier #1 at'
+run "all ranks are stopped for longer than the limit" 42 stopped
+run "a rank that waits for one that timed out is told" 42 chain
+says "each writes what it waits for" 3 'rank [012] has waited [0-9]* s in .* all_reduce_f64 #1'
+run "the rank that holds up the others is named, not one that waits for it, too" 42 relay
 run "another collective is called" 42 differ kind
-says "both calls and places are told" 3 \
+says "both calls and call sites are named" 3 \
     'rank 0: all_reduce of 100 f32 at .*faults.c:[0-9]*; rank 2: barrier at .*faults.c:'
 run "another count" 42 differ count
-says "both counts are told" 3 'rank 0: all_reduce of 100 f32.*rank 2: all_reduce of 99 f32'
+says "both counts are named" 3 'rank 0: all_reduce of 100 f32.*rank 2: all_reduce of 99 f32'
 run "a collective is left out" 42 differ skip
-says "both calls are told" 3 'rank 0: all_reduce_f64 of 1 f64 (max) at .*rank 2: all_reduce of'
+says "both calls are named" 3 'rank 0: all_reduce_f64 of 1 f64 (max) at .*rank 2: all_reduce of'
 run "a message of another length" 42 length
 run "a rank is killed" failure die kill
 says "which rank, and its last collective, in one line" 1 \
     'rank 2 (.*) was killed by signal 9 .* its last collective: all all_reduce #3 of 100 f32 at .*faults.c:[0-9]*$'
-says "no other rank is said to be dead" 1 'its last collective'
-# Launchers that begin with SIGTERM let the others speak.
+says "no other rank is reported dead" 1 'its last collective'
+# Launchers that send SIGTERM first give the others time to write.
 case $MPIEXEC in
     *openmpi*)
-        says "those who wait say where" 2 \
-            'ended by SIGTERM: rank [01] waits in all all_reduce #4 .*for rank 2.*last completed: all all_reduce #3'
+        says "those that wait write where" 2 \
+            'ended by SIGTERM: rank [01] has waited [0-9]* s in all all_reduce #4 .*for rank 2.*last completed: all all_reduce #3'
         ;;
     *)
         t=$((t + 1))
@@ -70,11 +70,11 @@ case $MPIEXEC in
         ;;
 esac
 run "a rank calls exit(0)" failure die exit
-says "the rank says so, and only that" 1 'mds: error: this rank exits in the middle of the run'
+says "the rank reports it, and nothing else is" 1 'mds: error: this rank exits in the middle of the run'
 run "a rank fails" failure die fail
-says "that alone is said" 0 'its last collective'
+says "nothing else is reported" 0 'its last collective'
 # MPICH's mpiexec ends the others, but may report the 0 of the rank that left.
 run "a rank calls _exit(0)" any die _exit
-says "which one" 1 'rank 2 (.*) \(died\|left with status 0\) .* its last collective: all all_reduce #3 of'
+says "which one" 1 'rank 2 (.*) \(died\|exited with status 0\) .* its last collective: all all_reduce #3 of'
 run "a rank is interrupted" any die interrupt
-says "somebody wanted that: nothing about collectives" 0 'its last collective'
+says "a deliberate end: nothing about collectives" 0 'its last collective'

@@ -51,7 +51,7 @@ static void run_silent(const char *in)
         rc = mds_comm_all_reduce(all, x, 100, MDSK_F32, work);
     }
     snprintf(name, sizeof name, "rank %d has been silent", last);
-    snprintf(awaited, sizeof awaited, " s for rank %d when rank", last);
+    snprintf(awaited, sizeof awaited, " s for rank %d", last);
     demand(rc == MDS_ECOMM && (said(name) || said(awaited)),
            "no word of the silent rank");
     demand(mds_comm_barrier(all) == MDS_ECOMM && said("earlier"),
@@ -120,7 +120,7 @@ static void run_chain(void)
                MDS_ECOMM,
            "went on");
     if (world.rank == 0) {
-        demand(said(" s for rank 1 when rank 1, which had waited longer"), "not told");
+        demand(said("rank 1 timed out first; this rank had waited "), "not told");
         mds_world_abort(42);
     }
     sleep(30);
@@ -140,7 +140,7 @@ static void run_relay(void)
     mds_error("%s", mds_fail_text());
     if (world.rank == 0) {
         demand(said("rank 2 has been silent for 0.5 s") &&
-                   said("rank 1, awaited here, waits for it, too"),
+                   said("rank 1, for which this rank waits, waits for it too"),
                "the wrong rank is blamed");
         mds_world_abort(42);
     }
@@ -186,8 +186,8 @@ static void run_length(void)
         must(mds_comm_send_start(all, x, 12, 0, 7, &m), "send");
     if (world.rank == 0) {
         must(mds_comm_recv_start(all, x, 16, last, 7, &m), "recv");
-        demand(mds_comm_p2p_wait(&m) == MDS_EBUG && said("awaits 16 bytes") &&
-                   said("sends 12"),
+        demand(mds_comm_p2p_wait(&m) == MDS_EBUG && said("expects 16 bytes") &&
+                   said("sent 12"),
                "a wrong length went through");
         mds_world_abort(42);
     }

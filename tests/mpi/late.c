@@ -3,8 +3,8 @@
  * stand-ins: calls that connect ranks meet in a barrier of MPI's, which has no limit of
  * time, and nothing travels.
  *
- *   late init|send|sum|close   where it stops
- *   late nowhere               status 42: all went well, and no limit was left over */
+ * late init|send|sum|close   where it stops late nowhere               status 42: all
+ * went well, and no timer was left running */
 #include <mpi.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 
 static ncclResult_t never(void)
 {
-    quit("an unexpected call of NCCL's");
+    quit("an unexpected NCCL call");
     return ncclSystemError;
 }
 
