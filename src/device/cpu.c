@@ -17,15 +17,15 @@ static enum mds_rc cpu_open(struct mds_dev *dev, const struct mds_dev_spec *spec
 
     if (err == -ENOENT)
         return mds_fail(MDS_ENOSUP,
-                        "matrix products: %s; load the module of OpenBLAS, or add its "
-                        "folder to LD_LIBRARY_PATH",
+                        "GEMM: %s; load the OpenBLAS module, or add its directory to "
+                        " LD_LIBRARY_PATH",
                         mdsk_library_error_text());
     if (err)
         return mds_fail(MDS_EMEM,
-                        "host memory: matrix products of %d thread%s want 136 MiB of "
-                        "addresses each, and 200 more, refused by ulimit -v or the "
-                        "kernel (vm.overcommit_memory): raise the limit, or give "
-                        "fewer --threads",
+                        "host memory: BLAS with %d thread%s needs 136 MiB of address "
+                        "space per thread and 200 MiB more, which ulimit -v or the "
+                        "kernel (vm.overcommit_memory) refuses: raise the limit, or "
+                        "use fewer --threads",
                         threads, mds_plural(threads));
     dev->kern = mdsk_cpu();
     if (dev->memory_bytes <= 0)

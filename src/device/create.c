@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of backends, and a device of one of them. */
+/* The list of backends, and creating a device of one of them. */
 #include "base/alloc.h"
 #include "base/str.h"
 #include "device/backend.h"
@@ -25,7 +25,7 @@ static enum mds_rc find_backend(const char *name, const struct mds_dev_ops **out
         return MDS_OK;
     }
     near = mds_str_nearest(name, names, BACKENDS);
-    return mds_fail(MDS_EUSER, "device %s: there is no such device%s%s", name,
+    return mds_fail(MDS_EUSER, "device %s: unknown, use auto, cpu or cuda%s%s", name,
                     near ? "; did you mean " : "", near ? near : "");
 }
 

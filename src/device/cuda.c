@@ -21,36 +21,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For what libraries take of the GPU's memory by themselves: code, cuBLAS's and cuDNN's
- * workspaces.  What NCCL and attention take besides is known from the calls. */
+/* GPU memory left for libraries: their code, and workspaces of cuBLAS and cuDNN.  What
+ * NCCL and attention need besides is computed from the calls. */
 static const int64_t margin_bytes = INT64_C(1) << 30;
 
-/* Small copies go by pinned memory, in turns, so that the caller need not wait. */
+/* Copies to the GPU pass through these pinned buffers in turn, so that the caller need
+ * not wait. */
 enum { STAGES = 4, STAGE_BYTES = 1 << 20 };
 
-/* Copies of one direction beside the queue.  done[n % MAX_COPIES] is copy n's; one that
- * has been taken over by a later copy tells of both. */
+/* Asynchronous copies in one direction, on a stream of their own.  Copy n records
+ * done[n % MAX_COPIES]; if a later copy has reused that event, it implies copy n. */
 enum { MAX_COPIES = 128 };
 struct copy_stream {
     cudaStream_t stream;
     cudaEvent_t ready, done[MAX_COPIES];
 };
 
-/* Operations, each of some kernels, of which the host is at most twice as many ahead of
- * the GPU: with about 1024 kernels in a queue CUDA keeps it inside of a launch, where
- * nobody looks after peers that the queue may wait for. */
+/* The host is at most 2 MAX_AHEAD operations, of a few kernels each, ahead of the GPU.
+ * With about 1024 kernels queued CUDA blocks inside a launch, and nobody would notice
+ * that a peer that the queue waits for is lost. */
 enum { MAX_AHEAD = 128 };
 
 struct cuda_state {
-    cudaError_t failed; /* the first failure, told at the next copy_out */
-    const char *what;   /* of what; a literal */
-    enum mds_rc ended;  /* the watch's failure, in which a wait of await's ended; */
-    char why[512];      /* its sentence */
+    cudaError_t failed; /* the first failure; the next copy_out or wait reports it */
+    const char *what;   /* the call that failed; a literal */
+    enum mds_rc ended;  /* the watch's failure, which ended wait_for_event */
+    char why[512];      /* and its error text */
     char *staging;      /* [STAGES, STAGE_BYTES] */
     cudaEvent_t used[STAGES];
     int stage;
     struct copy_stream copy[2]; /* to the host, from it */
-    cudaEvent_t mark[2];        /* behind the last two AHEADs of operations */
+    cudaEvent_t mark[2];        /* recorded in turn, after MAX_AHEAD operations each */
     int64_t launched;
 };
 
@@ -59,9 +60,9 @@ const char *mds_cuda_why(void)
     return mdsk_cuda_error_text();
 }
 
-/* Streams that share one of the GPU's queues wait for each other, and one may hold a
- * message for which a peer waits: 32 queues are the most there are, 8 what is made
- * unless asked. */
+/* Streams that share one of the GPU's hardware queues wait for each other, and a
+ * message for which a peer waits could be stuck behind them.  Ask for 32 queues, the
+ * maximum; the default is 8. */
 static const char queues_name[] = "CUDA_DEVICE_MAX_CONNECTIONS";
 
 static void request_queues(void)
@@ -69,7 +70,7 @@ static void request_queues(void)
     setenv(queues_name, "32", 0);
 }
 
-/* Scripts for Megatron ask for one, for the sake of an order that mds does not need. */
+/* Megatron's scripts set it to 1, for an order of kernels that mds does not need. */
 static void warn_few_queues(void)
 {
     const char *queues = getenv(queues_name);
@@ -79,7 +80,7 @@ static void warn_few_queues(void)
                  queues_name, queues);
 }
 
-/* No driver and no GPU are both answers, not failures. */
+/* Without a driver there are 0 GPUs, which is not a failure. */
 static cudaError_t count_gpus(int *n)
 {
     cudaError_t code;
@@ -138,8 +139,8 @@ static void name_gpus(int count, char *text, size_t size)
     }
 }
 
-/* Launchers may show each rank a GPU of its own; otherwise the ranks of a node take
- * them in order. */
+/* The GPU with the number of the local rank, or the only one that the launcher has made
+ * visible to this rank. */
 static enum mds_rc pick_gpu(int local_rank, int *out)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -166,7 +167,7 @@ static enum mds_rc pick_gpu(int local_rank, int *out)
         local_rank, count, found);
 }
 
-/* "driver 580.159.04", or which CUDA it knows where that is not said. */
+/* "driver 580.159.04", or "driver for CUDA 13.0" if the version is unknown. */
 static void describe_driver(char *text, size_t size)
 {
     FILE *f = fopen("/sys/module/nvidia/version", "re");
@@ -190,7 +191,7 @@ static enum mds_rc describe_gpu(struct mds_dev *dev, int gpu)
     struct cudaDeviceProp prop;
     char memory[32], driver[64];
 
-    MDS_TRY(check_cuda("properties of the GPU", cudaGetDeviceProperties(&prop, gpu)));
+    MDS_TRY(check_cuda("cudaGetDeviceProperties", cudaGetDeviceProperties(&prop, gpu)));
     if (prop.major < 7)
         return mds_fail(MDS_EDEVICE,
                         "device cuda: %s has compute capability %d.%d; 7.0 is needed, "
@@ -213,7 +214,7 @@ static enum mds_rc apply_memory_limit(struct mds_dev *dev)
     size_t left = 0, total = 0;
     int64_t most;
 
-    MDS_TRY(check_cuda("free memory of the GPU", cudaMemGetInfo(&left, &total)));
+    MDS_TRY(check_cuda("cudaMemGetInfo", cudaMemGetInfo(&left, &total)));
     most = (int64_t)left - margin_bytes;
     if (most < 0)
         most = 0;
@@ -232,7 +233,7 @@ static void close_events(cudaEvent_t *e, int n)
 static enum mds_rc open_events(cudaEvent_t *e, int n)
 {
     for (int i = 0; i < n; i++)
-        MDS_TRY(check_cuda("an event",
+        MDS_TRY(check_cuda("cudaEventCreate",
                            cudaEventCreateWithFlags(&e[i], cudaEventDisableTiming)));
     return MDS_OK;
 }
@@ -247,7 +248,7 @@ static void close_copy_stream(struct copy_stream *w)
 
 static enum mds_rc open_copy_stream(struct copy_stream *w)
 {
-    MDS_TRY(check_cuda("a stream",
+    MDS_TRY(check_cuda("cudaStreamCreate",
                        cudaStreamCreateWithFlags(&w->stream, cudaStreamNonBlocking)));
     MDS_TRY(open_events(&w->ready, 1));
     return open_events(w->done, MAX_COPIES);
@@ -265,8 +266,8 @@ static void close_state(struct cuda_state *own)
 
 static enum mds_rc open_state(struct cuda_state *own)
 {
-    MDS_TRY(check_cuda("pinned memory", cudaMallocHost((void **)&own->staging,
-                                                       (size_t)STAGES * STAGE_BYTES)));
+    MDS_TRY(check_cuda("cudaMallocHost", cudaMallocHost((void **)&own->staging,
+                                                        (size_t)STAGES * STAGE_BYTES)));
     MDS_TRY(open_events(own->used, STAGES));
     MDS_TRY(open_events(own->mark, 2));
     MDS_TRY(open_copy_stream(&own->copy[0]));
@@ -283,12 +284,12 @@ static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spe
     MDS_TRY(pick_gpu(spec->local_rank, &gpu));
     if (spec->local_rank == 0)
         warn_few_queues();
-    MDS_TRY(check_cuda("choosing the GPU", cudaSetDevice(gpu)));
+    MDS_TRY(check_cuda("cudaSetDevice", cudaSetDevice(gpu)));
     MDS_TRY(describe_gpu(dev, gpu));
     if (mdsk_cuda_open())
         return mds_fail(MDS_EDEVICE,
-                        "device cuda: %s; load the module of CUDA, or add the "
-                        "library's folder to LD_LIBRARY_PATH",
+                        "device cuda: %s; load the CUDA module, or add the "
+                        "library's directory to LD_LIBRARY_PATH",
                         mdsk_library_error_text());
     MDS_TRY(apply_memory_limit(dev));
     own = mds_zalloc(1, sizeof *own);
@@ -296,7 +297,7 @@ static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spe
         return MDS_EMEM;
     rc = open_state(own);
     if (!rc)
-        rc = check_cuda("a stream",
+        rc = check_cuda("cudaStreamCreate",
                         cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     if (rc) {
         close_state(own);
@@ -324,7 +325,7 @@ static void *cuda_alloc(struct mds_dev *dev, int64_t bytes)
         cudaGetLastError();
         return NULL;
     }
-    note_error(dev, "clearing memory",
+    note_error(dev, "cudaMemsetAsync",
                cudaMemsetAsync(p, 0, (size_t)bytes, dev->stream));
     return p;
 }
@@ -332,18 +333,18 @@ static void *cuda_alloc(struct mds_dev *dev, int64_t bytes)
 static void cuda_free(struct mds_dev *dev, void *p, int64_t bytes)
 {
     (void)bytes;
-    note_error(dev, "giving memory back", cudaFree(p));
+    note_error(dev, "cudaFree", cudaFree(p));
 }
 
 static void cuda_zero(struct mds_dev *dev, void *p, int64_t bytes)
 {
-    note_error(dev, "clearing memory",
+    note_error(dev, "cudaMemsetAsync",
                cudaMemsetAsync(p, 0, (size_t)bytes, dev->stream));
 }
 
 static void cuda_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
-    note_error(dev, "copying",
+    note_error(dev, "copy on the GPU",
                cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice,
                                dev->stream));
 }
@@ -357,8 +358,8 @@ static int cuda_owns(const struct mds_dev *dev, const void *p)
            at.type == cudaMemoryTypeDevice;
 }
 
-/* Until e is over.  It stands in a queue that may wait for a peer's message: if the
- * watch has that peer for lost, nothing is copied in any more, or waited for. */
+/* Wait until the GPU has reached event e.  Its queue may itself wait for a message of a
+ * peer.  Once the watch reports that peer lost, later waits return at once. */
 static void wait_for_event(struct mds_dev *dev, cudaEvent_t e, const char *what)
 {
     struct cuda_state *own = dev->own;
@@ -383,11 +384,11 @@ static void cuda_launched(struct mds_dev *dev)
 
     if (++own->launched % MAX_AHEAD)
         return;
-    wait_for_event(dev, *mark, "something that was queued");
-    note_error(dev, "an event", cudaEventRecord(*mark, dev->stream));
+    wait_for_event(dev, *mark, "an earlier operation");
+    note_error(dev, "cudaEventRecord", cudaEventRecord(*mark, dev->stream));
 }
 
-/* The piece goes to pinned memory now, and to the GPU in its turn. */
+/* Copy to pinned memory now; the copy from there to the GPU is queued. */
 static void copy_staged(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
     struct cuda_state *own = dev->own;
@@ -398,22 +399,23 @@ static void copy_staged(struct mds_dev *dev, void *to, const void *from, int64_t
         return;
     memcpy(stage, from, (size_t)bytes);
     note_error(
-        dev, "copying to the GPU",
+        dev, "copy to the GPU",
         cudaMemcpyAsync(to, stage, (size_t)bytes, cudaMemcpyHostToDevice, dev->stream));
-    note_error(dev, "an event", cudaEventRecord(own->used[own->stage], dev->stream));
+    note_error(dev, "cudaEventRecord",
+               cudaEventRecord(own->used[own->stage], dev->stream));
     own->stage = (own->stage + 1) % STAGES;
 }
 
 static void cuda_copy_in(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
-    int64_t piece = STAGE_BYTES;
+    const int64_t most = STAGE_BYTES;
 
-    for (int64_t at = 0; at < bytes; at += piece)
+    for (int64_t at = 0; at < bytes; at += most)
         copy_staged(dev, (char *)to + at, (const char *)from + at,
-                    bytes - at < piece ? bytes - at : piece);
+                    bytes - at < most ? bytes - at : most);
 }
 
-/* Until all that was queued is done. */
+/* Wait until everything queued is done. */
 static enum mds_rc cuda_wait(struct mds_dev *dev)
 {
     const struct cuda_state *own = dev->own;
@@ -422,7 +424,7 @@ static enum mds_rc cuda_wait(struct mds_dev *dev)
 
     while ((code = cudaStreamQuery(dev->stream)) == cudaErrorNotReady)
         MDS_TRY(mds_dev_poll_pause(dev, &p));
-    note_error(dev, "something that was queued", code);
+    note_error(dev, "an earlier operation", code);
     if (own->ended)
         return mds_fail(own->ended, "%s", own->why);
     return check_cuda(own->what, own->failed);
@@ -434,9 +436,9 @@ static enum mds_rc cuda_copy_out(struct mds_dev *dev, void *to, const void *from
     struct cuda_state *own = dev->own;
 
     note_error(
-        dev, "copying from the GPU",
+        dev, "copy from the GPU",
         cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, dev->stream));
-    note_error(dev, "copying from the GPU", cudaStreamSynchronize(dev->stream));
+    note_error(dev, "copy from the GPU", cudaStreamSynchronize(dev->stream));
     return check_cuda(own->what, own->failed);
 }
 
@@ -447,9 +449,10 @@ static void cuda_record_time(struct mds_dev *dev, struct mds_timestamp *t, void 
     cudaEvent_t event = t->event;
 
     if (!event)
-        note_error(dev, "an event", cudaEventCreate(&event));
+        note_error(dev, "cudaEventCreate", cudaEventCreate(&event));
     t->event = event;
-    note_error(dev, "an event", cudaEventRecord(event, stream ? stream : dev->stream));
+    note_error(dev, "cudaEventRecord",
+               cudaEventRecord(event, stream ? stream : dev->stream));
 }
 
 static double cuda_elapsed(struct mds_dev *dev, const struct mds_timestamp *a,
@@ -457,8 +460,9 @@ static double cuda_elapsed(struct mds_dev *dev, const struct mds_timestamp *a,
 {
     float ms = 0;
 
-    note_error(dev, "an event", cudaEventSynchronize(b->event));
-    note_error(dev, "an event", cudaEventElapsedTime(&ms, a->event, b->event));
+    note_error(dev, "cudaEventSynchronize", cudaEventSynchronize(b->event));
+    note_error(dev, "cudaEventElapsedTime",
+               cudaEventElapsedTime(&ms, a->event, b->event));
     return ms * 1e-3;
 }
 
@@ -486,11 +490,11 @@ static void cuda_start_copy(struct mds_dev *dev, struct mds_dev_async_copy c, vo
     enum cudaMemcpyKind kind =
         c.direction == 0 ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
 
-    note_error(dev, "an event", cudaEventRecord(w->ready, dev->stream));
-    note_error(dev, "waiting to copy", cudaStreamWaitEvent(w->stream, w->ready, 0));
-    note_error(dev, "copying beside",
+    note_error(dev, "cudaEventRecord", cudaEventRecord(w->ready, dev->stream));
+    note_error(dev, "cudaStreamWaitEvent", cudaStreamWaitEvent(w->stream, w->ready, 0));
+    note_error(dev, "asynchronous copy",
                cudaMemcpyAsync(to, from, (size_t)bytes, kind, w->stream));
-    note_error(dev, "an event",
+    note_error(dev, "cudaEventRecord",
                cudaEventRecord(w->done[c.number % MAX_COPIES], w->stream));
 }
 
@@ -509,7 +513,7 @@ static int cuda_copy_done(struct mds_dev *dev, struct mds_dev_async_copy c)
 
     if (code == cudaErrorNotReady)
         return 0;
-    note_error(dev, "copying beside", code);
+    note_error(dev, "asynchronous copy", code);
     return 1;
 }
 

@@ -98,12 +98,12 @@ enum mds_rc mds_dev_alloc(struct mds_dev *dev, int64_t bytes, void **out)
     void *p = NULL;
 
     if (bytes < 0)
-        return mds_fail(MDS_EBUG, "%s: %lld bytes asked for", dev->ops->name,
+        return mds_fail(MDS_EBUG, "%s: cannot allocate %lld bytes", dev->ops->name,
                         (long long)bytes);
     if (bytes <= dev->memory_bytes - dev->taken_bytes)
         p = dev->ops->alloc(dev, bytes);
     if (!p)
-        return mds_fail(MDS_EMEM, "%s memory: %s asked for, %s left", dev->ops->name,
+        return mds_fail(MDS_EMEM, "%s memory: %s requested, %s left", dev->ops->name,
                         mds_format_bytes((double)bytes, want, sizeof want),
                         mds_format_bytes((double)(dev->memory_bytes - dev->taken_bytes),
                                          left, sizeof left));
@@ -153,11 +153,11 @@ enum mds_rc mds_dev_poll_pause(struct mds_dev *dev, struct mds_dev_poll *p)
         MDS_TRY(dev->watch());
         p->watched = now;
     }
-    mds_clock_backoff(now - p->begun); /* the host may be at work on an update */
+    mds_clock_backoff(now - p->begun); /* leaves cores to an update on the host */
     return MDS_OK;
 }
 
-/* Bytes are read at one end, and written at the other. */
+/* Each byte is read once and written once. */
 static void charge_copy(struct mds_dev *dev, enum mds_op op, int64_t bytes)
 {
     mds_dev_charge(dev, op, (struct mdsk_cost){0, 2.0 * (double)bytes});
@@ -185,15 +185,15 @@ enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *fro
 {
     enum mds_rc rc;
 
-    MDS_TRY(mds_dev_wait(dev)); /* a copy to pageable memory would block unwatched */
+    MDS_TRY(mds_dev_wait(dev)); /* a copy to pageable memory blocks without a watch */
     charge_copy(dev, MDS_OP_COPY_OUT, bytes);
     rc = dev->ops->copy_out(dev, to_host, from, bytes);
     mds_dev_launched(dev);
     return rc;
 }
 
-/* direction as in mds_dev_async_copy.  Dry is charged for a copy that nobody makes: the
- * host's memory is not there either. */
+/* direction: as in mds_dev_async_copy.  A dry device is charged but copies nothing, as
+ * host memory is not allocated either. */
 static struct mds_dev_async_copy start_copy(struct mds_dev *dev, int direction,
                                             void *to, const void *from, int64_t bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The dry device: addresses without memory.  Whoever touches one dies at once. */
+/* The dry device: addresses without memory.  Accessing one is a segmentation fault. */
 #include "device/arena.h"
 #include "base/minmax.h"
 #include "device/backend.h"
@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bit 55 is set: no process can have anything here.  On x86-64 with four levels of page
- * tables such addresses are not canonical, with five they are the kernel's, as they are
- * on aarch64, whatever is in the top byte.  A PROT_NONE mapping would do as well, but
- * ends at 2^47 bytes; models of some trillion parameters are larger. */
+/* Bit 55 is set, so that no process can have memory here.  On x86-64 such addresses are
+ * not canonical (4-level page tables) or belong to the kernel (5-level), as they do on
+ * aarch64, whatever the top byte is.  A PROT_NONE mapping would fault as well, but is
+ * limited to 2^47 bytes; models of some trillion parameters need more. */
 #define FIRST_ADDRESS UINT64_C(0xFF80000000000000)
 #define SPAN_BYTES (INT64_C(1) << 54)
 
@@ -24,7 +24,7 @@ static enum mds_rc dry_open(struct mds_dev *dev, const struct mds_dev_spec *spec
     return MDS_OK;
 }
 
-/* An address is given once in the life of a device. */
+/* Addresses are never reused. */
 static void *dry_alloc(struct mds_dev *dev, int64_t bytes)
 {
     int64_t n = mds_round_up(bytes, MDS_ARENA_ALIGN);
@@ -36,12 +36,7 @@ static void *dry_alloc(struct mds_dev *dev, int64_t bytes)
     return (void *)(uintptr_t)at;
 }
 
-static void dry_free(struct mds_dev *dev, void *p, int64_t bytes)
-{
-    (void)dev, (void)p, (void)bytes;
-}
-
-static void dry_zero(struct mds_dev *dev, void *p, int64_t bytes)
+static void dry_do_nothing(struct mds_dev *dev, void *p, int64_t bytes)
 {
     (void)dev, (void)p, (void)bytes;
 }
@@ -63,8 +58,8 @@ const struct mds_dev_ops mds_dev_dry = {
     .name = "dry",
     .open = dry_open,
     .alloc = dry_alloc,
-    .free = dry_free,
-    .zero = dry_zero,
+    .free = dry_do_nothing,
+    .zero = dry_do_nothing,
     .copy = dry_copy,
     .copy_in = dry_copy,
     .copy_out = dry_copy_out,

@@ -39,8 +39,7 @@ void mds_host_unmap(void *p, int64_t bytes)
         munmap(p, bytes > 0 ? (size_t)bytes : 1);
 }
 
-/* The number behind `name` on a line of its own; -1 if there is none.  name "": the
- * file's first. */
+/* The number after `name`, at the start of a line of the file; -1 if there is none. */
 static int64_t find_number(const char *path, const char *name)
 {
     FILE *f = fopen(path, "re");
@@ -62,7 +61,7 @@ static int64_t find_number(const char *path, const char *name)
 static const struct version {
     const char *controllers; /* in /proc/self/cgroup: 4:memory:/slurm/uid_7/job_5 */
     const char *mount, *limit, *used;
-    const char *cached[2]; /* of what is used, in memory.stat: files, which can go */
+    const char *cached[2]; /* in memory.stat: cached files, part of used, reclaimable */
 } versions[] = {
     {":",
      "/sys/fs/cgroup",
@@ -85,7 +84,7 @@ static int64_t read_cgroup_number(const char *folder, const char *file,
     return find_number(path, name);
 }
 
-/* What one group leaves its members. */
+/* Memory left in one group; INT64_MAX if it has no limit. */
 static int64_t left_in_group(const struct version *v, const char *folder)
 {
     int64_t limit = read_cgroup_number(folder, v->limit, "");
@@ -103,8 +102,8 @@ static int64_t left_in_group(const struct version *v, const char *folder)
     return limit > used ? limit - used : 0;
 }
 
-/* The same of a group and all that it is in.  What a container does not show of its
- * path is passed over. */
+/* The least memory left in a group and its ancestors.  Groups that a container hides
+ * are skipped. */
 static int64_t left_in_group_and_parents(const struct version *v, const char *root,
                                          const char *path)
 {
@@ -126,7 +125,7 @@ static int64_t left_in_group_and_parents(const struct version *v, const char *ro
     }
 }
 
-/* What the groups of this process leave it. */
+/* Memory that the control groups of this process leave it. */
 static int64_t left_in_own_groups(const char *root)
 {
     char line[PATH_SIZE];
@@ -172,8 +171,8 @@ static int64_t free_memory_without_cores(const char *nodes, int n)
     return kib > 0 ? kib * 1024 : 0;
 }
 
-/* On a Grace Hopper GPUs' memory is NUMA nodes without cores, which the kernel counts
- * with the host's.  Other nodes without cores, as of a Xeon Max, are the host's. */
+/* On a Grace Hopper, GPU memory is NUMA nodes without cores, and the kernel counts it
+ * as host memory.  On other machines (Xeon Max) nodes without cores are host memory. */
 static int64_t free_gpu_memory(const char *root)
 {
     char nodes[PATH_SIZE], path[PATH_SIZE];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Beside the cuda device: host memory that the GPU reaches by itself. */
+/* Pinned host memory, for copies to and from the GPU. */
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
@@ -17,8 +17,7 @@ static enum mds_rc pinned_open(struct mds_dev *dev, const struct mds_dev_spec *s
     return MDS_OK;
 }
 
-/* Mapped first and pinned then: that keeps large pages, and cudaHostAlloc promises no
- * zeros. */
+/* Map, then pin: this keeps huge pages, and cudaHostAlloc does not promise zeros. */
 static void *pinned_alloc(struct mds_dev *dev, int64_t bytes)
 {
     void *p = mds_host_map(bytes);
@@ -71,6 +70,6 @@ const struct mds_dev_ops mds_dev_pinned = {
 
 #else
 
-typedef int mds_dev_pinned_needs_cuda; /* a source of C is never empty */
+typedef int mds_dev_pinned_needs_cuda; /* ISO C forbids an empty source */
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* When so many are there they are read, for which the device is waited for. */
+/* Marks in memory.  When all are used they are read, which waits for the device. */
 enum { MARKS = 8192 };
 
 struct mark {
@@ -17,7 +17,7 @@ struct mark {
 };
 
 struct mds_recorder {
-    struct mds_profile seen;     /* first: to destroy it frees the recorder */
+    struct mds_profile seen;     /* first: mds_profile_destroy frees it all */
     struct mds_dev *dev;         /* borrowed */
     int most;                    /* steps */
     struct mds_timestamp *bound; /* [most + 1] */
@@ -26,7 +26,7 @@ struct mds_recorder {
     struct mark *open[MDS_PROFILE_KINDS];
 };
 
-/* ---- instants ---- */
+/* ---- time stamps ---- */
 
 static void record_time(struct mds_dev *dev, struct mds_timestamp *t, void *stream)
 {
@@ -50,7 +50,8 @@ static void free_time(struct mds_dev *dev, struct mds_timestamp *t)
         dev->ops->free_time(dev, t);
 }
 
-/* Until all marks are made.  mds_dev_wait would add this to what the step waits for. */
+/* Wait until the device has reached all marks.  mds_dev_wait would count this as time
+ * that the step waits. */
 static enum mds_rc wait_for_marks(struct mds_dev *dev)
 {
     return dev->ops->wait ? dev->ops->wait(dev) : MDS_OK;
@@ -72,7 +73,7 @@ static void add_to_step(struct mds_profile_step *step, const struct mark *m, dou
         step->compute_s += s;
 }
 
-/* The row of calls like m. */
+/* The row for m: same operation and, while there are enough rows, same FLOPs. */
 static struct mds_profile_row *find_row(struct mds_profile *p, const struct mark *m)
 {
     struct mds_profile_row *same = NULL;
@@ -105,12 +106,12 @@ static void add_call(struct mds_profile *p, const struct mark *m, double s)
     add_to_step(&p->step[m->step], m, s);
 }
 
-/* Read all marks but those that are open, which stay. */
+/* Read and remove all marks except open ones. */
 static void read_marks(struct mds_recorder *r)
 {
     int kept = 0;
 
-    wait_for_marks(r->dev); /* a failure is told again by the next copy_out */
+    wait_for_marks(r->dev); /* the next copy_out reports a failure again */
     for (int i = 0; i < r->marks; i++) {
         struct mark *m = &r->mark[i];
 
@@ -190,7 +191,7 @@ void mds_profile_host_wait(struct mds_dev *dev, double s)
         r->seen.step[r->seen.steps].host_s += s;
 }
 
-/* ---- life ---- */
+/* ---- start and stop ---- */
 
 static void destroy_recorder(struct mds_recorder *r)
 {
@@ -211,8 +212,10 @@ enum mds_rc mds_profile_start(struct mds_dev *dev, int most)
     struct mds_recorder *r;
 
     if (dev->recorder || most < 1 || !dev->kern)
-        return mds_fail(MDS_EBUG, "profile of %d steps on %s: another is under way",
-                        most, dev->ops->name);
+        return mds_fail(
+            MDS_EBUG,
+            "profile of %d steps on %s: already started, or nothing to profile", most,
+            dev->ops->name);
     r = mds_zalloc(1, sizeof *r);
     if (!r)
         return MDS_EMEM;
@@ -247,7 +250,7 @@ enum mds_rc mds_profile_stop(struct mds_dev *dev, struct mds_profile **out)
     enum mds_rc rc;
 
     if (!r)
-        return mds_fail(MDS_EBUG, "profile on %s: none is under way", dev->ops->name);
+        return mds_fail(MDS_EBUG, "profile on %s: not started", dev->ops->name);
     dev->recorder = NULL;
     rc = wait_for_marks(dev);
     if (!rc) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the contracts of operations have in common. */
+/* Checks that operations have in common. */
 #include "tensor/contract.h"
 
 enum mds_rc mds_contract_broken(const char *op, const char *condition)
 {
-    return mds_fail(MDS_EBUG, "%s: the caller must see to: %s", op, condition);
+    return mds_fail(MDS_EBUG, "%s: the caller must ensure: %s", op, condition);
 }
 
 static const char *const names[] = {
@@ -18,6 +18,6 @@ enum mds_rc mds_contract_dtype(struct mds_dev *dev, const char *op, enum mdsk_dt
         return mds_contract_broken(op, "dtype f32, bf16 or f16");
     if (!kern || kern->dtypes >> t & 1)
         return MDS_OK;
-    return mds_fail(MDS_ENOSUP, "%s: %s does not compute %s", op, mds_dev_describe(dev),
+    return mds_fail(MDS_ENOSUP, "%s: %s does not support %s", op, mds_dev_describe(dev),
                     names[t]);
 }

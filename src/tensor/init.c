@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Start values of parameters. */
+/* Initial values of parameters. */
 #include "kernels/normal.h"
 #include "base/minmax.h"
 #include "tensor/params.h"
 
 #include <string.h>
 
-/* Rows that are whole in this rank's part: all of it is one unless columns are shared.
- */
-static int64_t part_cols(const struct mds_param *p)
+/* Length of a row that is contiguous in the whole parameter, too: all of the shard,
+ * unless columns are sharded. */
+static int64_t contiguous_cols(const struct mds_param *p)
 {
     return p->spec.shard == MDS_SHARD_COLS ? p->cols : p->count;
 }
 
-/* Elements [first, first + n) of the part, of which the first and the last row may be
- * cut. */
+/* Fill elements first .. first + n - 1 of the shard; the first and the last row may be
+ * partial. */
 static void fill_normal(const struct mds_param *p, struct mdsk_normal a, int64_t first,
                         int64_t n, float *out)
 {
-    int64_t cols = part_cols(p);
+    int64_t cols = contiguous_cols(p);
 
     a.stride = p->spec.shard == MDS_SHARD_COLS ? p->spec.cols : 0;
     while (n > 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Contracts of products, norms, activations, attention and rotary positions. */
+/* Contracts of GEMMs, norms, activations, attention and rotary positions. */
 #include "tensor/contract.h"
 
 static int shape_ok(const struct mdsk_attention_shape *s)

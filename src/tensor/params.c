@@ -11,7 +11,7 @@
 struct mds_params {
     enum mdsk_dtype dtype;
     struct mds_param *list;
-    uint64_t *hash; /* [n], of their names: many are compared, few are equal */
+    uint64_t *hash; /* [n], of their names, to compare names quickly */
     int n;
     struct mds_param_unit *unit;
     int units;
@@ -41,7 +41,7 @@ void mds_params_destroy(struct mds_params *ps)
     free(ps);
 }
 
-/* Room for one more parameter. */
+/* Allocate space for one more parameter. */
 static enum mds_rc grow_params(struct mds_params *ps)
 {
     void *list = mds_grow(ps->list, (size_t)ps->n, sizeof *ps->list), *hash;
@@ -90,12 +90,12 @@ static enum mds_rc check_param_spec(const struct mds_params *ps,
     int64_t split = s->shard == MDS_SHARD_COLS ? s->cols : s->rows; /* not 0 */
 
     if (ps->units == 0 || s->rows < 1 || s->cols < 0)
-        return mds_fail(MDS_EBUG, "parameter %s: %lld x %lld in unit %d", s->name,
-                        (long long)s->rows, (long long)s->cols, ps->units - 1);
+        return mds_fail(MDS_EBUG, "parameter %s: invalid shape %lld x %lld in unit %d",
+                        s->name, (long long)s->rows, (long long)s->cols, ps->units - 1);
     if (s->shard != MDS_SHARD_NONE && (split < 1 || s->parts < 1 || s->part < 0 ||
                                        s->part >= s->parts || split % s->parts))
-        return mds_fail(MDS_EBUG, "parameter %s: part %d of %d of %lld", s->name,
-                        s->part, s->parts, (long long)split);
+        return mds_fail(MDS_EBUG, "parameter %s: invalid shard %d of %d of %lld",
+                        s->name, s->part, s->parts, (long long)split);
     if (mds_params_find(ps, s->name) >= 0)
         return mds_fail(MDS_EBUG, "parameter %s: registered twice", s->name);
     return MDS_OK;

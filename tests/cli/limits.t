@@ -85,13 +85,13 @@ test_expect_success OBJDUMP 'no program is linked with what it opens at need' '
 # shellcheck disable=SC3045
 test_expect_success OPENBLAS,LIMIT_AS 'too few addresses for the threads: who refuses them is told' '
     ! (ulimit -v 1500000 && one --train-iters 2 --threads 64 >out 2>&1) && cat out &&
-    grep "products of 64 threads .* refused by ulimit -v or the kernel (vm.overcommit_memory): raise" out
+    grep "BLAS with 64 threads .* ulimit -v or the kernel (vm.overcommit_memory) refuses: raise" out
 '
 test_expect_success OPENBLAS 'a library that cannot be opened is named, once it is needed' '
     mkdir none && : >"none/$openblas" &&
     (export LD_LIBRARY_PATH="$PWD/none${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" &&
         one --dry-run && test_expect_code 1 one --train-iters 2 2>err) &&
-    grep "error: matrix products: .*/none/$openblas: .*; load the module of OpenBLAS, or" err
+    grep "error: GEMM: .*/none/$openblas: .*; load the OpenBLAS module, or" err
 '
 
 # ---- files that change meanwhile ----

@@ -160,7 +160,7 @@ static void dry_memory_cannot_be_touched(void **state)
     assert_true(dies_of_touching(b.base));
     assert_true(dies_of_touching(b.base + 15 * pebibyte - 1));
     assert_int_equal(mds_arena_init(&c, dev, "c", pebibyte), MDS_EMEM);
-    assert_non_null(strstr(mds_fail_text(), "dry memory: 1.00 PiB asked for"));
+    assert_non_null(strstr(mds_fail_text(), "dry memory: 1.00 PiB requested"));
     mds_arena_fini(&b);
     mds_arena_fini(&a);
     mds_dev_destroy(dev);

@@ -127,7 +127,7 @@ static void a_library_that_does_not_open_is_named(void **state)
 {
     (void)state;
     open_fails = 1;
-    refused(0, MDS_EDEVICE, "no_such_call; load the module of CUDA, or add");
+    refused(0, MDS_EDEVICE, "no_such_call; load the CUDA module, or add");
     open_fails = 0;
     close_gpu(open_gpu(0));
 }
@@ -284,10 +284,10 @@ static void the_first_failure_is_told(void **state)
     fake_cuda.fault = cudaErrorIllegalAddress;
     mds_dev_copy_in(dev, p, "7654321", 8);
     assert_int_equal(mds_dev_copy_out(dev, back, p, 8), MDS_EDEVICE);
-    assert_non_null(strstr(mds_fail_text(), "something that was queued: a fault"));
+    assert_non_null(strstr(mds_fail_text(), "an earlier operation: a fault"));
     mds_dev_free(dev, back, 8); /* nor is that the device's */
     assert_int_equal(mds_dev_wait(dev), MDS_EDEVICE);
-    assert_non_null(strstr(mds_fail_text(), "something that was queued: a fault"));
+    assert_non_null(strstr(mds_fail_text(), "an earlier operation: a fault"));
     fake_cuda.fault = cudaSuccess;
     mds_dev_free(dev, p, 8);
     close_gpu(dev);
@@ -303,7 +303,7 @@ static void later_failures_are_not(void **state)
     fake_cuda.fault = cudaErrorIllegalAddress;
     mds_dev_copy_in(dev, p, "7654321", 8);
     assert_int_equal(mds_dev_wait(dev), MDS_EDEVICE);
-    assert_non_null(strstr(mds_fail_text(), "giving memory back: a fault"));
+    assert_non_null(strstr(mds_fail_text(), "cudaFree: a fault"));
     mds_dev_free(dev, p, 8);
     close_gpu(dev);
 }
