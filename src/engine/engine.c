@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Building an engine: the parts, and the memory they take. */
+/* Creating an engine: its parts and their memory. */
 #include "engine/engine.h"
 #include "base/alloc.h"
 #include "engine/internal.h"

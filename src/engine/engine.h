@@ -120,14 +120,14 @@ enum mds_rc mds_engine_rank_params(const struct mds_config *config,
                                    const struct mds_groups *groups,
                                    struct mds_params **out);
 
-/* On rank 0 of the world, call `take` for every parameter of the whole model, in order,
- * with its values [rows, cols] in f32, which are valid during the call only; gradients
- * are those of the mean loss, without the loss scale.
+/* On rank 0 of the world, call `visit` for every parameter of the whole model, in
+ * order, with its values [rows, cols] in f32, which are valid during the call only;
+ * gradients are those of the mean loss, without the loss scale.
  * Collective over the world. */
 enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,
-                                  enum mds_rc (*take)(void *ctx,
-                                                      const struct mds_param *p,
-                                                      const float *values),
+                                  enum mds_rc (*visit)(void *ctx,
+                                                       const struct mds_param *p,
+                                                       const float *values),
                                   void *ctx);
 
 /* Host memory that mds_engine_each_whole needs; 0 if the configuration never calls for

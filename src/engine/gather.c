@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whole tensors out of the shards of many ranks. */
+/* Gathering whole tensors from the shards of all ranks. */
 #include "base/alloc.h"
 #include "engine/internal.h"
 
@@ -38,16 +38,16 @@ struct gather {
     enum mds_zero_what what;
     int unit;      /* in `values`; -1: none */
     float *values; /* of one unit on this rank */
-    float *shards; /* of one parameter: every tensor rank's; NULL: there is but one */
+    float *shards; /* of one parameter: every tensor rank's; NULL: one rank */
     float *whole;  /* the parameter */
 };
 
-/* Of these, in elements. */
+/* Sizes of these buffers, in elements. */
 struct buffer_sizes {
     int64_t values, shards, whole;
 };
 
-/* The first stage that has the parameter; id -1: this one does not. */
+/* *stage = the first stage that has the parameter; id -1: this one does not have it. */
 static enum mds_rc stage_of_param(const struct mds_engine *e, int id, int *stage)
 {
     int stages = mds_groups_size(e->groups, MDS_AXIS_PIPELINE);
@@ -59,7 +59,7 @@ static enum mds_rc stage_of_param(const struct mds_engine *e, int id, int *stage
     return MDS_OK;
 }
 
-/* g->whole from the tensor ranks' shards, which are g->shards [tp, count]. */
+/* Fill g->whole from the shards of all tensor ranks, g->shards [tp, count]. */
 static void assemble_param(const struct gather *g, const struct mds_param *p)
 {
     int parts = mds_groups_size(g->e->groups, MDS_AXIS_TENSOR);
@@ -92,7 +92,7 @@ static enum mds_rc gather_param(struct gather *g, int id)
     return MDS_OK;
 }
 
-/* g->whole from the stage that has it to the first. */
+/* Send g->whole from the stage that has it to the first stage. */
 static enum mds_rc send_param_to_stage0(const struct gather *g, int stage,
                                         int64_t bytes)
 {
@@ -163,8 +163,9 @@ static void unscale_gradient(const struct mds_engine *e, float *v, int64_t n)
 }
 
 static enum mds_rc gather_each(struct gather *g, const struct mds_params *whole,
-                               enum mds_rc (*take)(void *ctx, const struct mds_param *p,
-                                                   const float *values),
+                               enum mds_rc (*visit)(void *ctx,
+                                                    const struct mds_param *p,
+                                                    const float *values),
                                void *ctx)
 {
     int first = mds_groups_rank(g->e->groups, MDS_AXES_ALL) == 0;
@@ -180,15 +181,15 @@ static enum mds_rc gather_each(struct gather *g, const struct mds_params *whole,
         if (first && g->what == MDS_ZERO_GRAD)
             unscale_gradient(g->e, g->whole, p->count);
         if (first)
-            MDS_TRY(take(ctx, p, g->whole));
+            MDS_TRY(visit(ctx, p, g->whole));
     }
     return MDS_OK;
 }
 
 enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,
-                                  enum mds_rc (*take)(void *ctx,
-                                                      const struct mds_param *p,
-                                                      const float *values),
+                                  enum mds_rc (*visit)(void *ctx,
+                                                       const struct mds_param *p,
+                                                       const float *values),
                                   void *ctx)
 {
     struct gather g = {.e = e, .what = what, .unit = -1};
@@ -204,7 +205,7 @@ enum mds_rc mds_engine_each_whole(struct mds_engine *e, enum mds_zero_what what,
         g.shards = mds_zalloc((size_t)n.shards, sizeof *g.shards);
     rc = g.values && g.whole && (g.shards || !n.shards) ? MDS_OK : MDS_EMEM;
     if (!rc)
-        rc = gather_each(&g, whole, take, ctx);
+        rc = gather_each(&g, whole, visit, ctx);
     free(g.values);
     free(g.shards);
     free(g.whole);

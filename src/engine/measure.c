@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a step needs, found by making one without memory and without kernels. */
+/* What a step needs, measured by a dry run: a step without memory and kernels. */
 #include "engine/internal.h"
 
-/* One step and one evaluation, as far as the run makes them. */
+/* One training step and one evaluation, if the run has them. */
 static enum mds_rc run_dry_step(struct mds_engine *e)
 {
     struct mds_step_result result;

@@ -21,7 +21,7 @@ static int32_t target_at(const struct mds_engine_rows *rows, int64_t i)
                                                                : rows->token[i + 1];
 }
 
-/* This rank's tokens of a micro-batch's rows [B, S+1], into e->staged [tokens, B]. */
+/* Copy this rank's tokens of a micro-batch, rows [B, S+1], to e->staged [tokens, B]. */
 static void stage_tokens(struct mds_engine *e, const struct mds_par *par,
                          const struct mds_engine_rows *rows,
                          int32_t (*of)(const struct mds_engine_rows *rows, int64_t i))
@@ -45,8 +45,8 @@ static struct mds_engine_rows rows_of_micro_batch(const struct mds_engine *e,
                                     .start = apart ? rows->start + at : NULL};
 }
 
-/* Those of micro-batch i to the device.  On a dry one only the copy is charged: a plan
- * makes thousands of steps of long sequences. */
+/* Copy the tokens of micro-batch i to the device.  A dry device is only charged for the
+ * copy: a plan runs thousands of dry steps of long sequences. */
 static void load_micro_batch(struct mds_engine *e, const struct mds_par *par,
                              const struct mds_engine_rows *rows, int64_t i)
 {
@@ -89,21 +89,21 @@ static int is_last_pass(const struct mds_engine *e, int micro_batch)
     return micro_batch == e->config->batch.accumulation - 1;
 }
 
-/* The model's last piece (out is NULL) forms the gradients of the loss in its forward,
- * which thus begins the backward pass. */
+/* The model's last chunk (out is NULL) computes the loss and its gradients in one
+ * forward, which thus begins the backward pass. */
 static enum mds_rc forward_chunk(void *ctx, int micro_batch, int chunk, const void *in,
                                  void *out)
 {
     struct mds_engine *e = ctx;
     const struct pipeline *p = e->training ? &e->train : &e->eval;
     struct mds_gpt_batch batch = batch_of(e, micro_batch);
-    int set = mds_schedule_saved_buffer(p->schedule, micro_batch, chunk);
+    int buffer = mds_schedule_saved_buffer(p->schedule, micro_batch, chunk);
 
     if (e->training && !out)
         mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
     mds_range_begin("forward");
-    MDS_TRY(
-        mds_gpt_forward(e->gpt_step, chunk, set, &batch, in, out, &e->scalars->loss));
+    MDS_TRY(mds_gpt_forward(e->gpt_step, chunk, buffer, &batch, in, out,
+                            &e->scalars->loss));
     mds_range_end();
     return MDS_OK;
 }
@@ -113,11 +113,11 @@ static enum mds_rc backward_chunk(void *ctx, int micro_batch, int chunk,
 {
     struct mds_engine *e = ctx;
     struct mds_gpt_batch batch = batch_of(e, micro_batch);
-    int set = mds_schedule_saved_buffer(e->train.schedule, micro_batch, chunk);
+    int buffer = mds_schedule_saved_buffer(e->train.schedule, micro_batch, chunk);
 
     mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
     mds_range_begin("backward");
-    MDS_TRY(mds_gpt_backward(e->gpt_step, chunk, set, &batch, d_out, d_in));
+    MDS_TRY(mds_gpt_backward(e->gpt_step, chunk, buffer, &batch, d_out, d_in));
     mds_range_end();
     return MDS_OK;
 }
@@ -177,13 +177,13 @@ static enum mds_rc read_back(struct mds_engine *e, double sums[3])
         sums[2] = s.grad_squares;
     MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), sums, 3,
                                     MDS_COMM_SUM));
-    /* The sign of a NaN says nothing, and printf shows it. */
+    /* printf shows the sign of a NaN, which means nothing. */
     for (int i = 0; i < 3; i++)
         sums[i] = isnan(sums[i]) ? NAN : sums[i];
     return MDS_OK;
 }
 
-/* ---- the steps of a step ---- */
+/* ---- the parts of a step ---- */
 
 static enum mds_rc sum_gradients(struct mds_engine *e)
 {
@@ -214,7 +214,7 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
     if (sums[1] > 0)
         e->grad_scale *= sums[1] / batch_tokens(e);
     e->grad_norm = sqrt(sums[2]) / e->grad_scale;
-    /* The loss is summed before it is scaled: what it has is not the scale's doing. */
+    /* The loss is summed before it is scaled, so the scale cannot overflow it. */
     e->overflow = isfinite(loss) && !isfinite(e->grad_norm) &&
                   mds_loss_scale_absorbs_overflow(&e->scale);
     *out = (struct mds_step_result){.loss = loss,

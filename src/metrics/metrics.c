@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 struct mds_metrics {
-    struct mds_metrics_run run; /* its strings are not kept */
-    struct mds_jsonl *json;     /* NULL: not asked for, or given up */
-    struct mds_tensorboard *tb; /* NULL: not asked for, or given up */
-    int on_terminal, mute;      /* mute: standard output is given up */
+    struct mds_metrics_run run; /* strings are NULL once opened */
+    struct mds_jsonl *json;     /* NULL: not requested, or failed */
+    struct mds_tensorboard *tb; /* NULL: not requested, or failed */
+    int on_terminal, mute;      /* mute: standard output failed */
     int opened;
     enum mds_rc rc; /* the first failure, and why */
     char why[512];
@@ -34,11 +34,11 @@ static int64_t step_tokens(const struct mds_metrics *m)
     return m->run.global_batch * m->run.model.seq;
 }
 
-/* What cannot be written is no reason to lose what was trained. */
+/* A failed write does not end the run; it is reported now, and again at the end. */
 static void record_write_failure(struct mds_metrics *m)
 {
     if (m->opened)
-        mds_warn("%s; nothing more is written there; the run continues",
+        mds_warn("%s; the run continues and writes nothing more there",
                  mds_fail_text());
     if (m->rc)
         return;
@@ -165,7 +165,8 @@ static enum mds_rc open_sinks(struct mds_metrics *m, const char *jsonl_path,
     return m->rc ? mds_fail(m->rc, "%s", m->why) : MDS_OK;
 }
 
-/* Open MPI gives ranks a terminal that has no size, also where mpirun writes a file. */
+/* Open MPI's ranks write to a terminal of no size, even if mpirun's output is a file.
+ */
 static int is_terminal(int fd)
 {
     struct winsize size;
@@ -197,7 +198,7 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
     return MDS_OK;
 }
 
-/* Rates at seconds per step; the steps left take as long. */
+/* Rates from elapsed_s per step; the ETA assumes it for the remaining steps. */
 static void fill_rates(const struct mds_metrics *m, int64_t iteration,
                        struct mds_interval *mean)
 {
@@ -271,7 +272,7 @@ static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
     end_record(m);
 }
 
-/* The tags are Megatron-DeepSpeed's, so that curves of both lie in one chart. */
+/* The tags are Megatron-DeepSpeed's, so that curves of both appear in one chart. */
 static void write_step_scalars(struct mds_metrics *m, const struct mds_metrics_step *s,
                                const struct mds_interval *now)
 {
@@ -465,7 +466,7 @@ enum mds_rc mds_metrics_close(struct mds_metrics *m,
         mds_console_summary(&text, &m->run, summary);
         print_to_console(m, &text);
     }
-    m->opened = 0; /* from here on the caller says it */
+    m->opened = 0; /* from here on the caller reports failures */
     if (mds_tensorboard_close(m->tb))
         record_write_failure(m);
     if (mds_jsonl_close(m->json))

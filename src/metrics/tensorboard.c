@@ -146,7 +146,8 @@ static enum mds_rc write_file_version(struct mds_tensorboard *tb)
     return mds_tensorboard_flush(tb);
 }
 
-/* "A session begins with this step": points of it and later ones are no more. */
+/* A session starts at this step: TensorBoard drops earlier points of it and later
+ * steps. */
 static enum mds_rc write_session_start(struct mds_tensorboard *tb, int64_t step)
 {
     struct message event = {0}, session = {0};

@@ -68,7 +68,8 @@ enum mds_rc mds_pool_alloc(struct mds_pool *p, const struct zero_partition *part
                            enum mds_mem_tag tag, int64_t elem)
 {
     if (slots + mds_pool_enclosing(parts) > MDS_POOL_SLOTS)
-        return mds_fail(MDS_EBUG, "%d units enclose others", mds_pool_enclosing(parts));
+        return mds_fail(MDS_EBUG, "%d units enclose others: not enough buffers",
+                        mds_pool_enclosing(parts));
     MDS_TRY(plan_slots(p, parts, count, slots));
     for (int s = 0; s < p->slots; s++) {
         void *base = NULL;

@@ -259,7 +259,7 @@ static enum mds_rc acquire_buffer(struct zero_gradients *g, int unit)
         slot = mds_pool_pick(&g->pool, unit, count);
     }
     if (slot < 0)
-        return mds_fail(MDS_EBUG, "gradient of %s: begun while others are under way",
+        return mds_fail(MDS_EBUG, "gradient of %s: begun while all buffers are in use",
                         grad_unit(g, unit)->name);
     mds_pool_use(&g->pool, slot);
     g->pool.slot[slot].unit = unit;

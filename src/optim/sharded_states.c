@@ -9,7 +9,8 @@ static enum mds_rc launch_on_host(struct mds_dev *dev, const struct mdsk_adamw *
 {
     (void)dev;
     return mdsk_adamw_cpu(NULL, a)
-               ? mds_fail(MDS_EMEM, "the host's update: no scratch memory")
+               ? mds_fail(MDS_EMEM,
+                          "optimizer update on the host: no memory for scratch")
                : MDS_OK;
 }
 

@@ -14,7 +14,8 @@ enum mds_rc mds_storage_host_memory(struct zero_storage *s, int64_t bytes, void 
             mdsk_cpu_set_threads(s->threads);
         p = mds_host_map(bytes);
         if (!p)
-            return mds_fail(MDS_EMEM, "optimizer on the host: %lld bytes refused",
+            return mds_fail(MDS_EMEM,
+                            "optimizer on the host: cannot allocate %lld bytes",
                             (long long)bytes);
         mdsk_cpu_zero(p, bytes);
     }

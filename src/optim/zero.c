@@ -15,7 +15,8 @@ static enum mds_rc check_zero_spec(const struct mds_zero_spec *s)
 
     if (s->stage >= 0 && s->stage <= 3 && (on_device || on_host) && folder)
         return MDS_OK;
-    return mds_fail(MDS_EBUG, "zero stage %d, weights at place %d, states at %d",
+    return mds_fail(MDS_EBUG,
+                    "zero stage %d does not support weights in place %d, states in %d",
                     s->stage, (int)s->weights, (int)s->optimizer);
 }
 

@@ -19,7 +19,8 @@ static void join_tags(const struct mds_grid *grid, unsigned axes, char *tag,
                                    grid->axis[i].tag);
 }
 
-/* Which places along its axes a group takes, and which of these is this rank's. */
+/* The n members of a group: ranks first, first + step ... along its axes; `here` is
+ * this rank's index. */
 struct members {
     int first, step, n, here;
 };

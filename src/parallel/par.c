@@ -4,7 +4,7 @@
 
 #include "tensor/op.h"
 
-/* In how many slices a rank's tokens are between products. */
+/* The number of slices that tokens are split into between GEMMs. */
 static int token_shards(const struct mds_par *p)
 {
     return p->sequence_parallel ? mds_groups_size(p->groups, MDS_AXIS_TENSOR) : 1;

@@ -20,8 +20,8 @@ static enum mds_rc queue_add_f32(const struct mds_par *p, int64_t n, const void 
     return mds_op_add(p->dev, &a);
 }
 
-/* 16-bit numbers, widened 2^24 at a time: enough to fill a GPU, and little beside what
- * is summed. */
+/* Convert 16-bit numbers to f32, 2^24 at a time: this fills a GPU, and the buffer is
+ * small beside x. */
 static enum mds_rc add_widened(const struct mds_par *p, int64_t n, const void *x,
                                float *sum)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "parallel/tensor_parallel.h"
 
-/* Whether a rank has a slice of the rows only, between products. */
+/* Whether each rank has only a slice of the rows between GEMMs. */
 static int splits_sequence(const struct mds_par *p)
 {
     return p->sequence_parallel && mds_groups_size(p->groups, MDS_AXIS_TENSOR) > 1;
 }
 
-/* Whether products give partial sums. */
+/* Whether GEMMs produce partial sums. */
 static int has_partial_sums(const struct mds_par *p)
 {
     return mds_groups_size(p->groups, MDS_AXIS_TENSOR) > 1;
@@ -24,7 +24,7 @@ int mds_tp_chunks(int64_t wanted, int64_t bytes)
     return bytes < worth_it ? 1 : 2;
 }
 
-/* A chunk: its first row and rows, in products and in slices. */
+/* A chunk: first row and number of rows, in GEMMs and in this rank's slice. */
 struct chunk {
     int64_t at, rows, slice_at, slice_rows;
 };
@@ -57,7 +57,7 @@ int64_t mds_tp_reduce_rows(const struct mds_par *p, int64_t at)
     return has_partial_sums(p) ? rows_left_in_chunk(p, at) : mds_par_rows(p) - at;
 }
 
-/* ---- in ---- */
+/* ---- gather ---- */
 
 enum mds_rc mds_tp_gather_start(const struct mds_par *p, const void *x, int64_t width,
                                 struct mds_tp_handle *in)
@@ -94,9 +94,9 @@ enum mds_rc mds_tp_gather(const struct mds_par *p, const void *x, int64_t width,
     return mds_tp_gather_wait(p, in, mds_par_rows(p));
 }
 
-/* ---- out ---- */
+/* ---- reduce ---- */
 
-/* Bytes that the sum of a chunk works in. */
+/* Scratch for the sum of a chunk. */
 static int64_t work_bytes(const struct mds_par *p, int i, int64_t width)
 {
     struct mds_comm *tp = mds_group(p->groups, MDS_AXIS_TENSOR);

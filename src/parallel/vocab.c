@@ -13,9 +13,10 @@ struct token_span {
     int with_position;
 };
 
-/* Each run of tokens in up to three pieces: before, in and behind the tokens whose
- * position this tp rank adds.  Without sequence parallelism that is rank 0's job, with
- * it each rank adds an equal share; every rank's result is then summed. */
+/* Split each run of tokens into up to three spans: before, within and after the tokens
+ * whose position embedding this tensor rank adds.  With sequence parallelism each rank
+ * adds those of its own rows, otherwise rank 0 adds all.  The results are then summed
+ * over ranks. */
 static int split_at_positions(const struct mds_par *p, struct token_span *out)
 {
     int tp = mds_groups_rank(p->groups, MDS_AXIS_TENSOR), n = 0;
@@ -45,24 +46,24 @@ enum mds_rc mds_embedding_fwd(const struct mds_par *p, const struct mds_embeddin
 {
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     struct mds_tp_handle out;
-    struct token_span piece[6];
-    int n = split_at_positions(p, piece);
+    struct token_span span[6];
+    int n = split_at_positions(p, span);
 
     MDS_TRY(mds_tp_reduce_open(p, y, e->H, &out));
     for (int i = 0; i < n; i++) {
-        int has = piece[i].with_position && e->position;
+        int has = span[i].with_position && e->position;
         struct mdsk_embedding_fwd a = {
             .B = p->B,
-            .S = piece[i].run.n,
+            .S = span[i].run.n,
             .H = e->H,
             .first_word = e->first_word,
             .words = e->words,
-            .first_token = has ? piece[i].run.first - e->first_position : 0,
+            .first_token = has ? span[i].run.first - e->first_position : 0,
             .dtype = p->dtype,
-            .token = token + piece[i].row,
+            .token = token + span[i].row,
             .word = e->word,
             .position = has ? e->position : NULL,
-            .y = mds_par_at(p, out.rows, piece[i].row * e->H)};
+            .y = mds_par_at(p, out.rows, span[i].row * e->H)};
 
         MDS_TRY(mds_op_embedding_fwd(p->dev, &a));
     }
@@ -71,29 +72,29 @@ enum mds_rc mds_embedding_fwd(const struct mds_par *p, const struct mds_embeddin
     return MDS_OK;
 }
 
-/* Every tp rank has all of dy, so replicated positions get the same gradient
- * everywhere; a rank with a share of them takes those tokens. */
+/* Every tensor rank has all of dy, so replicated position embeddings get the same
+ * gradient everywhere.  If they are sharded, a rank only handles its own tokens. */
 enum mds_rc mds_embedding_bwd(const struct mds_par *p, const struct mds_embedding *e,
                               const int32_t *token, const void *dy)
 {
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     struct mds_tp_handle in;
-    struct token_span piece[6];
-    int n = split_at_positions(p, piece);
+    struct token_span span[6];
+    int n = split_at_positions(p, span);
 
     MDS_TRY(mds_tp_gather(p, dy, e->H, &in));
     for (int i = 0; i < n; i++) {
-        int has = e->dposition && (piece[i].with_position || !e->sliced);
+        int has = e->dposition && (span[i].with_position || !e->sliced);
         struct mdsk_embedding_bwd a = {
             .B = p->B,
-            .S = piece[i].run.n,
+            .S = span[i].run.n,
             .H = e->H,
             .first_word = e->first_word,
             .words = e->words,
-            .first_token = has ? piece[i].run.first - e->first_position : 0,
+            .first_token = has ? span[i].run.first - e->first_position : 0,
             .dtype = p->dtype,
-            .token = token + piece[i].row,
-            .dy = mds_par_at(p, in.rows, piece[i].row * e->H),
+            .token = token + span[i].row,
+            .dy = mds_par_at(p, in.rows, span[i].row * e->H),
             .dword = e->dword,
             .dposition = has ? e->dposition : NULL};
 
@@ -131,7 +132,7 @@ static enum mds_rc alloc_tile(const struct mds_par *p, const struct mds_head *h,
     return mds_par_alloc_f32(p, MDS_MEM_WORK, t->rows, &t->lse);
 }
 
-/* Words of this rank that count. */
+/* Words of this rank that are not padding. */
 static int64_t valid_words(const struct mds_head *h)
 {
     int64_t valid = h->vocab - h->first_word;
@@ -155,7 +156,7 @@ static enum mds_rc tile_logits(const struct mds_par *p, const struct mds_head *h
     return mds_op_linear_fwd(p->dev, &a);
 }
 
-/* Who has all words can turn the logits into their gradients at once. */
+/* A rank that has all words turns logits into their gradients in one kernel. */
 static int fuses_loss_gradient(const struct mds_par *p, const struct mds_head *h)
 {
     return h->dweight && mds_groups_size(p->groups, MDS_AXIS_TENSOR) == 1;
@@ -196,7 +197,7 @@ static enum mds_rc tile_loss(const struct mds_par *p, const struct mds_head *h,
     return mds_op_xent_loss(p->dev, &x);
 }
 
-/* Logits become their gradients; on to dx. */
+/* Replace logits by their gradients, and compute dx. */
 static enum mds_rc tile_bwd_input(const struct mds_par *p, const struct mds_head *h,
                                   const struct tile *t, int64_t n,
                                   const int32_t *target, void *dx)
@@ -239,7 +240,8 @@ static enum mds_rc tile_bwd_weight(const struct mds_par *p, const struct mds_hea
     return mds_op_linear_bwd_weight(p->dev, &w);
 }
 
-/* dx sets out before its tile's share of the weight's gradient is made. */
+/* Each tile starts to reduce its dx before it computes its weight gradient, so that the
+ * two overlap. */
 static enum mds_rc loss_tiles(const struct mds_par *p, struct mds_head *h,
                               struct mds_tp_handle *x, const int32_t *target,
                               double *loss_sum, double *count, struct mds_tp_handle *dx)

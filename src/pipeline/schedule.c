@@ -51,7 +51,7 @@ static enum mds_rc check_schedule_spec(const struct mds_schedule_spec *p)
         p->micro_batches < 1 ||
         p->micro_batches > INT_MAX / (2 * STEPS_PER_COMPUTATION) / p->chunks)
         return mds_fail(MDS_EBUG,
-                        "schedule of stage %d of %d: %d micro-batches, %d chunks",
+                        "invalid schedule: stage %d of %d, %d micro-batches, %d chunks",
                         p->stage, p->stages, p->micro_batches, p->chunks);
     if (p->chunks > 1 && p->stages == 1)
         return mds_fail(MDS_EUSER,

@@ -10,7 +10,7 @@ enum mds_rc mds_pipe_layers(int layers, int stages, int chunks, int stage, int c
     if (layers < 1 || stages < 1 || chunks < 1 || stage < 0 || stage >= stages ||
         chunk < 0 || chunk >= chunks)
         return mds_fail(MDS_EBUG,
-                        "layers of chunk %d of %d, stage %d of %d: %d in the model",
+                        "invalid split: chunk %d of %d, stage %d of %d, %d layers",
                         chunk, chunks, stage, stages, layers);
     if (layers / stages < chunks)
         return mds_fail(MDS_EUSER,

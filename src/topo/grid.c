@@ -32,13 +32,15 @@ enum mds_rc mds_grid_init(struct mds_grid *out, const struct mds_axis *table,
             continue;
         }
         if (size[i] < 1 || size[i] > 1 << 20)
-            return mds_fail(MDS_EUSER, "%s parallel size %lld: at least 1, at most %d",
+            return mds_fail(MDS_EUSER,
+                            "%s parallel size %lld: must be at least 1 and at most %d",
                             table[i].name, (long long)size[i], 1 << 20);
         g.size[i] = (int)size[i];
         replica = multiply_capped(replica, size[i], world);
     }
     if (rest < 0)
-        return mds_fail(MDS_EBUG, "grid: no axis takes the ranks that are left over");
+        return mds_fail(MDS_EBUG,
+                        "grid: no axis without a key takes the remaining ranks");
     if (world % replica != 0)
         return mds_fail(
             MDS_EUSER,

@@ -527,7 +527,7 @@ static void test_schedules_refused(void **state)
                  "1 pipeline stage cannot interleave 2 chunks: use 1 chunk, or 2 or "
                  "more stages");
     assert_fails(refuse(4, 1, 0), MDS_EBUG,
-                 "schedule of stage 0 of 4: 0 micro-batches, 1 chunks");
+                 "invalid schedule: stage 0 of 4, 0 micro-batches, 1 chunks");
     assert_int_equal(refuse(0, 1, 1), MDS_EBUG);
     assert_int_equal(refuse(2, 1 << 16, 1 << 16), MDS_EBUG);
 }

@@ -183,9 +183,11 @@ static void test_refusals(void **state)
                    "6 ranks cannot be divided into model replicas of 4 ranks");
     expect_refusal(mds_axes, b, 1, MDS_EUSER, "1 rank cannot");
     expect_refusal(mds_axes, c, 8, MDS_EUSER, "8 ranks cannot");
-    expect_refusal(mds_axes, d, 8, MDS_EUSER, "tensor parallel size 0: at least 1");
-    expect_refusal(mds_axes, e, 8, MDS_EUSER, "pipeline parallel size -2: at least 1");
-    expect_refusal(nothing_is_left, a, 4, MDS_EBUG, "left over");
+    expect_refusal(mds_axes, d, 8, MDS_EUSER,
+                   "tensor parallel size 0: must be at least 1");
+    expect_refusal(mds_axes, e, 8, MDS_EUSER,
+                   "pipeline parallel size -2: must be at least 1");
+    expect_refusal(nothing_is_left, a, 4, MDS_EBUG, "remaining ranks");
 }
 
 int main(void)

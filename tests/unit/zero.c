@@ -358,7 +358,7 @@ static void misuse_is_told(void **state)
     assert_fails(mds_params_grad_ready(f.ps, 5), MDS_EBUG, "after its last pass");
     for (int u = 0; u < 2; u++) /* more than can be, but there is room */
         assert_int_equal(mds_params_grad_begin(f.ps, u), MDS_OK);
-    assert_fails(mds_params_grad_begin(f.ps, 4), MDS_EBUG, "others are under way");
+    assert_fails(mds_params_grad_begin(f.ps, 4), MDS_EBUG, "all buffers are in use");
     for (int u = 0; u < 3; u++)
         assert_int_equal(mds_params_acquire(f.ps, u), MDS_OK);
     assert_fails(mds_params_acquire(f.ps, 4), MDS_EBUG, "more than 3 units in use");
@@ -380,13 +380,13 @@ static void impossible_places_are_refused(void **state)
     spec.weights = MDS_PLACE_CPU;
     assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EBUG, "stage 2");
     spec.stage = 3;
-    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EBUG, "weights at");
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EBUG, "weights in");
     spec.weights = MDS_PLACE_NVME;
-    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EBUG, "weights at");
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EBUG, "weights in");
     spec = spec_of(&f, 1);
     spec.optimizer = MDS_PLACE_NVME;
     spec.nvme_path = NULL;
-    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EBUG, "states at");
+    assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EBUG, "states in");
     write_file("file", "x", 1);
     spec.nvme_path = "file";
     assert_fails(mds_zero_create(&spec, &f.arena, &f.z), MDS_EUSER,
