@@ -42,6 +42,76 @@ static const char inference[] = "inference; mds_ckpt export writes what other pr
                                 "serve";
 static const char skipped_data[] = "range of samples to leave out";
 
+/* Other spellings of options, in Megatron-DeepSpeed, newer Megatrons and ALCF's
+ * scripts. */
+const struct mds_option_alias mds_megatron_aliases[] = {
+    {"-h", "--help", NULL, NULL},
+    {"--deepspeed-config", "--deepspeed_config", NULL, NULL},
+    {"MODEL_ARCH", "--model-size-key", NULL, NULL},
+    {"SEQ", "--seq-length", NULL, NULL},
+    {"TP", "--tensor-model-parallel-size", NULL, NULL},
+    {"PP", "--pipeline-model-parallel-size", NULL, NULL},
+    {"SP", "--ds-sequence-parallel-size", NULL, NULL},
+    {"GRAD_ACC_STEPS", "--gradient-accumulation-steps", NULL, NULL},
+    {"GRADIENT_ACCUMULATION_STEPS", "--gradient-accumulation-steps", NULL, NULL},
+    {"TRAIN_ITER", "--train-iters", NULL, NULL},
+    {"NUM_LAYERS", "--num-layers", NULL, NULL},
+    {"NHEADS", "--num-attention-heads", NULL, NULL},
+    {"ROPE_THETA", "--rotary-base", NULL, NULL},
+    {"--rotary-position-embeddings-theta", "--rotary-base", NULL, NULL},
+    {"OPTIMIZER", "--optimizer", NULL, NULL},
+    {"OPTIM", "--optimizer", NULL, NULL},
+    {"MIN_LR", "--min-lr", NULL, NULL},
+    {"LR_DECAY_STYLE", "--lr-decay-style", NULL, NULL},
+    {"LR_DECAY_ITERS", "--lr-decay-iters", NULL, NULL},
+    {"LR_WARMUP_FRAC", "--lr-warmup-fraction", NULL, NULL},
+    {"WEIGHT_DECAY", "--weight-decay", NULL, NULL},
+    {"ADAM_BETA1", "--adam-beta1", NULL, NULL},
+    {"ADAM_BETA2", "--adam-beta2", NULL, NULL},
+    {"ADAM_EPS", "--adam-eps", NULL, NULL},
+    {"CLIP_GRAD", "--clip-grad", NULL, NULL},
+    {"EVAL_INTERVAL", "--eval-interval", NULL, NULL},
+    {"EVAL_ITERS", "--eval-iters", NULL, NULL},
+    {"LOG_INTERVAL", "--log-interval", NULL, NULL},
+    {"--eval-only", "--skip-train", NULL, NULL},
+    {"SAVE", "--save", NULL, NULL},
+    {"LOAD", "--load", NULL, NULL},
+    {"--layernorm-epsilon", "--norm-epsilon", NULL, NULL},
+    {"--num-query-groups", "--num-key-value-heads", NULL, NULL},
+    {"--use-rotary-position-embeddings", "--position-embedding-type", "rope", NULL},
+    {"--checkpoint-activations", "--recompute-granularity", "full", NULL},
+    {"--deepspeed-activation-checkpointing", "--recompute-granularity", "full", NULL},
+    {"--recompute-activations", "--recompute-granularity", "selective", NULL},
+    {"USE_ACTIVATION_CHECKPOINTING", "--recompute-granularity", "full", "none"},
+    {"--recompute-num-layers", "--checkpoint-num-layers", NULL, NULL},
+    {"--distribute-saved-activations", "--partition-activations", NULL, NULL},
+    {"--distribute-checkpointed-activations", "--partition-activations", NULL, NULL},
+    {"--checkpoint-in-cpu", "--cpu-checkpointing", NULL, NULL},
+    {"--timeout-minutes", "--distributed-timeout-minutes", NULL, NULL},
+    {"--fp16", "--dtype", "fp16", NULL},
+    {"--bf16", "--dtype", "bf16", NULL},
+    {"--cpu-optimizer", "--offload-device", "cpu", NULL},
+    {"CPU_OPTIMIZER", "--offload-device", "cpu", NULL},
+    {"--use-flash-attn-v1", "--use-flash-attn", NULL, NULL},
+    {"--use-flash-attn-v2", "--use-flash-attn", NULL, NULL},
+    {"--use-flash-attn-triton", "--use-flash-attn", NULL, NULL},
+    {"--use-flash-attn-builder", "--use-flash-attn", NULL, NULL},
+    {"NO_FLASH_ATTN", "--use-flash-attn", "0", NULL},
+    /* Scripts turn one of these versions on and the others off. */
+    {"USE_FLASH_ATTN1", "--use-flash-attn", "1", NULL},
+    {"USE_FLASH_ATTN_V1", "--use-flash-attn", "1", NULL},
+    {"USE_FLASH_ATTN2", "--use-flash-attn", "1", NULL},
+    {"USE_FLASH_ATTN_V2", "--use-flash-attn", "1", NULL},
+    {"USE_FLASH_ATTN_TRITON", "--use-flash-attn", "1", NULL},
+    {.name = NULL},
+};
+
+/* Variables of the scripts that start mds_pretrain; they pass its options on. */
+const char *const mds_script_variables[] = {
+    "HOSTFILE", "NHOSTS",    "NGPU_PER_HOST", "NGPUS",   "QUEUE", "PROJECT",
+    "DURATION", "NUM_NODES", "MDS_BUILD",     "MDS_RUN", NULL,
+};
+
 /* Of megatron/arguments.py and deepspeed/__init__.py in Megatron-DeepSpeed (Microsoft's
  * and ALCF's) all that is not understood here and changes nothing; what scripts for
  * newer Megatrons commonly give; and variables of ALCF/helpers.sh there that only a
