@@ -2,6 +2,7 @@
 #include "base/host.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 void mds_host_name(char host[MDS_HOST_SIZE])
@@ -9,6 +10,19 @@ void mds_host_name(char host[MDS_HOST_SIZE])
     if (gethostname(host, MDS_HOST_SIZE - 1) != 0)
         snprintf(host, MDS_HOST_SIZE, "unknown-host");
     host[MDS_HOST_SIZE - 1] = '\0'; /* what is cut off need not end */
+}
+
+int mds_program_folder(char *path, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", path, size - 1);
+    char *slash;
+
+    path[n > 0 ? n : 0] = '\0';
+    slash = strrchr(path, '/');
+    if (!slash)
+        return -1;
+    *slash = '\0';
+    return 0;
 }
 
 int mds_slurm_list_entry(const char *list, int node)

@@ -3,34 +3,17 @@
 #include "base/units.h"
 #include "config/options.h"
 
-#include <string.h>
-
-static const struct mds_option *option_of(const struct mds_act_option *of)
-{
-    const struct mds_option *o = mds_pretrain_options.options;
-
-    while (!o->key || strcmp(o->key, of->key) != 0)
-        o++;
-    return o;
-}
-
 void mds_act_text(const struct mds_activations *a, unsigned but, struct mds_str *out)
 {
     const struct mds_activations defaults = mds_act_defaults();
 
     for (int i = 0; i < MDS_ACT_OPTIONS; i++) {
         int64_t value = mds_act_get(a, &mds_act_options[i]);
-        const struct mds_option *o = option_of(&mds_act_options[i]);
 
-        if (but & 1u << i || value == mds_act_get(&defaults, &mds_act_options[i]))
-            continue;
-        mds_str_add(out, "%s%s", out->len ? " " : "", o->flag);
-        if (o->type == MDS_OPT_ENUM)
-            mds_str_add(out, " %s", o->choices[value]);
-        else if (o->type == MDS_OPT_SET)
-            mds_str_add(out, " %s", mds_recompute_modules_name((int)value));
-        else if (o->type != MDS_OPT_FLAG)
-            mds_str_add(out, " %lld", (long long)value);
+        if (!(but & 1u << i) && value != mds_act_get(&defaults, &mds_act_options[i]))
+            mds_option_text(
+                mds_option_of(&mds_pretrain_options, mds_act_options[i].key), value,
+                out);
     }
 }
 

@@ -33,9 +33,9 @@ extern const struct mds_option_set mds_pretrain_options;
 extern const struct mds_option_example mds_pretrain_examples[];
 extern const char mds_pretrain_exit_status[];
 
-/* Names in scripts for Megatron-DeepSpeed (megatron.c): other spellings of options here,
- * options that are not needed here, options that are not supported here, and variables
- * that only the scripts read (NULL at the end). */
+/* Names in scripts for Megatron-DeepSpeed (megatron.c): other spellings of options
+ * here, options that are not needed here, options that are not supported here, and
+ * variables that only the scripts read (NULL at the end). */
 extern const struct mds_option_alias mds_megatron_aliases[];
 extern const struct mds_option_foreign mds_megatron_ignored[];
 extern const struct mds_option_foreign mds_megatron_unsupported[];

@@ -256,6 +256,16 @@ const char *mds_settings_flag(const struct mds_settings *s, const char *key)
     return s->set->options[mds_settings_row(s, key)].flag;
 }
 
+const struct mds_option *mds_option_of(const struct mds_option_set *set,
+                                       const char *key)
+{
+    const struct mds_option *o = set->options;
+
+    while (!o->key || strcmp(o->key, key) != 0)
+        o++;
+    return o;
+}
+
 size_t mds_settings_row(const struct mds_settings *s, const char *key)
 {
     for (size_t i = 0; i < s->rows; i++)

@@ -14,6 +14,7 @@
 #include "config/tree.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* What a user may write, and the type of the field it is stored in. */
@@ -202,6 +203,14 @@ void mds_settings_check_paths(const struct mds_settings *s, struct mds_diag *dia
  * was probably meant, or NULL. */
 int mds_option_set_reads(const struct mds_option_set *set, const char *name,
                          const char **near);
+
+/* The option with that YAML key, which must exist. */
+const struct mds_option *mds_option_of(const struct mds_option_set *set,
+                                       const char *key);
+
+/* Append "--flag value", after a blank unless out is empty.  The option is a flag, or
+ * stored as an integer (enum, set, int, count, bytes). */
+void mds_option_text(const struct mds_option *o, int64_t value, struct mds_str *out);
 
 /* The row whose YAML key is `key`, or s->rows. */
 size_t mds_settings_row(const struct mds_settings *s, const char *key);

@@ -285,14 +285,6 @@ int mds_option_set_reads(const struct mds_option_set *set, const char *name,
     return 0;
 }
 
-static int is_of_other_program(const struct mds_option_set *set, const char *name)
-{
-    for (size_t i = 0; set->env_others && set->env_others[i]; i++)
-        if (strcmp(set->env_others[i], name) == 0)
-            return 1;
-    return 0;
-}
-
 /* A variable that is none of ours: a fault if its name says it should be, a warning if
  * it looks like a slip. */
 static void check_unknown_variable(const struct mds_option_set *set, const char *name,
@@ -304,7 +296,7 @@ static void check_unknown_variable(const struct mds_option_set *set, const char 
     struct mds_name n;
 
     if (mds_name_find(set, MDS_NAME_ENV, name, &n) == 0 ||
-        is_of_other_program(set, name))
+        (set->env_others && mds_str_is_in(name, set->env_others)))
         return;
     if (prefix && strncmp(name, prefix, strlen(prefix)) == 0) {
         near = mds_name_nearest(set, MDS_NAME_ENV, name);

@@ -289,6 +289,19 @@ void mds_value_format(const struct mds_option *o, union mds_value v,
     }
 }
 
+void mds_option_text(const struct mds_option *o, int64_t value, struct mds_str *out)
+{
+    union mds_value v = {.i = value};
+
+    mds_str_add(out, "%s%s", out->len ? " " : "", o->flag);
+    if (o->type == MDS_OPT_FLAG)
+        return;
+    if (mds_option_is_int(o))
+        v = (union mds_value){.n = (int)value};
+    mds_str_add(out, " ");
+    mds_value_format(o, v, out);
+}
+
 void mds_settings_flag_value(const struct mds_settings *s, size_t row,
                              struct mds_str *out)
 {

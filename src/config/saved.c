@@ -52,21 +52,22 @@ int mds_config_affects_model(const char *key)
  * batch are told elsewhere. */
 static int is_reported_change(const char *key)
 {
-    static const char *const others[] = {
-        "model.hidden_dropout", "model.attention_dropout",
-        "model.seq_length",     "train.seed",
-        "train.iters",          "train.samples",
-        "train.tokens",         "model.dtype"};
+    static const char *const others[] = {"model.hidden_dropout",
+                                         "model.attention_dropout",
+                                         "model.seq_length",
+                                         "train.seed",
+                                         "train.iters",
+                                         "train.samples",
+                                         "train.tokens",
+                                         "model.dtype",
+                                         NULL};
 
     if (strncmp(key, "optim.", 6) == 0 || strncmp(key, "data.", 5) == 0)
         return 1;
     if (strncmp(key, "parallel.", 9) == 0)
         return strcmp(key, "parallel.nvme_path") != 0 &&
                strcmp(key, "parallel.timeout") != 0;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(key, others[i]) == 0)
-            return 1;
-    return 0;
+    return mds_str_is_in(key, others);
 }
 
 /* ---- a saved configuration ---- */

@@ -2,6 +2,7 @@
 /* Where the files lie that come with mds. */
 #include "config/config_impl.h"
 
+#include "base/host.h"
 #include "base/str.h"
 
 #include <stdio.h>
@@ -15,18 +16,6 @@ static int is_inside_folder(const char *path, const char *folder)
     char real[PATH_MAX];
 
     return realpath(folder, real) && mds_path_is_in(path, real);
-}
-
-/* The folder of this program, or of this test, without links; "" if it is not known. */
-static void folder_of_program(char folder[PATH_MAX])
-{
-    ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-    char *slash;
-
-    folder[n > 0 ? n : 0] = '\0';
-    slash = strrchr(folder, '/');
-    if (slash)
-        *slash = '\0';
 }
 
 /* The build tree may hold the installed program as well. */
@@ -70,7 +59,7 @@ int mds_config_shipped_path(const char *in_source, const char *name,
     char program[PATH_MAX];
     int local;
 
-    folder_of_program(program);
+    mds_program_folder(program, sizeof program);
     local = is_uninstalled(program);
     if (local)
         snprintf(path, PATH_MAX, "%s", in_source);

@@ -4,39 +4,30 @@
 
 #include <string.h>
 
-/* What the words of a line stand for: where a layout was derived, it is said.  Sizes of
- * axes, and these: */
+/* Derived settings that are written out all the same, as are the sizes of all axes: a
+ * reader of the command line should see the layout. */
 static const char *const always_passed[] = {"parallel.sequence_parallel",
-                                            "parallel.zero_stage"};
+                                            "parallel.zero_stage", NULL};
 
-/* What the ranks are not told: sizes are given in full, and dry runs are made here. */
+/* Never passed on: the sizes that SP_TYPE stands for are, and dry runs are done
+ * here. */
 static const char *const never_passed[] = {"parallel.sp_type", "train.dry_run",
-                                           "train.dry_world", "train.dry_rank"};
+                                           "train.dry_world", "train.dry_rank", NULL};
 
-static int is_in_list(const char *key, const char *const *keys, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(key, keys[i]) == 0)
-            return 1;
-    return 0;
-}
-
-/* What one rank each gives is not worth a word. */
 static int is_passed_on(const struct mds_settings *s, size_t row)
 {
     const struct mds_option *o = &s->set->options[row];
     enum mds_level level = s->of[row].level;
 
     if (!o->key || !o->flag || o->type == MDS_OPT_ACTION || o->support == MDS_ALWAYS ||
-        is_in_list(o->key, never_passed, sizeof never_passed / sizeof *never_passed))
+        mds_str_is_in(o->key, never_passed))
         return 0;
     if (level != MDS_LEVEL_DERIVED)
         return level >= MDS_LEVEL_MACHINE;
     for (const struct mds_axis *a = mds_axes; a->name; a++)
         if (a->key && strcmp(o->key, a->key) == 0)
             return 1;
-    return is_in_list(o->key, always_passed,
-                      sizeof always_passed / sizeof *always_passed);
+    return mds_str_is_in(o->key, always_passed);
 }
 
 static void append_option(const struct mds_settings *s, size_t row,

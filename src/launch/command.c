@@ -330,7 +330,7 @@ static void add_program(const struct mds_launch *l, struct mds_argv *out)
         mds_argv_add(out, "%s", l->options->program);
         return;
     }
-    if (mds_folder_of_program(here, sizeof here) == 0)
+    if (mds_program_folder(here, sizeof here) == 0)
         snprintf(path, sizeof path, "%s/mds_pretrain", here);
     if (access(path, X_OK) == 0)
         mds_argv_add(out, "%s", path);

@@ -8,19 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int mds_folder_of_program(char *path, size_t size)
-{
-    ssize_t n = readlink("/proc/self/exe", path, size - 1);
-    char *slash;
-
-    path[n > 0 ? n : 0] = '\0';
-    slash = strrchr(path, '/');
-    if (!slash)
-        return -1;
-    *slash = '\0';
-    return 0;
-}
-
 enum mds_rc mds_folder_make(const char *parent, const char *name,
                             char path[MDS_PATH_SIZE])
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Run folders and the small files in them; the folder of this program. */
+/* Run folders and the small files in them. */
 #ifndef MDS_LAUNCH_FOLDER_H
 #define MDS_LAUNCH_FOLDER_H
 
@@ -16,9 +16,6 @@ enum mds_rc mds_folder_make(const char *parent, const char *name,
 /* Remove the folder of a job that was not submitted: its script, its run.yaml, and the
  * folder itself if nothing else is in it. */
 void mds_folder_discard(const char *folder);
-
-/* The folder of this program's binary.  Returns 0, or -1 if it is unknown. */
-int mds_folder_of_program(char *path, size_t size);
 
 /* Write text to folder/name, with permissions `mode` as for chmod(2); with append, add
  * it to the end. */

@@ -117,7 +117,7 @@ static void add_path_setup(struct mds_str *out)
 {
     char here[PATH_MAX];
 
-    if (mds_folder_of_program(here, sizeof here))
+    if (mds_program_folder(here, sizeof here))
         return;
     mds_str_add(out, "PATH=");
     mds_shell_quote(here, out);

@@ -58,11 +58,7 @@ static void set_member(struct mds_layout *l, int member, int64_t value)
 
 static const struct mds_option *member_option(int member)
 {
-    const struct mds_option *o = mds_pretrain_options.options;
-
-    while (!o->key || strcmp(o->key, member_key(member)) != 0)
-        o++;
-    return o;
+    return mds_option_of(&mds_pretrain_options, member_key(member));
 }
 
 /* Whether a configuration has it as an int: choices, sets of words and flags. */
@@ -222,20 +218,11 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
     return rc;
 }
 
-static void append_flag(const struct mds_option *o, int64_t value, struct mds_str *out)
-{
-    mds_str_add(out, "%s%s", out->len ? " " : "", o->flag);
-    if (o->type == MDS_OPT_ENUM)
-        mds_str_add(out, " %s", o->choices[value]);
-    else if (o->type != MDS_OPT_FLAG)
-        mds_str_add(out, " %lld", (long long)value);
-}
-
 /* What is not 0 needs an option. */
 void mds_layout_options(const struct mds_layout *l, unsigned fixed, struct mds_str *out)
 {
     for (int i = 0; i < GRID; i++)
         if (!(fixed & 1u << i) && get_member(l, i) != 0)
-            append_flag(member_option(i), get_member(l, i), out);
+            mds_option_text(member_option(i), get_member(l, i), out);
     mds_act_text(&l->act, fixed >> GRID, out);
 }

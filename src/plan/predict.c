@@ -139,31 +139,24 @@ int mds_predict_ranks(const struct mds_config *c, int world,
     return n;
 }
 
-static enum mds_rc predict_slowest_ranks(const struct prediction *p,
-                                         struct mds_estimate *out)
-{
-    struct mds_estimate e, other;
-    int rank[MDS_PREDICT_RANKS], n = mds_predict_ranks(p->c, p->world, rank);
-
-    MDS_TRY(predict_rank(p, rank[0], &e));
-    for (int i = 1; i < n; i++) {
-        MDS_TRY(predict_rank(p, rank[i], &other));
-        keep_worse_of(&e, &other);
-    }
-    e.extrapolated = p->how != MDS_PREDICT_FULL && mds_plan_can_extrapolate(p->c);
-    set_memory_limits(p->m, p->per_node, &e);
-    set_throughput(p->c, p->world, &e);
-    *out = e;
-    return MDS_OK;
-}
-
 enum mds_rc mds_predict_as(enum mds_predict_how how, const struct mds_config *c,
                            int world, int per_node, const struct mds_machine *m,
                            struct mds_estimate *out)
 {
     const struct prediction p = {c, m, world, per_node, how};
+    struct mds_estimate e, other;
+    int rank[MDS_PREDICT_RANKS], n = mds_predict_ranks(c, world, rank);
 
-    return predict_slowest_ranks(&p, out);
+    MDS_TRY(predict_rank(&p, rank[0], &e));
+    for (int i = 1; i < n; i++) {
+        MDS_TRY(predict_rank(&p, rank[i], &other));
+        keep_worse_of(&e, &other);
+    }
+    e.extrapolated = how != MDS_PREDICT_FULL && mds_plan_can_extrapolate(c);
+    set_memory_limits(m, per_node, &e);
+    set_throughput(c, world, &e);
+    *out = e;
+    return MDS_OK;
 }
 
 enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
