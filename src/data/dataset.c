@@ -29,19 +29,19 @@ static int64_t longest_span(const struct mds_part *p)
     return longest;
 }
 
-/* In per cent, and not less. */
+/* need / all in per cent, rounded up. */
 static double percent_at_least(long long need, long long all)
 {
     return ceil(1e4 * (double)need / (double)all) / 100;
 }
 
-/* Of a source that holds several strands or frames, each has its share of a split. */
+/* With several strands or frames in a file, a split has a part of each. */
 static enum mds_rc refuse_short_split(const struct mds_dataset *d,
                                       const struct mds_source *s,
                                       const struct member *m, enum mds_split split)
 {
     const char *name = mds_split_names[split];
-    int pieces = mds_reading_documents(&s->reading);
+    int readings = mds_reading_documents(&s->reading);
     long long all = s->tokens, have = longest_span(&m->part), need = d->seq_length + 1;
     const char *without = split == MDS_SPLIT_VALID ? ", or --eval-iters 0" : "";
     int whole = m->part.keeps_documents;
@@ -50,8 +50,8 @@ static enum mds_rc refuse_short_split(const struct mds_dataset *d,
 
     if (all < 2)
         return mds_fail(MDS_EUSER,
-                        "%s: %s: too few for any window of tokens and their targets",
-                        s->path, all ? "one token in all" : "no tokens in it");
+                        "%s: has %s, too few for a window of tokens and their targets",
+                        s->path, all ? "one token" : "no tokens");
     if (all < need)
         return mds_fail(MDS_EUSER,
                         "%s: %lld tokens in all, but a window takes %lld (--seq-length "
@@ -63,15 +63,15 @@ static enum mds_rc refuse_short_split(const struct mds_dataset *d,
                         "%s: --split %s leaves %lld tokens for %s, but a window takes "
                         "%lld: give %s %s %g %%%s%s",
                         s->path, d->split, have, name, need, name, least,
-                        percent_at_least(need * pieces, all), divide, without);
+                        percent_at_least(need * readings, all), divide, without);
     return mds_fail(
         MDS_EUSER,
         "%s: --split %s leaves %lld tokens%s for %s, but a window takes %lld "
         "(--seq-length %lld and its target): use --seq-length %lld or less, "
         "or give %s %s %g %%%s%s",
-        s->path, d->split, have, pieces > 1 ? " in one piece" : "", name, need,
-        need - 1, have - 1, name, least, percent_at_least(need * pieces, all), divide,
-        without);
+        s->path, d->split, have, readings > 1 ? " in its longest range" : "", name,
+        need, need - 1, have - 1, name, least, percent_at_least(need * readings, all),
+        divide, without);
 }
 
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s)
@@ -98,8 +98,8 @@ static int same_vocabulary(const struct mds_source *a, const struct mds_source *
     return 1;
 }
 
-/* Formats that state a vocabulary must state the same; ids of the others must fit in.
- */
+/* Files that state a vocabulary must state the same one, and it must hold all ids of
+ * the other files. */
 static enum mds_rc check_vocabularies(struct mds_dataset *d)
 {
     const struct mds_source *stated = NULL;
@@ -110,7 +110,7 @@ static enum mds_rc check_vocabularies(struct mds_dataset *d)
         if (stated && !s->vocab_seen && !same_vocabulary(stated, s))
             return mds_fail(MDS_EUSER,
                             "%s (%s, %lld words) and %s (%s, %lld words) differ in "
-                            "vocabulary: a run needs files of one tokenizer",
+                            "vocabulary: use files of one tokenizer",
                             stated->path, stated->tokenizer, (long long)stated->vocab,
                             s->path, s->tokenizer, (long long)s->vocab);
         if (!stated && !s->vocab_seen)
@@ -121,7 +121,7 @@ static enum mds_rc check_vocabularies(struct mds_dataset *d)
     if (stated && d->vocab > stated->vocab)
         return mds_fail(MDS_EUSER,
                         "%s: vocabulary of %lld words, but another file has "
-                        "token ids up to %lld",
+                        "token ids up to %lld: use files of one tokenizer",
                         stated->path, (long long)stated->vocab,
                         (long long)d->vocab - 1);
     return MDS_OK;
@@ -179,7 +179,7 @@ static void set_member_part(struct mds_dataset *d, struct member *m,
         m->windows += count_windows(d, &part->span[i]);
 }
 
-/* Every split has a part of every file. */
+/* Split every file among training, validation and test. */
 static enum mds_rc split_shared_files(struct mds_dataset *d, const double *shares,
                                       enum mds_split_at at)
 {
@@ -193,7 +193,7 @@ static enum mds_rc split_shared_files(struct mds_dataset *d, const double *share
     return MDS_OK;
 }
 
-/* Every split has its own files, whole. */
+/* Every split has files of its own, used whole. */
 static enum mds_rc use_whole_files(struct mds_dataset *d)
 {
     static const double whole[MDS_SPLITS] = {1, 0, 0};
@@ -409,8 +409,8 @@ enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double 
 
 /* ---- samples --------------------------------------------------------------------- */
 
-/* Where window w of all spans starts, if each span begins with what `shift` leaves of
- * its slack. */
+/* The first token of window w.  A span is longer than its windows; `shift` says how
+ * much of the rest comes before them. */
 static int64_t window_start(const struct mds_dataset *d, const struct member *m,
                             int64_t w, uint64_t shift)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a user should know of the data before a run. */
+/* Log lines about the data, before a run. */
 #include "data/dataset_impl.h"
 
 #include "base/log.h"
@@ -14,7 +14,7 @@ static int has_held_out_tokens(const struct mds_dataset *d)
            mds_dataset_tokens(d, MDS_SPLIT_TEST) > 0;
 }
 
-/* Text whose documents do not stay whole. */
+/* Say if --split cuts documents of text. */
 static void log_split_documents(const struct mds_dataset *d, int k)
 {
     const struct mds_source *s = d->sources[k];
@@ -63,7 +63,7 @@ static void log_epochs(const struct mds_dataset *d, int64_t samples)
     }
 }
 
-/* Whether documents meet inside of what is trained on. */
+/* *meet: whether a training window of source k can hold two documents. */
 static enum mds_rc has_document_boundary(const struct mds_dataset *d, int k, int *meet)
 {
     const struct blend *b = &d->blends[MDS_SPLIT_TRAIN];
@@ -101,8 +101,8 @@ static int file_list_of_source(const struct mds_dataset *d, int k)
     return list;
 }
 
-/* Whether what one source is evaluated on should be nothing that the other is trained
- * on.  Files alike are cut alike. */
+/* Whether one source is trained on and the other evaluated on, so that they should have
+ * no input in common.  Equal files are split equally, which is safe. */
 static int must_not_share_input(const void *context, int a, int b)
 {
     const struct mds_dataset *d = context;
@@ -124,8 +124,8 @@ static enum mds_rc warn_of_overlap(const struct mds_dataset *d)
     MDS_TRY(mds_sources_overlap(d->sources, d->n_sources, must_not_share_input, d, &a,
                                 &b, &input));
     if (input)
-        mds_warn("%s and %s were both made from %s, so what is held out of one may be "
-                 "trained on in the other",
+        mds_warn("%s and %s were both made from %s, so tokens held out of one may be "
+                 "trained on in the other: give each file other inputs",
                  d->sources[a]->path, d->sources[b]->path, input);
     free(input);
     return MDS_OK;

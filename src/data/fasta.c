@@ -57,7 +57,7 @@ const char *mds_fasta_name(const struct mds_fasta *f)
     return f->name;
 }
 
-/* The byte at hand, or -1 at the end of the file. */
+/* *c = the next byte, not consumed; -1 at the end of the file. */
 static enum mds_rc peek_byte(struct mds_fasta *f, int *c)
 {
     if (f->pos == f->len) {
@@ -88,7 +88,7 @@ static enum mds_rc skip_line(struct mds_fasta *f, char *name)
     }
     if (name)
         name[n] = '\0';
-    f->line += c != '\r'; /* which '\n' may follow */
+    f->line += c != '\r'; /* counted with the '\n' after it */
     f->line_start = 1;
     return MDS_OK;
 }
@@ -116,8 +116,8 @@ static enum mds_rc refuse_missing_header(const struct mds_fasta *f, int c)
                              : "is this a FASTA file?");
 }
 
-/* Before the first record only blank lines and comments may stand, and the mark that
- * Windows' editors put before UTF-8. */
+/* Only blank lines, comments and a UTF-8 byte order mark may come before the first
+ * record. */
 static enum mds_rc find_first_header(struct mds_fasta *f, int *found)
 {
     int c;
@@ -161,7 +161,7 @@ enum mds_rc mds_fasta_next(struct mds_fasta *f, int *found)
     return skip_line(f, f->name);
 }
 
-/* Bases of the block at hand, up to the next line that is a header or a comment. */
+/* Bases from the current buffer, up to the next header or comment line. */
 static enum mds_rc read_bases(struct mds_fasta *f, unsigned char *bases, size_t room,
                               size_t *n)
 {

@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum { BLOCK = 3 * 16384 }; /* bases at a time: whole codons */
+enum { BLOCK = 3 * 16384 }; /* bases at a time; a multiple of 3, for codons */
 
 struct work {
     const struct mds_make *m;
     struct mds_token_file *file;
-    const char *input;         /* the one at hand */
+    const char *input;         /* the one being read */
     struct mds_reader *reader; /* of it */
     struct mds_record_file record;
     unsigned char *bases; /* [BLOCK] */
@@ -76,8 +76,8 @@ static size_t encode_bases(struct work *w, size_t n)
     return n;
 }
 
-/* One document: the spooled record on one strand, without its first `frame` bases and
- * what does not fill a token at its end. */
+/* One document: the stored record on one strand, without its first `frame` bases and
+ * without a last incomplete token. */
 static enum mds_rc add_document(struct work *w, int reverse, int frame)
 {
     int64_t per_token = token_bases(w);
@@ -191,7 +191,7 @@ static void count_empty_line(struct work *w, int64_t line)
     w->stats.empty_input = w->input;
 }
 
-/* One line; *more is 0 behind the last. */
+/* Add one line as a document; *more is 0 after the last one. */
 static enum mds_rc add_id_line(struct work *w, struct mds_id_lines *lines, int *more)
 {
     enum mds_id_lines_at at = MDS_ID_LINES_INSIDE;
@@ -207,7 +207,7 @@ static enum mds_rc add_id_line(struct work *w, struct mds_id_lines *lines, int *
     }
     *more = at != MDS_ID_LINES_END;
     if (last < 0) {
-        if (*more) /* what follows the last line break is no line */
+        if (*more) /* nothing after the last line break is not a line */
             count_empty_line(w, lines->line - 1);
         return MDS_OK;
     }
@@ -252,7 +252,7 @@ static enum mds_rc tokenize_input(struct work *w, const char *path)
     return rc;
 }
 
-/* What is read is not replaced by its own tokens. */
+/* The output must not replace an input. */
 static enum mds_rc check_output(const struct mds_make *m)
 {
     struct stat out, in;
@@ -263,7 +263,7 @@ static enum mds_rc check_output(const struct mds_make *m)
         if (stat(m->inputs[i], &in) == 0 && in.st_dev == out.st_dev &&
             in.st_ino == out.st_ino)
             return mds_fail(MDS_EUSER,
-                            "%s: is an input, and would be replaced; give --output "
+                            "%s: is an input and would be overwritten; give --output "
                             "another name",
                             m->output);
     return MDS_OK;
@@ -275,7 +275,7 @@ static enum mds_rc tokenize_inputs(struct work *w)
         MDS_TRY(tokenize_input(w, w->m->inputs[i]));
     if (mds_token_file_documents(w->file) == 0)
         return mds_fail(MDS_EUSER,
-                        "%s: nothing to write: no input holds a single token (%s)",
+                        "%s: nothing to write: no input has a single token (%s)",
                         w->m->output, mds_tokenizer_names[make_tokenizer(w)]);
     return MDS_OK;
 }

@@ -24,7 +24,7 @@ static enum mds_rc fail_damaged(const char *name, const char *what, int64_t at)
 {
     return mds_fail(
         MDS_EUSER,
-        "%s: %s %lld: the index is damaged, or not of this .bin: write both "
+        "%s: %s %lld: the index is damaged or belongs to another .bin: make both "
         "again with Megatron's preprocess_data.py",
         name, what, (long long)at);
 }
@@ -50,27 +50,27 @@ static enum mds_rc parse_header(const unsigned char *b, int64_t size, const char
     if (size < MAGIC || memcmp(b, "MMIDIDX\0\0", MAGIC) != 0)
         return mds_fail(
             MDS_EUSER,
-            "%s: not a Megatron index (no MMIDIDX at its start; --data-impl "
-            "lazy and cached are not read)",
+            "%s: not a Megatron index (it does not begin with MMIDIDX); mds "
+            "does not read --data-impl lazy and cached",
             name);
     if (size < HEADER)
         return fail_damaged(name, "cut short at byte", size);
     if (read_le64(b + 9) != 1)
-        return mds_fail(MDS_EUSER, "%s: index version %llu, only 1 is known", name,
+        return mds_fail(MDS_EUSER, "%s: index version %llu; mds reads version 1", name,
                         (unsigned long long)read_le64(b + 9));
     MDS_TRY(set_index_type(x, b[17], name));
     n = read_le64(b + 18);
     m = read_le64(b + 26);
     room = (uint64_t)size - HEADER;
-    /* 12 and 8 bytes each; by division first, as the product may not fit. */
+    /* 12 and 8 bytes each; division first, because the products may overflow */
     if (n > room / 12 || m > room / 8 || 12 * n + 8 * m > room)
         return fail_damaged(name, "too short for its counts, bytes", size);
     if (12 * n + 8 * m < room)
-        return mds_fail(MDS_EUSER,
-                        "%s: %llu bytes more than its %llu sequences take; multimodal "
-                        "indexes are not read",
-                        name, (unsigned long long)(room - 12 * n - 8 * m),
-                        (unsigned long long)n);
+        return mds_fail(
+            MDS_EUSER,
+            "%s: %llu bytes more than its %llu sequences need; mds does not "
+            "read multimodal indexes",
+            name, (unsigned long long)(room - 12 * n - 8 * m), (unsigned long long)n);
     x->sequences = (int64_t)n;
     x->documents = (int64_t)m - 1;
     x->pointers = b + HEADER + 4 * n;
@@ -78,7 +78,7 @@ static enum mds_rc parse_header(const unsigned char *b, int64_t size, const char
     return MDS_OK;
 }
 
-/* Back to back and inside the .bin. */
+/* Sequences must follow each other without gaps, and lie inside the .bin. */
 static enum mds_rc check_sequences(struct mds_index *x, const unsigned char *sizes,
                                    int64_t bin_bytes, const char *name)
 {

@@ -13,8 +13,8 @@ struct mds_mix {
     uint32_t *earlier; /* [MDS_MIX_PERIOD] slots of the same source before */
 };
 
-/* Rounded shares, at least 1; what is missing or too much goes, a slot at a time, to or
- * from the source whose rounding is furthest off. */
+/* Round the shares of MDS_MIX_PERIOD slots, to 1 or more.  To make their sum right, add
+ * or take one slot at a time where the rounding error is largest. */
 static void round_weights_to_slots(const double *weights, int n, int64_t *share)
 {
     double total = 0;
@@ -44,8 +44,8 @@ static void round_weights_to_slots(const double *weights, int n, int64_t *share)
     }
 }
 
-/* As Megatron's build_blending_indices, in whole numbers: after slot i, source k should
- * have had share[k] * (i + 1) / PERIOD. */
+/* Like Megatron's build_blending_indices, but in integers: after slot i, source k
+ * should have share[k] * (i + 1) / PERIOD of the slots. */
 static void assign_slots(struct mds_mix *m, int64_t *had)
 {
     for (int64_t i = 0; i < MDS_MIX_PERIOD; i++) {
@@ -68,13 +68,13 @@ static void assign_slots(struct mds_mix *m, int64_t *had)
 static enum mds_rc check_weights(const double *weights, int n)
 {
     if (n < 1 || n > MDS_MIX_PERIOD / 16)
-        return mds_fail(MDS_EUSER, "a mix of %d sources: at most %d are possible", n,
+        return mds_fail(MDS_EUSER, "a mix of %d sources; at most %d are possible", n,
                         MDS_MIX_PERIOD / 16);
     for (int k = 0; k < n; k++)
         if (!(weights[k] > 0) || !isfinite(weights[k]))
             return mds_fail(MDS_EUSER,
-                            "weight %g of source %d of the mix: weights are "
-                            "positive numbers",
+                            "weight %g of source %d of the mix: must be a positive "
+                            "number",
                             weights[k], k + 1);
     return MDS_OK;
 }

@@ -61,7 +61,7 @@ static void free_inputs(struct inputs *all)
     free(all->list);
 }
 
-/* The first two of one content that are to be apart; 0 without any. */
+/* The first two inputs with the same contents that must not be shared; 0 if none. */
 static int find_shared_input(const struct inputs *all,
                              int (*apart)(const void *context, int a, int b),
                              const void *context, struct input **a, struct input **b)

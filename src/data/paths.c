@@ -34,7 +34,7 @@ static int is_weight(const char *word, double *weight)
     return mds_parse_real(word, weight) == 0 && *weight > 0;
 }
 
-/* Whether what stands at text ends here: nothing follows, or a weight does. */
+/* Whether a path ends at text: nothing follows, or a weight. */
 static int ends_or_weight_follows(const char *text)
 {
     char word[64];
@@ -52,8 +52,8 @@ static int ends_or_weight_follows(const char *text)
     return is_weight(word, &weight);
 }
 
-/* Cut a path off *rest: the first words, up to a weight or the end, that name a source;
- * else one word.  NULL: nothing is left. */
+/* Cut the next path off *rest.  A path may have blanks: the words up to a weight or the
+ * end are one path if such a file exists; otherwise one word is.  NULL: none left. */
 static char *next_path(char **rest)
 {
     char *path = *rest + strspn(*rest, blanks), *one = path + strcspn(path, blanks);
@@ -93,8 +93,8 @@ static enum mds_rc parse_weighted_paths(const char *option, struct mds_paths *p,
 
         if (!is_weight(word, &weight))
             return mds_fail(MDS_EUSER,
-                            "%s: '%s' stands where a weight should: give one "
-                            "path, or weight path weight path ...",
+                            "%s: '%s' is not a weight: give one path, or weight path "
+                            "weight path ...",
                             option, word);
         path = next_path(&rest);
         if (!path)

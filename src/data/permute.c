@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "data/permute.h"
 
-/* Four rounds make a pseudo-random permutation of good halves; small n have halves of a
- * bit or two, which more rounds mix better. */
+/* Four rounds would do for large n.  For small n the halves have one or two bits, which
+ * more rounds mix better. */
 enum { ROUNDS = 8 };
 
 uint64_t mds_hash(uint64_t a, uint64_t b)

@@ -41,7 +41,8 @@ void mds_reading_write(const struct mds_reading *r, int codon, struct mds_str *o
     mds_str_add(out, "strand %s", mds_strand_names[r->strands - 1]);
 }
 
-/* What follows word in *text, which then is behind it; -1 if that is no name. */
+/* The index of the name after `word` in *text, and move *text past it; -1 if there is
+ * no known name. */
 static int parse_named_value(const char **text, const char *word,
                              const char *const *names)
 {

@@ -44,7 +44,8 @@ static enum mds_rc check_io(const struct mds_record_file *s, int err)
 {
     if (err == 0)
         return MDS_OK;
-    return mds_fail(MDS_EIO, "%s: bases of one record, kept beside it: %s", s->near,
+    return mds_fail(MDS_EIO, "%s: temporary file for the bases of a record: %s",
+                    s->near,
                     err == ENODATA ? "fewer than were written" : strerror(err));
 }
 

@@ -28,8 +28,8 @@ static enum mds_rc fail_id_outside_vocabulary(struct mds_source *s, int64_t toke
 
     MDS_TRY(s->ops->stored(s, token, &id));
     return mds_fail(MDS_EUSER,
-                    "%s: token %lld is %lld, outside the vocabulary of %lld words: the "
-                    "file is damaged",
+                    "%s: token %lld has id %lld, outside the vocabulary of %lld words: "
+                    "the file is damaged",
                     s->path, (long long)token, (long long)id, (long long)s->vocab);
 }
 
@@ -37,7 +37,7 @@ enum mds_rc mds_source_read(struct mds_source *s, int64_t first, int64_t count,
                             int32_t *ids)
 {
     if (first < 0 || count < 0 || first > s->tokens - count)
-        return mds_fail(MDS_EBUG, "%s: asked for %lld tokens at %lld of %lld", s->path,
+        return mds_fail(MDS_EBUG, "%s: %lld tokens requested at %lld of %lld", s->path,
                         (long long)count, (long long)first, (long long)s->tokens);
     MDS_TRY(s->ops->read(s, first, count, ids));
     for (int64_t i = 0; i < count; i++)
@@ -50,7 +50,7 @@ enum mds_rc mds_source_starts(struct mds_source *s, int64_t first, int64_t count
                               int64_t *starts)
 {
     if (first < 0 || count < 0 || first > s->documents + 1 - count)
-        return mds_fail(MDS_EBUG, "%s: asked for %lld documents at %lld of %lld",
+        return mds_fail(MDS_EBUG, "%s: %lld documents requested at %lld of %lld",
                         s->path, (long long)count, (long long)first,
                         (long long)s->documents);
     return s->ops->starts(s, first, count, starts);
@@ -88,7 +88,7 @@ static void log_read_progress(const struct mds_source *s, int64_t done, int64_t 
              mds_format_count((double)count, all, sizeof all));
 }
 
-/* take() gets the tokens first .. first + count - 1, a block at a time. */
+/* Call take() with blocks of the tokens first .. first + count - 1. */
 static enum mds_rc
 for_each_block(struct mds_source *s, int64_t first, int64_t count,
                void (*take)(const int32_t *ids, int64_t n, int64_t *out), int64_t *out)

@@ -24,7 +24,7 @@ struct hdf5_source {
     int64_t size; /* that it had when it was opened */
 };
 
-/* HDF5 reads what was cut off as zeros. */
+/* A file cut short while it is read must be an error: HDF5 would return zeros. */
 static enum mds_rc check_token_count(const struct hdf5_source *h)
 {
     struct stat st;
@@ -35,7 +35,7 @@ static enum mds_rc check_token_count(const struct hdf5_source *h)
     if (st.st_size != h->size)
         return mds_fail(
             MDS_EIO,
-            "%s: was changed while it was being read: it had %lld bytes, and has %lld",
+            "%s: changed while it was being read: it had %lld bytes and now has %lld",
             h->base.path, (long long)h->size, (long long)st.st_size);
     return MDS_OK;
 }
@@ -188,7 +188,7 @@ static enum mds_rc read_vocabulary(struct hdf5_source *h)
     MDS_TRY(mds_h5_get_int(h->h5, "eod", &s->eod));
     if (s->vocab < 1 || s->vocab > MDS_VOCAB_MAX)
         return mds_fail(MDS_EUSER,
-                        "%s: vocab_size is %lld: make it again with mds_data "
+                        "%s: invalid vocab_size %lld: make it again with mds_data "
                         "make",
                         s->path, (long long)s->vocab);
     if (s->eod < 0 || s->eod >= s->vocab)
@@ -247,7 +247,7 @@ static enum mds_rc fail_bad_start(const struct mds_source *s, int64_t document,
                     s->path, (long long)document, (long long)start, (long long)before);
 }
 
-/* From 0 they rise to the number of tokens. */
+/* /documents must begin at 0, rise, and end at the number of tokens. */
 static enum mds_rc check_documents(struct hdf5_source *h)
 {
     enum { BLOCK = 8192 };

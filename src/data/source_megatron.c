@@ -18,13 +18,13 @@ enum { BLOCK = 65536 }; /* tokens that are read at a time */
 
 struct megatron_source {
     struct mds_source base;
-    int bin; /* not mapped: a disk that fails in the run is an error, not a signal */
+    int bin; /* read, not mapped: a failing disk is then an error, not a signal */
     struct mds_map idx;
     struct mds_index index;       /* borrows idx */
     unsigned char raw[8 * BLOCK]; /* as stored */
 };
 
-/* The token at p. */
+/* The token at p as 64 bits. */
 static int64_t widen_token(enum mds_index_type type, const unsigned char *p)
 {
     uint64_t bits = 0;

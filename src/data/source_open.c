@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which format a file of tokens is in. */
+/* Find out the format of a token file. */
 #include "data/source.h"
 
 #include "base/alloc.h"
@@ -47,7 +47,7 @@ static enum mds_rc open_megatron(const char *path, struct mds_source **out)
     return rc;
 }
 
-/* FASTA and text are no token files yet: say how to make one. */
+/* For FASTA, text and other files: say how to make a token file. */
 static enum mds_rc check_hdf5_signature(const char *path)
 {
     unsigned char head[2] = {0};
@@ -65,7 +65,7 @@ static enum mds_rc check_hdf5_signature(const char *path)
     fclose(f);
     if (n > 0 && (head[0] == '>' || (head[0] == 0x1f && head[1] == 0x8b)))
         return mds_fail(MDS_EUSER,
-                        "%s: not tokens yet: make them with mds_data make --tokenizer "
+                        "%s: not a token file: make one with mds_data make --tokenizer "
                         "codon --output tokens.h5 %s",
                         path, path);
     return MDS_OK;

@@ -20,7 +20,7 @@ void mds_split_bounds(const double shares[MDS_SPLITS], int64_t tokens,
         at = llround(share * (double)tokens);
         bounds[s + 1] = mds_min(at, tokens);
     }
-    /* What rounding of the shares left over goes to the last split that has any. */
+    /* Tokens lost to rounding go to the last split that has a share. */
     for (int s = MDS_SPLITS; s > 0 && bounds[s] != tokens; s--) {
         bounds[s] = tokens;
         if (shares[s - 1] > 0)
@@ -62,7 +62,8 @@ static int can_keep_documents(const struct mds_source *s,
     return at == MDS_SPLIT_AT_DOCUMENTS;
 }
 
-/* The record whose start is the nearest to token `at`; their number for the end. */
+/* *record = the record whose start is nearest to token `at`; the number of records for
+ * the end. */
 static enum mds_rc nearest_record(struct mds_source *s, int64_t at, int64_t *record)
 {
     int64_t each = documents_per_record(s), document, start, end;
@@ -78,7 +79,7 @@ static enum mds_rc nearest_record(struct mds_source *s, int64_t at, int64_t *rec
     return MDS_OK;
 }
 
-/* Move the cuts to where documents start. */
+/* Move the bounds of splits to the nearest starts of documents. */
 static enum mds_rc move_bounds_to_documents(struct mds_source *s,
                                             const double shares[MDS_SPLITS],
                                             int64_t bounds[MDS_SPLITS + 1])
@@ -102,22 +103,22 @@ static enum mds_rc move_bounds_to_documents(struct mds_source *s,
 
 /* ---- strands and frames ---------------------------------------------------------- */
 
-/* A place between two bases of a record. */
+/* A position between two bases of a record. */
 struct cut {
     int64_t record, base;
 };
 
 static const int64_t whole_record = INT64_MAX;
 
-/* The documents of one record.  How many bases it had is known but for those that did
- * not fill a token. */
+/* The documents of one record: its strands and frames.  The number of bases is known
+ * except for those that did not fill a token. */
 struct record {
     struct mds_reading reading;
     int64_t starts[MDS_RECORD_DOCUMENTS + 1];
     int64_t bases_min, bases_max, token_bases;
 };
 
-/* starts[] of one record's documents; 0 if they cannot be of one. */
+/* From the starts of its documents; 0 if they cannot be those of one record. */
 static int init_record(const struct mds_source *s, const int64_t *starts,
                        struct record *r)
 {
@@ -151,7 +152,8 @@ static enum mds_rc fail_not_one_record(const struct mds_source *s, int64_t recor
                     s->path, first, first + n - 1, n);
 }
 
-/* Earlier versions wrote fewer documents of records shorter than five bases. */
+/* Fails for files of earlier versions that wrote fewer documents for records of less
+ * than five bases. */
 static enum mds_rc check_records(struct mds_source *s)
 {
     enum { BLOCK = 170 };
@@ -178,7 +180,7 @@ static enum mds_rc read_record(struct mds_source *s, int64_t record, struct reco
     return init_record(s, starts, r) ? MDS_OK : fail_not_one_record(s, record);
 }
 
-/* The cut that gives the earlier split `at` tokens, as nearly as can be. */
+/* The cut for which the splits before it have as close to `at` tokens as possible. */
 static enum mds_rc find_cut_position(struct mds_source *s, int64_t at, struct cut *cut)
 {
     int64_t document, each = documents_per_record(s), token;
@@ -197,7 +199,7 @@ static enum mds_rc find_cut_position(struct mds_source *s, int64_t at, struct cu
     return MDS_OK;
 }
 
-/* Whole tokens among so many bases, and tokens that touch any of them. */
+/* The number of tokens that lie within so many bases; and that overlap them. */
 static int64_t tokens_inside(const struct record *r, int64_t bases)
 {
     return bases > 0 ? bases / r->token_bases : 0;
@@ -208,8 +210,9 @@ static int64_t tokens_touching(const struct record *r, int64_t bases)
     return bases > 0 ? (bases - 1) / r->token_bases + 1 : 0;
 }
 
-/* The tokens of document i whose bases are among low .. high - 1 of the forward strand.
- * Tokens count from the 5' end of their own strand.  <eod> goes with the last. */
+/* Add the tokens of document i whose bases are among low .. high - 1 of the forward
+ * strand.  Tokens count from the 5' end of their own strand.  <eod> goes with the last
+ * token. */
 static void add_region(struct mds_part *p, const struct record *r, int i, int64_t low,
                        int64_t high)
 {
@@ -256,7 +259,7 @@ static enum mds_rc add_spans_between(struct mds_part *p, struct mds_source *s,
     return add_record_spans(p, s, b->record, 0, b->base);
 }
 
-/* ---- all ------------------------------------------------------------------------- */
+/* ---- splitting ------------------------------------------------------------------- */
 
 static int has_inner_bound(const int64_t bounds[MDS_SPLITS + 1], int64_t tokens)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Whole chunks of the data sets, so each chunk is written once. */
+/* Buffers of whole HDF5 chunks, so that each chunk is written once. */
 enum { BUFFERED = 65536, DOCUMENTS_BUFFERED = 8192 };
 
 struct input {
@@ -78,7 +78,7 @@ static enum mds_rc flush_documents(struct mds_token_file *f)
     return MDS_OK;
 }
 
-/* ids[n] as stored, behind what is buffered. */
+/* Append ids[n] to the buffer, in the stored type. */
 static void append_narrowed_ids(struct mds_token_file *f, const int32_t *ids, size_t n)
 {
     unsigned char *bytes = f->buffer + f->buffered;
@@ -223,7 +223,7 @@ static enum mds_rc write_attributes(struct mds_token_file *f, const char *option
     return mds_h5_put_string(f->h5, "program", PACKAGE_STRING);
 }
 
-/* Close the HDF5 side; its last writes happen here. */
+/* Close the HDF5 file, which writes the last data. */
 static enum mds_rc close_hdf5_file(struct mds_token_file *f)
 {
     enum mds_rc tokens = mds_h5_dataset_close(f->tokens);

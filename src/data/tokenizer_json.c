@@ -68,7 +68,7 @@ static void add_json_base_normalizers(struct mds_str *out)
     mds_str_add(out, "  ]},\n");
 }
 
-/* Pieces that match are words, what is between them is dropped. */
+/* Matches of the pattern are words; text between them is dropped. */
 static void add_json_split(const char *pattern, struct mds_str *out)
 {
     mds_str_add(out,

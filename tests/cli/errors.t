@@ -51,7 +51,7 @@ test_expect_success 'data that are not there, cut short, or something else' '
     grep "make it again with mds_data make" err &&
     echo hello >text.h5 &&
     fails "text.h5: not an HDF5 file" pretrain --data-path text.h5 &&
-    fails "lambda.fna.gz: not tokens yet: make them with mds_data make" \
+    fails "lambda.fna.gz: not a token file: make one with mds_data make" \
         pretrain --data-path "$srcdir/tests/data/lambda.fna.gz"
 '
 test_expect_success 'HDF5 of somebody else' '

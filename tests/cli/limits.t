@@ -102,7 +102,7 @@ test_expect_success 'tokens that are cut, or replaced in place, while they are r
         { one --data-path now.h5 --train-iters 100000000 >out 2>&1 & } && job=$! &&
         until grep -q "iteration  *3/" out; do sleep 0.05; done &&
         cat "$with" >now.h5 && test_expect_code 1 wait $job &&
-        grep "error: now.h5: was changed while it was being read: it had" out || return 1
+        grep "error: now.h5: changed while it was being read: it had" out || return 1
     done
 '
 

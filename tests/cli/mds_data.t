@@ -202,7 +202,7 @@ test_expect_success 'truncated and foreign token files' '
     grep "make it again with mds_data make" err &&
     echo hello >text &&
     fails "text: not an HDF5 file" mds_data dump text &&
-    fails "lambda.fna.gz: not tokens yet: make them with mds_data make" \
+    fails "lambda.fna.gz: not a token file: make one with mds_data make" \
         mds_data info "$lambda" &&
     fails "gone.h5: No such file" mds_data info gone.h5
 '
@@ -244,7 +244,7 @@ test_expect_success 'wrong usage names the nearest' '
 test_expect_success 'an input is not replaced by its tokens' '
     cp "$lambda" mine.gz && ln mine.gz linked.gz &&
     test_expect_code 1 mds_data make --tokenizer codon --output mine.gz linked.gz 2>err &&
-    grep "error: mine.gz: is an input, and would be replaced; give" err && cmp mine.gz "$lambda"
+    grep "error: mine.gz: is an input and would be overwritten; give" err && cmp mine.gz "$lambda"
 '
 
 test_expect_success 'help and version' '

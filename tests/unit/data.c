@@ -208,7 +208,8 @@ static void test_make_bytes(void **state)
     assert_int_equal(mds_source_starts(s, 0, 2, starts), MDS_OK);
     assert_int_equal(starts[0], 0);
     assert_int_equal(starts[1], 4);
-    assert_fails(mds_source_starts(s, 1, 2, starts), MDS_EBUG, "2 documents at 1 of 1");
+    assert_fails(mds_source_starts(s, 1, 2, starts), MDS_EBUG,
+                 "2 documents requested at 1 of 1");
     assert_int_equal(mds_source_provenance(s, &provenance), MDS_OK);
     assert_non_null(strstr(provenance.s,
                            "input        b.txt (3 bytes, sha256 98ea6e4f21"
@@ -288,14 +289,14 @@ static void test_hdf5_source_refuses(void **state)
     assert_fails(mds_source_open("f.h5", &s), MDS_EUSER,
                  "vocab_size is 66, but /vocab");
     forge("f.h5", &(struct forgery){"mds-tokens", 1, -1, 4, 0});
-    assert_fails(mds_source_open("f.h5", &s), MDS_EUSER, "vocab_size is -1");
+    assert_fails(mds_source_open("f.h5", &s), MDS_EUSER, "invalid vocab_size -1");
     forge("f.h5", &(struct forgery){"mds-tokens", 1, 3, 5, 0});
     assert_fails(mds_source_open("f.h5", &s), MDS_EUSER,
                  "ends at 5, but /tokens has 4");
     forge("f.h5", &(struct forgery){"mds-tokens", 1, 3, 4, 3});
     assert_int_equal(mds_source_open("f.h5", &s), MDS_OK);
     assert_fails(mds_source_read(s, 1, 3, ids), MDS_EUSER,
-                 "f.h5: token 2 is 3, outside the vocabulary of 3 words");
+                 "f.h5: token 2 has id 3, outside the vocabulary of 3 words");
     mds_source_close(s);
     assert_int_equal(mds_h5_create("none.h5", "none.h5", &f), MDS_OK);
     assert_int_equal(mds_h5_close(f), MDS_OK);
@@ -303,7 +304,7 @@ static void test_hdf5_source_refuses(void **state)
                  "HDF5, but not a token file");
     write_text("x.fna", ">a\nACGT\n");
     assert_fails(mds_source_open("x.fna", &s), MDS_EUSER,
-                 "x.fna: not tokens yet: make");
+                 "x.fna: not a token file: make");
     write_text("x.txt", "hello");
     assert_fails(mds_source_open("x.txt", &s), MDS_EUSER, "x.txt: not an HDF5 file");
     assert_fails(mds_source_open("gone", &s), MDS_EUSER, "gone: No such file");
@@ -376,7 +377,8 @@ static void test_megatron_all_widths(void **state)
         assert_int_equal(mds_source_starts(s, 0, 3, starts), MDS_OK);
         assert_int_equal(starts[1], 2);
         assert_int_equal(starts[2], 5);
-        assert_fails(mds_source_read(s, 1, 5, ids), MDS_EBUG, "5 tokens at 1 of 5");
+        assert_fails(mds_source_read(s, 1, 5, ids), MDS_EBUG,
+                     "5 tokens requested at 1 of 5");
         mds_source_close(s);
     }
     assert_int_equal(mds_source_open("m", &s), MDS_OK);
@@ -389,7 +391,7 @@ static void test_megatron_all_widths(void **state)
     for (int byte = 4; byte < 8; byte++) {
         char says[64];
 
-        snprintf(says, sizeof says, "m.bin: token 1 is %lld, outside",
+        snprintf(says, sizeof says, "m.bin: token 1 has id %lld, outside",
                  (long long)INT64_C(1) << 8 * byte);
         put(put(bin, 1, 8), UINT64_C(1) << 8 * byte, 8);
         write_file("m.bin", bin, 40);
@@ -402,14 +404,14 @@ static void test_megatron_all_widths(void **state)
     write_file("m.idx", idx, make_idx(idx, 3, 2));
     assert_int_equal(mds_source_open("m", &s), MDS_OK);
     assert_fails(mds_source_read(s, 0, 1, ids), MDS_EUSER,
-                 "m.bin: token 0 is -2, outside");
+                 "m.bin: token 0 has id -2, outside");
     mds_source_close(s);
     put(bin, UINT64_C(1) << 63, 8);
     write_file("m.bin", bin, sizeof bin);
     write_file("m.idx", idx, make_idx(idx, 5, 8));
     assert_int_equal(mds_source_open("m", &s), MDS_OK);
     assert_fails(mds_source_read(s, 0, 1, ids), MDS_EUSER,
-                 "m.bin: token 0 is -9223372036854775808, outside");
+                 "m.bin: token 0 has id -9223372036854775808, outside");
     mds_source_close(s);
     unlink("m.bin");
     assert_fails(mds_source_open("m", &s), MDS_EUSER, "m.bin: No such file");

@@ -150,13 +150,13 @@ static void test_paths(void **state)
     assert_string_equal(p.path[0], "as Megatron has it");
     mds_paths_fini(&p);
     assert_fails(mds_paths_parse("--data-path", "1 no blank.h5 2 a.h5", &p), MDS_EUSER,
-                 "'blank.h5' stands where a weight");
+                 "'blank.h5' is not a weight");
     assert_fails(mds_paths_parse("--data-path", "a.h5 b.h5", &p), MDS_EUSER,
-                 "'a.h5' stands where a weight");
+                 "'a.h5' is not a weight");
     assert_fails(mds_paths_parse("--data-path", "1 a.h5 2", &p), MDS_EUSER,
                  "no path after weight 2");
     assert_fails(mds_paths_parse("--data-path", "-1 a.h5", &p), MDS_EUSER,
-                 "'-1' stands where");
+                 "'-1' is not a weight");
     assert_fails(mds_paths_parse("--data-path", " ", &p), MDS_EUSER,
                  "no data: give --data-path");
     assert_fails(mds_paths_parse("--data-path", NULL, &p), MDS_EUSER, "no data");
@@ -373,10 +373,10 @@ static void test_short_splits_are_named(void **state)
     make_counting("none", 0);
     c.paths = "none";
     assert_fails(open_settled(&c, 1000, 1, &d), MDS_EUSER,
-                 "none.bin: no tokens in it: too few for any window");
+                 "none.bin: has no tokens, too few for a window");
     make_counting("none", 1);
     assert_fails(open_settled(&c, 1000, 1, &d), MDS_EUSER,
-                 "none.bin: one token in all: too few for any window");
+                 "none.bin: has one token, too few for a window");
     c = (struct mds_data_config){.paths = "c", .split = "90,9,1"};
     assert_int_equal(open_settled(&c, 20, 1, &d), MDS_OK);
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TEST), 0);
@@ -441,7 +441,7 @@ static void test_files_of_their_own(void **state)
     mds_dataset_close(d);
     c.valid_paths = "1 mid small";
     assert_fails(open_settled(&c, S, 5, &d), MDS_EUSER,
-                 "--valid-data-path: 'small' stands where a weight should");
+                 "--valid-data-path: 'small' is not a weight");
 }
 
 static void test_mixed_data(void **state)

@@ -219,9 +219,9 @@ static void test_the_id_that_is_told_is_that_of_the_file(void **state)
     static const struct {
         int64_t id;
         const char *says;
-    } cases[] = {{INT64_MIN, "token 2 is -9223372036854775808, outside"},
-                 {INT64_C(1) << 32, "token 2 is 4294967296, outside"},
-                 {-1, "token 2 is -1, outside"}};
+    } cases[] = {{INT64_MIN, "token 2 has id -9223372036854775808, outside"},
+                 {INT64_C(1) << 32, "token 2 has id 4294967296, outside"},
+                 {-1, "token 2 has id -1, outside"}};
     struct mds_source *s;
     int32_t ids[4];
 

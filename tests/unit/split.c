@@ -217,10 +217,11 @@ static void test_the_share_that_is_told_is_enough(void **state)
                                   "g.fa", "g.h5"),
                      MDS_OK);
     assert_int_equal(mds_dataset_open(&c, 100, 3, &d), MDS_OK);
-    assert_fails(mds_dataset_require(d, MDS_SPLIT_VALID), MDS_EUSER,
-                 "leaves 7 tokens in one piece for validation, but a window takes 101 "
-                 "(--seq-length 100 and its target): use --seq-length 6 or less, or "
-                 "give validation at least 14.41 %, or --eval-iters 0");
+    assert_fails(
+        mds_dataset_require(d, MDS_SPLIT_VALID), MDS_EUSER,
+        "leaves 7 tokens in its longest range for validation, but a window takes 101 "
+        "(--seq-length 100 and its target): use --seq-length 6 or less, or "
+        "give validation at least 14.41 %, or --eval-iters 0");
     mds_dataset_close(d);
     c.split = "84.59,14.41,1";
     assert_int_equal(mds_dataset_open(&c, 100, 3, &d), MDS_OK);
