@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The attention module: products of tiles around attention of whole sequences. */
+/* The attention module: linear layers tile by tile, attention over whole sequences. */
 #include "model/modules.h"
 
 #include <math.h>
@@ -125,7 +125,7 @@ static int64_t parts_per_tile(const struct context *t)
     return mds_par_rows(&t->par) / t->part;
 }
 
-/* Tokens of a part of a tile, among those that this rank has in products. */
+/* The tokens of a part of a tile, among those of this rank's linear layers. */
 static struct mds_token_range part_tokens(const struct context *t, int64_t part)
 {
     int64_t B = t->par.B, slice = mds_par_slice_rows(t->all);
@@ -154,8 +154,8 @@ enum mds_rc mds_gpt_qkv_open(const struct context *c, const struct block_ids *id
     return mds_chunked_open(&c->par, &v->a, &w->chunked, t.part, &v->chunked);
 }
 
-/* Between ranks, part by part. */
-static enum mds_rc exchange_qkv(const struct context *t, struct qkv_rows *v)
+/* Exchange a tile's rows between Ulysses ranks, part by part. */
+static enum mds_rc exchange_tile_qkv(const struct context *t, struct qkv_rows *v)
 {
     int64_t width = (v->a.A + 2 * v->a.G) * v->a.D;
 
@@ -174,14 +174,14 @@ enum mds_rc mds_gpt_qkv_put(const struct context *t, struct qkv_rows *v)
 {
     if (mds_gpt_is_chunked(t))
         return mds_chunked_put(&t->par, &v->a, &v->chunked, t->row, v->rows);
-    return exchange_qkv(t, v);
+    return exchange_tile_qkv(t, v);
 }
 
 enum mds_rc mds_gpt_qkv_get(const struct context *t, struct qkv_rows *v)
 {
     if (mds_gpt_is_chunked(t))
         return mds_chunked_get(&t->par, &v->a, &v->chunked, t->row, v->rows);
-    return exchange_qkv(t, v);
+    return exchange_tile_qkv(t, v);
 }
 
 enum mds_rc mds_gpt_qkv_close(const struct context *c, struct qkv_rows *v)
@@ -263,7 +263,7 @@ void mds_gpt_o_close(const struct context *c, struct o_rows *v)
         mds_multibuffer_close(&v->window);
 }
 
-/* ---- products: what a span makes is sent while others are made ---- */
+/* ---- linear layers: a span's results are sent while the next span is computed ---- */
 
 enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids *id,
                             const struct saved *saved, const void *x, void *qkv)
@@ -336,7 +336,8 @@ static enum mds_rc head_norms_bwd(const struct context *t,
     return MDS_OK;
 }
 
-/* x is gathered while dx is made, and dx travels while the weight's gradient is. */
+/* x is gathered while dx is computed, and dx is reduced while the weight's gradient is
+ * computed. */
 enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids *id,
                             const struct saved *s, const void *x, void *dqkv, void *dx)
 {

@@ -4,18 +4,18 @@
  *     x += attention(norm1(x));  x += mlp(norm2(x))
  *     x += attention(norm1(x)) + mlp(norm2(x))        with --use-parallel-residual
  *
- * Outside attention each row goes its way alone, so norms, products, dropout and MLP
- * work on one tile of rows at a time; without tiles on all rows.  Attention is of whole
- * sequences, and comes between two walks over the tiles.  Whatever backward needs and
- * `saved` does not have is computed again. */
+ * Outside attention each row is computed by itself, so norms, linear layers, dropout
+ * and MLP work on one tile of rows at a time (all rows if there are no tiles).
+ * Attention needs whole sequences: a loop over the tiles comes before it and another
+ * after it.  What backward needs and `saved` does not have is recomputed. */
 #include "model/modules.h"
 
 #include "tensor/op.h"
 
 #include <stdio.h>
 
-/* First all matrices: of the gradients only the rest, which is contiguous, has to be
- * zeroed at first. */
+/* Matrices come first, so that the other parameters are contiguous: only their
+ * gradients have to be zeroed. */
 void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
 {
     int64_t H = reg->g->cfg.hidden;
@@ -42,12 +42,12 @@ struct normed {
     int64_t R;
     void *y;
     float *mean, *rstd;
-    int is_saved; /* y has its value already, when backward asks */
+    int is_saved; /* y was saved: backward need not recompute it */
 };
 
 enum norm { NORM1, NORM2 };
 
-/* Only blocks without tiles save these, so that a tile's rows are all rows. */
+/* Only blocks without tiles save norms; their one tile has all rows. */
 static enum mds_rc alloc_norm_outputs(const struct context *t, const struct saved *s,
                                       enum norm which, struct normed *n)
 {
@@ -72,8 +72,8 @@ static enum mds_rc norm_forward(const struct context *t, const struct norm_ids *
 
 /* ---- forward ---- */
 
-/* The stream before the block -> q, k, v.  Where it is open its sum goes to `input`,
- * which is where a closed one is. */
+/* q, k, v from the residual stream x.  If x is still a pair of summands (x->branch),
+ * the sum is stored in `input`; otherwise x is `input` already. */
 static enum mds_rc attention_inputs(const struct context *c, const struct block_ids *id,
                                     const struct work *w, const struct saved *s,
                                     const struct residual *x, void *input, void *qkv)
@@ -112,9 +112,8 @@ static enum mds_rc add_branch(const struct context *t, const void *x,
     return mds_op_add(t->par.dev, &add);
 }
 
-/* sum = x + dropout(o W^T + b), n = norm2(sum), or norm2(x) if the MLP does not wait
- * for attention; x and sum are the tile's rows, which
- * may be the same. */
+/* sum = x + dropout(o W^T + b); n = norm2(sum), or norm2(x) with the parallel residual.
+ * x and sum are the tile's rows; sum may be x. */
 static enum mds_rc attention_output(const struct context *t, const struct block_ids *id,
                                     const void *o, const void *x, void *sum,
                                     const struct normed *n)
@@ -135,8 +134,8 @@ static enum mds_rc attention_output(const struct context *t, const struct block_
     return MDS_OK;
 }
 
-/* A tile from attention's result to behind the block: y = x + attention's branch, and
- * the MLP's is added to it, or with `branch` left there. */
+/* The block after attention, for a tile: y = x + attention's branch + the MLP's branch;
+ * or, if `branch` is given, the MLP's branch is stored there and not added. */
 static enum mds_rc mlp_half(const struct context *t, const struct block_ids *id,
                             const struct saved *s, const void *o, const void *x,
                             void *y, void *branch)
@@ -192,7 +191,7 @@ enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *i
     MDS_TRY(attention_inputs(c, id, w, s, x, input, b.qkv));
     MDS_TRY(mds_saved_put_x(c, s, input, &saving));
     mds_dev_wait_copy(c->par.dev,
-                      w->o_copy); /* of the block before, from the same buffers */
+                      w->o_copy); /* the previous block's: from the same buffers */
     MDS_TRY(mds_gpt_attend(c, id, w, &b));
     w->o_copy = mds_saved_put_o(c, s, b.o, b.lse);
     mds_dev_wait_copy(c->par.dev, saving); /* y may be input */
@@ -204,7 +203,8 @@ enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *i
 
 /* ---- backward ---- */
 
-/* norm2's input and result, saved or computed again from attention's result. */
+/* *sum, norm2's input, and n, its result: saved, or recomputed from attention's result
+ * o. */
 static enum mds_rc recover_mlp_input(const struct context *t,
                                      const struct block_ids *id, const struct saved *s,
                                      const void *o, const void *x, void **sum,
@@ -218,7 +218,7 @@ static enum mds_rc recover_mlp_input(const struct context *t,
     return attention_output(t, id, o, mds_gpt_residual_at(t, x), *sum, n);
 }
 
-/* d -> d_o, the gradient of attention's result; dn: working memory. */
+/* d_o, the gradient of attention's result, from d; dn is scratch memory. */
 static enum mds_rc out_bwd(const struct context *t, const struct block_ids *id,
                            const void *o, const void *d, void *dn, void *d_o)
 {
@@ -228,8 +228,9 @@ static enum mds_rc out_bwd(const struct context *t, const struct block_ids *id,
     return mds_gpt_out_bwd(t, &id->attention, o, da, d_o);
 }
 
-/* A tile through the MLP and attention's last product: d becomes the gradient in the
- * middle of the block, d_o that of attention's result. */
+/* Backward of a tile through the MLP and the output linear layer: d, the gradient of
+ * the block's output, becomes that of the stream between attention and MLP; d_o is that
+ * of attention's result. */
 static enum mds_rc mlp_half_bwd(const struct context *t, const struct block_ids *id,
                                 const struct saved *s, const void *o, const void *x,
                                 void *d, void *d_o)
@@ -241,7 +242,7 @@ static enum mds_rc mlp_half_bwd(const struct context *t, const struct block_ids 
 
     d = mds_gpt_residual_at(t, d);
     MDS_TRY(mds_gpt_scratch(t, mds_gpt_residual_size(t), &dn));
-    if (parallel) /* both branches have the gradient behind the block */
+    if (parallel) /* both branches get the gradient of the output */
         MDS_TRY(out_bwd(t, id, o, d, dn, d_o));
     MDS_TRY(recover_mlp_input(t, id, s, o, x, &sum, &n));
     MDS_TRY(mds_gpt_dropout(t, id->number, SITE_MLP, d, dn, &dm));
@@ -277,7 +278,7 @@ static enum mds_rc mlp_halves_bwd(const struct context *c, const struct block_id
     return MDS_OK;
 }
 
-/* Gradients of q, k, v -> d, the stream's before the block. */
+/* d, the gradient of the stream before the block, from those of q, k and v. */
 static enum mds_rc attention_inputs_bwd(const struct context *c,
                                         const struct block_ids *id,
                                         const struct work *w, const struct saved *s,
@@ -310,8 +311,8 @@ static enum mds_rc attention_inputs_bwd(const struct context *c,
     return MDS_OK;
 }
 
-/* Attention forward again, as far as it was not saved.  Without tiles norm1's result
- * stays in working memory until the end of the block. */
+/* Recompute what was not saved of attention.  Without tiles norm1's result is kept in
+ * scratch memory until the end of the block. */
 static enum mds_rc recompute_attention(const struct context *c,
                                        const struct block_ids *id, const struct work *w,
                                        struct saved *s,
@@ -350,7 +351,7 @@ void mds_gpt_block_prefetch(const struct context *c, struct work *w,
     w->o_copy = mds_saved_get_o(c, s, b.o, b.lse);
 }
 
-/* What was not copied when the block was offloaded: norms' results and g. */
+/* Recompute what is not copied when a block is offloaded: norms' results and g. */
 static enum mds_rc recompute_norm_inputs(const struct context *c,
                                          const struct block_ids *id,
                                          const struct saved *s)

@@ -5,7 +5,7 @@
 #include "base/minmax.h"
 #include "parallel/tensor_parallel.h"
 
-/* In how many chunks the rows of p should travel between tensor ranks. */
+/* The number of chunks in which tensor ranks exchange the rows of p. */
 static int tensor_chunks_for(const struct mds_gpt *g, const struct mds_par *p)
 {
     int64_t bytes =

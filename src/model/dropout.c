@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Dropout, keyed by where in the model and in the run a value is. */
+/* Dropout, with a key from the position of an element in model and run. */
 #include "model/modules.h"
 #include "tensor/op.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Embedding of words, and of learned positions. */
+/* Word embedding and learned positions. */
 #include "model/modules.h"
 #include "parallel/vocab.h"
 
@@ -83,7 +83,8 @@ enum mds_rc mds_gpt_embed_fwd(const struct context *c, const int32_t *token, voi
     return mds_params_release(c->g->ps, id->word_unit);
 }
 
-/* The gradient of a tied embedding whose head is here was begun by the head. */
+/* If the embedding is tied and the head is on this stage, the head has called
+ * mds_params_grad_begin for it. */
 enum mds_rc mds_gpt_embed_bwd(const struct context *c, const int32_t *token, void *d)
 {
     const struct embedding_ids *id = &c->g->embedding;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A stage's modules, and their parameters in the registry. */
+/* Creates the modules of a pipeline stage, and registers their parameters. */
 #include "model/gpt.h"
 
 #include "base/alloc.h"

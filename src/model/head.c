@@ -36,7 +36,8 @@ static struct mds_head head_spec(const struct context *c)
         .grad_scale = c->run->grad_scale};
 }
 
-/* Targets of a tile's rows in products: those of each tensor rank's part, together. */
+/* The targets of a tile's rows, in the order of the GEMM: those of each tensor rank's
+ * part, one part after the other. */
 static enum mds_rc tile_targets(const struct context *t, const int32_t *target,
                                 const int32_t **out)
 {
@@ -55,7 +56,8 @@ static enum mds_rc tile_targets(const struct context *t, const int32_t *target,
     return MDS_OK;
 }
 
-/* x + branch -> loss, and the stream's gradient d; x or branch becomes their sum. */
+/* The loss of x + branch, and d, the gradient of the stream.  The sum overwrites x or
+ * branch. */
 static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
                              struct residual x, const int32_t *target,
                              struct mds_gpt_loss *loss, void *d)
@@ -98,8 +100,8 @@ static enum mds_rc head_tiles(const struct context *c, struct residual x,
     return d ? mds_gpt_norm_grads_end(c, 1, &norm) : MDS_OK;
 }
 
-/* If this stage has the tied embedding for its head alone, its gradient is complete
- * here. */
+/* If this stage has the tied embedding only for the head, the embedding's gradient is
+ * complete at the end. */
 enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct residual x,
                          const int32_t *target, struct mds_gpt_loss *loss, void *d)
 {

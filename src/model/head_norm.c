@@ -35,7 +35,8 @@ struct heads {
     float *mean, *rstd;     /* [rows, n] */
 };
 
-/* Rows `at` and on, of s if that has room, or `rows` rows of working memory. */
+/* Statistics and input of rows from `at` on: in s if it saves them, else `rows` rows of
+ * scratch memory. */
 static enum mds_rc alloc_normed_rows(const struct context *c, const struct saved *s,
                                      int64_t at, int64_t rows, struct heads *h)
 {
@@ -52,7 +53,7 @@ static enum mds_rc alloc_normed_rows(const struct context *c, const struct saved
     return mds_par_alloc_f32(&c->par, MDS_MEM_WORK, n, &h->rstd);
 }
 
-/* Both, in rows of `row` elements. */
+/* h[0] = the queries and h[1] = the keys, in rows of `row` elements. */
 static void split_heads(const struct context *c, const struct attention_ids *id,
                         int64_t row, struct heads h[2])
 {
@@ -68,7 +69,7 @@ static void split_heads(const struct context *c, const struct attention_ids *id,
                           .before = mds_par_rows(&c->par) * A};
 }
 
-/* Between rows of q, k, v and heads that lie one behind the other. */
+/* Copy heads between rows of q, k, v and a packed tensor [rows, n, D]. */
 static enum mds_rc copy_head_rows(const struct context *c, const struct heads *h,
                                   int64_t n, void *rows, void *heads, int out)
 {
@@ -135,7 +136,8 @@ enum mds_rc mds_gpt_head_norms_alloc(const struct context *c,
     return MDS_OK;
 }
 
-/* What was not saved: queries and keys once more, by the product and the norms. */
+/* Recompute queries and keys, by the linear layer and the norms, if they were not
+ * saved. */
 static enum mds_rc recompute_inputs(const struct context *c,
                                     const struct attention_ids *id, int64_t n,
                                     const void *x, struct heads h[2])

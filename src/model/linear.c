@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Linear layers, several of one input side by side. */
+/* Linear layers; several with the same input are computed as one GEMM. */
 #include "model/modules.h"
 #include "tensor/op.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The MLP, y = act(x Wup^T) Wdown^T, whole or in tiles of its own (--mlp-tile).  What
- * is not saved of u, before the activation, and g, behind it, exists for one tile at a
- * time, and backward computes it again. */
+/* The MLP, y = act(x Wup^T) Wdown^T, for all rows at once or tile by tile (--mlp-tile).
+ * u is the input of the activation, g its output.  If they are not saved, they exist
+ * for one tile at a time, and backward recomputes them. */
 #include "model/modules.h"
 
 #include "base/minmax.h"
@@ -26,7 +26,7 @@ static struct linears up_linears(const struct mds_model_config *m, int64_t wide[
                             m->init_std};
 }
 
-/* As attention's last linear. */
+/* Initialised like attention's output layer (attention.c). */
 static struct linears down_linear(const struct mds_model_config *m)
 {
     return (struct linears){
@@ -57,12 +57,12 @@ void mds_gpt_add_mlp_biases(struct registrar *reg, const char *layer,
     id->down.bias = mds_gpt_add_biases(reg, layer, &down);
 }
 
-/* ---- tiles of rows in products ---- */
+/* ---- tiles ---- */
 
 struct mlp_tile {
     int64_t at, rows;
     void *u, *g;
-    void *own_u, *own_g; /* working memory, or NULL: they are saved */
+    void *own_u, *own_g; /* scratch memory; NULL if saved */
 };
 
 static int64_t inner_size(const struct context *c)
@@ -70,8 +70,8 @@ static int64_t inner_size(const struct context *c)
     return c->g->cfg.ffn_hidden / mds_groups_size(c->g->groups, MDS_AXIS_TENSOR);
 }
 
-/* Of the tile at row `at`, which ends where a chunk of rows does that travel; 0 behind
- * the last. */
+/* Rows of the tile at row `at`, 0 after the last.  A tile ends at the latest with its
+ * tensor-parallel chunk. */
 static int64_t tile_rows(const struct context *c, int64_t at)
 {
     int64_t left = mds_tp_reduce_rows(&c->par, at), tile = c->run->train->act.mlp_tile;
@@ -79,7 +79,7 @@ static int64_t tile_rows(const struct context *c, int64_t at)
     return tile > 0 && tile < left ? tile : left;
 }
 
-/* Working memory for what is not saved of u and g, for the longest tile. */
+/* Scratch memory for u and g of the longest tile, unless they are saved. */
 static enum mds_rc alloc_tile(const struct context *c, const struct mlp_ids *id,
                               const struct saved *s, struct mlp_tile *t)
 {
@@ -95,7 +95,7 @@ static enum mds_rc alloc_tile(const struct context *c, const struct mlp_ids *id,
     return MDS_OK;
 }
 
-/* Move on to the tile at row `at`; 0 behind the last. */
+/* Move on to the tile at row `at`; returns 0 after the last. */
 static int next_mlp_tile(const struct context *c, const struct mlp_ids *id,
                          const struct saved *s, struct mlp_tile *t, int64_t at)
 {
@@ -108,7 +108,7 @@ static int next_mlp_tile(const struct context *c, const struct mlp_ids *id,
     return t->rows > 0;
 }
 
-/* Whether products take the activation of what they make (kernels/linear.h). */
+/* Whether the GEMM applies the activation itself (gelu in kernels/linear.h). */
 static int is_fused_activation(const struct context *c)
 {
     return c->g->cfg.activation == MDSK_GELU;
@@ -135,7 +135,7 @@ enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct saved *s)
     return all.u && all.g ? activate_tile(c, &all) : MDS_OK;
 }
 
-/* u and g from the input, once it is there. */
+/* u and g from the input, after waiting for it. */
 static enum mds_rc up_linear_fwd(const struct context *c, const struct mlp_ids *id,
                                  struct mds_tp_handle *in, const struct mlp_tile *t)
 {
@@ -172,8 +172,8 @@ enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
     return MDS_OK;
 }
 
-/* dy -> the gradient of u, in *du.  g, which nobody needs any more, gives its place to
- * its own gradient, and with a gate u to its own, for which g's is too narrow. */
+/* *du = the gradient of u, from dy.  g is no longer needed, and its gradient overwrites
+ * it.  *du is stored in g too, or in u if the MLP is gated: then g is too narrow. */
 static enum mds_rc down_bwd_input(const struct context *c, const struct mlp_ids *id,
                                   const struct mlp_tile *t, const void *dy, void **du)
 {
@@ -193,8 +193,8 @@ static enum mds_rc down_bwd_input(const struct context *c, const struct mlp_ids 
     return mds_op_activation_bwd(c->par.dev, &act);
 }
 
-/* One tile: dy and x are there when they are read, dx is sent before the weight's
- * gradient is made. */
+/* Backward of one tile: waits for dy and x before reading them, and sends dx before it
+ * computes the weight's gradient. */
 static enum mds_rc mlp_tile_bwd(const struct context *c, const struct mlp_ids *id,
                                 const struct mlp_tile *t, struct mds_tp_handle *dy,
                                 struct mds_tp_handle *x, struct mds_tp_handle *dx)
@@ -228,8 +228,8 @@ enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
 
     MDS_TRY(mds_tp_gather_start(p, dy, H, &in));
     MDS_TRY(mds_tp_gather_start(p, x, H, &input));
-    /* Where dy is dx and nothing is gathered, rows of the result must not yet replace
-     * those of dy: tiles go row by row, so they do not. */
+    /* dx may be dy: tiles go row by row, so a tile's dx overwrites only dy that has
+     * been used. */
     MDS_TRY(mds_tp_reduce_open(p, dx, H, &out));
     MDS_TRY(alloc_tile(c, id, s, &tile));
     for (int64_t at = 0; next_mlp_tile(c, id, s, &tile, at); at += tile.rows) {

@@ -80,7 +80,7 @@ static enum mds_rc add_grad(const struct context *c, int64_t n, const float *sum
 enum mds_rc mds_gpt_norm_grads_end(const struct context *c, int n,
                                    const struct norm_ids *const *id)
 {
-    unsigned axes = 0; /* the same of all that have a place there */
+    unsigned axes = 0; /* the same for all norms in this list */
     int64_t all = 0;
 
     for (int i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parameters on their way into the registry. */
+/* Helpers that register parameters. */
 #include "model/modules.h"
 
 #include <stdio.h>
@@ -13,8 +13,8 @@ int mds_gpt_add_param(struct registrar *reg, struct mds_param_spec *spec)
     spec->partial |= MDS_AXES_TOKENS;
     spec->parts = mds_groups_size(groups, spec->axes);
     spec->part = mds_groups_rank(groups, spec->axes);
-    /* The first rank of a stage that has it counts it; among ranks of other tokens ZeRO
-     * sees to that. */
+    /* For the gradient norm only the first rank of a stage that has the parameter
+     * counts it; among ranks with other tokens, ZeRO decides. */
     if (mds_groups_rank(groups, MDS_AXES_STAGE & ~(spec->axes | MDS_AXES_TOKENS)) > 0)
         spec->duplicate = 1;
     if (reg->rc == MDS_OK)
@@ -32,7 +32,7 @@ int mds_gpt_add_unit(struct registrar *reg, const char *name)
     return unit;
 }
 
-/* The weight of a product. */
+/* The weight of a linear layer. */
 int mds_gpt_add_matrix(struct registrar *reg, const char *name, int64_t rows,
                        int64_t cols, enum mds_shard shard, double std, int packed)
 {

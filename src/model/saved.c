@@ -5,7 +5,7 @@
 
 /* ---- what is saved, and where ---- */
 
-/* The policy of a tensor is that of its part of the block. */
+/* The part of the block that each tensor belongs to, whose policy it follows. */
 static const enum mds_act_part part_of[SAVED_TENSORS] = {
     [SAVED_X] = MDS_ACT_INPUT,      [SAVED_MEAN1] = MDS_ACT_REST,
     [SAVED_RSTD1] = MDS_ACT_REST,   [SAVED_QKV] = MDS_ACT_REST,
@@ -28,7 +28,8 @@ static int shards_inputs(const struct context *c)
            mds_groups_size(c->g->groups, MDS_AXIS_TENSOR) > 1;
 }
 
-/* Of each tensor; inputs that are whole on one rank only have no shards. */
+/* The policy of each tensor.  Inputs are sharded only if all
+ * tensor-parallel ranks have them whole. */
 static struct keep policy_of(const struct context *c, const struct mds_act_policy *p)
 {
     struct keep k;
@@ -125,7 +126,7 @@ static int64_t bytes_of(const struct context *c, enum saved_tensor t)
                                            : (int64_t)mdsk_dtype_size(c->par.dtype));
 }
 
-/* Of an input, what is kept here. */
+/* Bytes of a block input that this rank keeps. */
 static int64_t input_bytes(const struct context *c)
 {
     int64_t n = bytes_of(c, SAVED_X);
@@ -175,8 +176,8 @@ enum mds_rc mds_saved_alloc_block(const struct context *c, int parts, struct sav
     return alloc_block(c, &k, MDS_MEM_ACT, s);
 }
 
-/* Where nothing is recomputed block l has a slot, and the one that has it next ends its
- * stay on the device. */
+/* Without recompute, block l has a slot on the device, until the next block with the
+ * same slot needs it. */
 static enum mds_rc alloc_slot(const struct context *c, const struct keep *k,
                               struct saved_buffer *buffer, int l)
 {
@@ -206,7 +207,7 @@ enum mds_rc mds_saved_alloc_buffer(const struct context *c, struct saved_buffer 
     return mds_par_alloc(&c->par, MDS_MEM_ACT, mds_gpt_residual_size(c), &buffer->d);
 }
 
-/* ---- inputs and attention's results that are away ---- */
+/* ---- offloaded inputs and attention results ---- */
 
 /* This rank's part of a whole input. */
 static void *input_shard(const struct context *c, const void *x)
@@ -282,7 +283,7 @@ struct mds_dev_async_copy mds_saved_get_o(const struct context *c,
     return copy;
 }
 
-/* ---- blocks that are on the host from forward to backward ---- */
+/* ---- offloaded blocks: on the host from forward to backward ---- */
 
 int mds_saved_slots(const struct context *c)
 {
@@ -291,7 +292,7 @@ int mds_saved_slots(const struct context *c)
     return c->run->training ? (int)mds_act_slots(&c->run->train->act, blocks) : blocks;
 }
 
-/* NULL: block l stays, or there is none. */
+/* NULL if block l is not offloaded or does not exist. */
 static struct saved *offloaded_block(const struct context *c,
                                      const struct model_chunk *p,
                                      const struct saved_buffer *buffer, int l)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A step's micro-batches through the model chunks of a stage. */
+/* Forward and backward of micro-batches through the model chunks of a stage. */
 #include "model/modules.h"
 
 #include "base/alloc.h"
@@ -12,14 +12,14 @@ struct mds_gpt_step {
     const struct mds_gpt *g; /* borrowed */
     int saved_buffers;       /* allocated below */
     struct saved_buffer *saved_buffer;
-    struct saved *group; /* [groups], of blocks whose forward runs again together */
+    struct saved *group; /* [groups]: what the blocks of a recompute group save */
     int groups;
 
     /* between begin and end */
     struct mds_gpt_run run;
     struct mds_arena_mark mark, host_mark;
-    struct context c; /* of the micro-batch under way */
-    void *d; /* [Rs,H]: the residual stream's gradient, but for the last chunk */
+    struct context c; /* of the current micro-batch */
+    void *d; /* [Rs,H]: the residual stream's gradient; not used for the last chunk */
 };
 
 /* ---- creation ---- */
@@ -46,7 +46,7 @@ void mds_gpt_step_destroy(struct mds_gpt_step *s)
     free(s);
 }
 
-/* Bookkeeping grows only when a step has more saved buffers than any before. */
+/* Grows only if a step has more saved buffers than any step before. */
 static enum mds_rc create_saved_buffers(struct mds_gpt_step *s)
 {
     struct saved_buffer *buffer;
@@ -67,7 +67,7 @@ static enum mds_rc create_saved_buffers(struct mds_gpt_step *s)
     return MDS_OK;
 }
 
-/* Blocks whose input alone is kept for all of them. */
+/* Blocks of a recompute group, of which only the first block's input is kept. */
 static int group_size(const struct context *c)
 {
     return (int)mds_act_group(&c->run->train->act);
@@ -146,14 +146,14 @@ static void release_arenas(const struct context *c, struct marks m)
         mds_arena_release(c->run->host, m.host);
 }
 
-/* Whether there are blocks that do not save all that backward reads. */
+/* Whether some blocks do not save all that backward reads. */
 static int recomputes(const struct context *c)
 {
     return !c->run->training ||
            mds_recompute_of(&c->run->train->act) != MDS_RECOMPUTE_NONE;
 }
 
-/* For a block's input, or a gradient of attention's result. */
+/* Memory for a block's input or for the gradient of attention's result. */
 static enum mds_rc alloc_input(const struct context *c, void **out)
 {
     int64_t n = mds_saved_elements(c, SAVED_X), o = mds_saved_elements(c, SAVED_O);
@@ -167,7 +167,7 @@ static enum mds_rc alloc_on_host(const struct context *c, int64_t elements, void
                            elements * (int64_t)mdsk_dtype_size(c->par.dtype), out);
 }
 
-/* In host memory: q, k, v, and for backward gradients. */
+/* Host buffers of chunked attention: q, k, v, and for backward their gradients. */
 static enum mds_rc alloc_chunked(const struct context *c, struct mds_chunked *f,
                                  int backward)
 {
@@ -186,7 +186,7 @@ static enum mds_rc alloc_chunked(const struct context *c, struct mds_chunked *f,
     return MDS_OK;
 }
 
-/* On the device: q, k, v, and for backward the gradient of attention's result. */
+/* Device buffers: q, k, v, and for backward the gradient of attention's result. */
 static enum mds_rc alloc_attention_buffers(const struct context *c, struct work *w,
                                            int backward)
 {
@@ -226,7 +226,7 @@ static enum mds_rc copy_residual(const struct context *c, const void *x, void *y
     return x == y ? MDS_OK : mds_par_copy_rows(&c->par, 1, n, x, n, y, n);
 }
 
-/* The stream as one tensor, for the next model chunk. */
+/* out = the stream as one tensor (x + branch), for the next model chunk. */
 static enum mds_rc form_residual_sum(const struct context *c, struct residual x,
                                      void *out)
 {
@@ -237,8 +237,8 @@ static enum mds_rc form_residual_sum(const struct context *c, struct residual x,
     return x.branch ? mds_op_add(c->par.dev, &add) : MDS_OK;
 }
 
-/* All blocks of a model chunk, from the stream in the first one's input; the last one's
- * may be in y. */
+/* All blocks of a model chunk.  *x: the stream before the first block, which is its
+ * input buffer; afterwards the stream behind the last, which may be in y. */
 static enum mds_rc blocks_fwd(const struct context *c, const struct model_chunk *p,
                               struct saved_buffer *buffer, struct work *w,
                               struct residual *x, void *y)
@@ -293,7 +293,8 @@ enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int chunk, int buffer,
 
 /* ---- backward ---- */
 
-/* With chunks attention's gradients are on the host, and d_o is a second x. */
+/* With chunked attention the gradients are on the host, and d_o is the second buffer
+ * for prefetching inputs. */
 static enum mds_rc alloc_backward(const struct context *c, struct saved *group,
                                   struct work *w)
 {
@@ -315,9 +316,9 @@ static enum mds_rc alloc_backward(const struct context *c, struct saved *group,
     return MDS_OK;
 }
 
-/* Blocks first .. end - 1 from the input of the first, the only one that was kept.  All
- * but the last run forward again: without tiles they save everything, with them only
- * their inputs. */
+/* Backward of blocks first .. end - 1, a recompute group, from the input of the first,
+ * the only one that was kept.  All but the last run forward again: they save
+ * everything, or with tiles only their inputs. */
 static enum mds_rc recompute_group_bwd(const struct context *c,
                                        const struct model_chunk *p,
                                        const struct saved *kept,
@@ -340,7 +341,7 @@ static enum mds_rc recompute_group_bwd(const struct context *c,
     return mds_gpt_block_bwd(c, &p->block[first], w, n > 1 ? &s[0] : kept, next, x, d);
 }
 
-/* Blocks that save all that backward reads. */
+/* Backward of blocks that save all that backward reads. */
 static enum mds_rc saved_bwd(const struct context *c, const struct model_chunk *p,
                              struct saved_buffer *buffer, struct work *w, void *d)
 {
