@@ -82,6 +82,41 @@ enum mds_rc mds_comm_all_reduce_f64(struct mds_comm *c, double *buf, int n,
     return end_blocking(c);
 }
 
+/* Rank r's bytes from c->f64, where all_gather_f64 has put them. */
+static void copy_gathered(const struct mds_comm *c, int n, int64_t part, int64_t bytes,
+                          char *out)
+{
+    for (int i = 0; i < c->peers.size; i++) {
+        int rank = (c->peers.rank + i) % c->peers.size;
+
+        memcpy(out + rank * bytes, c->f64 + (size_t)i * n, (size_t)part);
+    }
+}
+
+enum mds_rc mds_comm_gather_records(struct mds_comm *c, const void *in, int64_t bytes,
+                                    void *out)
+{
+    const struct mds_comm_call call = {.kind = MDS_COMM_ALL_GATHER,
+                                       .dtype = -1,
+                                       .op = -1,
+                                       .peer = -1,
+                                       .count = c->peers.size * bytes};
+    const int64_t most = MDS_COMM_BATCH * (int64_t)sizeof *c->f64;
+
+    MDS_TRY(begin_blocking(c, bytes >= 0 && (bytes == 0 || (in && out)), &call));
+    for (int64_t at = 0; at < bytes; at += most) {
+        int64_t part = mds_min(bytes - at, most);
+        int n = (int)((part + (int64_t)sizeof *c->f64 - 1) / (int64_t)sizeof *c->f64);
+
+        memcpy(c->f64, (const char *)in + at, (size_t)part);
+        if (c->mpi)
+            MDS_TRY(all_gather_f64(c, n));
+        if (!c->dry)
+            copy_gathered(c, n, part, bytes, (char *)out + at);
+    }
+    return end_blocking(c);
+}
+
 enum mds_rc mds_comm_barrier(struct mds_comm *c)
 {
     const struct mds_comm_call call = {

@@ -213,6 +213,11 @@ enum mds_rc mds_comm_all_to_all(struct mds_comm *c, const void *in, void *out,
 enum mds_rc mds_comm_all_reduce_f64(struct mds_comm *c, double *buf, int n,
                                     enum mds_comm_op op);
 
+/* out[size x bytes] = every rank's in[bytes], in rank order: for small records in host
+ * memory, in log2(size) messages per 128 bytes.  Blocking. */
+enum mds_rc mds_comm_gather_records(struct mds_comm *c, const void *in, int64_t bytes,
+                                    void *out);
+
 /* Copy buf[bytes] from rank `root` to all.  Blocking. */
 enum mds_rc mds_comm_broadcast(struct mds_comm *c, void *buf, int64_t bytes, int root);
 

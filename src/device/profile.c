@@ -17,9 +17,10 @@ struct mark {
 };
 
 struct mds_recorder {
-    struct mds_profile seen;     /* first: mds_profile_destroy frees it all */
-    struct mds_dev *dev;         /* borrowed */
-    int most;                    /* steps */
+    struct mds_profile seen; /* first: mds_profile_destroy frees it all */
+    struct mds_dev *dev;     /* borrowed */
+    int most;                /* steps */
+    int waits_only;
     struct mds_timestamp *bound; /* [most + 1] */
     struct mark *mark;           /* [MARKS] */
     int marks;
@@ -147,7 +148,8 @@ void mds_profile_begin(struct mds_dev *dev, enum mds_profile_kind kind, int memb
     struct mds_recorder *r = dev ? dev->recorder : NULL;
     struct mark *m;
 
-    if (!r || r->seen.steps == r->most || r->open[kind])
+    if (!r || r->seen.steps == r->most || r->open[kind] ||
+        (r->waits_only && kind != MDS_PROFILE_WAIT))
         return;
     if (r->marks == MARKS)
         read_marks(r);
@@ -175,7 +177,7 @@ void mds_profile_add(struct mds_dev *dev, enum mds_profile_kind kind, int member
 {
     struct mds_recorder *r = dev->recorder;
 
-    if (r && r->seen.steps < r->most)
+    if (r && !r->waits_only && r->seen.steps < r->most)
         add_call(
             &r->seen,
             &(struct mark){
@@ -207,7 +209,7 @@ static void destroy_recorder(struct mds_recorder *r)
     r->bound = NULL;
 }
 
-enum mds_rc mds_profile_start(struct mds_dev *dev, int most)
+static enum mds_rc start_recorder(struct mds_dev *dev, int most, int waits_only)
 {
     struct mds_recorder *r;
 
@@ -221,6 +223,7 @@ enum mds_rc mds_profile_start(struct mds_dev *dev, int most)
         return MDS_EMEM;
     r->dev = dev;
     r->most = most;
+    r->waits_only = waits_only;
     r->bound = mds_zalloc((size_t)most + 1, sizeof *r->bound);
     r->mark = mds_zalloc(MARKS, sizeof *r->mark);
     r->seen.step = mds_zalloc((size_t)most, sizeof *r->seen.step);
@@ -230,10 +233,20 @@ enum mds_rc mds_profile_start(struct mds_dev *dev, int most)
         return MDS_EMEM;
     }
     dev->recorder = r;
-    if (dev->ops->capture)
+    if (dev->ops->capture && !waits_only)
         dev->ops->capture(dev, 1);
     record_time(dev, &r->bound[0], NULL);
     return MDS_OK;
+}
+
+enum mds_rc mds_profile_start(struct mds_dev *dev, int most)
+{
+    return start_recorder(dev, most, 0);
+}
+
+enum mds_rc mds_profile_start_waits(struct mds_dev *dev, int most)
+{
+    return start_recorder(dev, most, 1);
 }
 
 void mds_profile_step(struct mds_dev *dev)
@@ -257,7 +270,7 @@ enum mds_rc mds_profile_stop(struct mds_dev *dev, struct mds_profile **out)
         read_marks(r);
         finish_steps(r);
     }
-    if (dev->ops->capture)
+    if (dev->ops->capture && !r->waits_only)
         dev->ops->capture(dev, 0);
     destroy_recorder(r);
     if (rc)

@@ -46,8 +46,12 @@ struct mds_profile {
 
 /* start begins the first step; mds_profile_step ends one step and begins the next; at
  * most `most` steps are recorded.  NVIDIA's profilers, if one is attached, capture from
- * start to stop. */
+ * start to stop.
+ *
+ * start_waits records only what is of kind MDS_PROFILE_WAIT and is not captured: a
+ * fraction of the cost.  idle_s is then all that was not waiting. */
 enum mds_rc mds_profile_start(struct mds_dev *dev, int most);
+enum mds_rc mds_profile_start_waits(struct mds_dev *dev, int most);
 void mds_profile_step(struct mds_dev *dev);
 
 /* End the profile; waits for the device.  The caller destroys *out. */

@@ -89,6 +89,22 @@ static enum mds_rc parse_step_record(const struct mds_node *map, struct mds_resu
     return MDS_OK;
 }
 
+static enum mds_rc parse_straggler(const struct mds_node *map, struct mds_result *r)
+{
+    const struct mds_node *host = mds_node_get(map, "host");
+    struct mds_slow_rank *more = mds_grow(r->slow, r->slows, sizeof *more);
+
+    if (!more)
+        return MDS_EMEM;
+    r->slow = more;
+    more += r->slows++;
+    *more = (struct mds_slow_rank){.step = (long)map_number(map, "iteration"),
+                                   .rank = (int)map_number(map, "rank"),
+                                   .excess = map_number(map, "excess")};
+    sanitize_name(host && host->text ? host->text : "", more->host, sizeof more->host);
+    return MDS_OK;
+}
+
 /* A line is a JSON object, which is YAML; a line cut short by a killed run is left out.
  */
 static enum mds_rc parse_record(const char *line, const char *path,
@@ -104,6 +120,8 @@ static enum mds_rc parse_record(const char *line, const char *path,
         t->warm = 0;
     } else if (is_event_named(tree->root, "step")) {
         rc = parse_step_record(tree->root, r, t);
+    } else if (is_event_named(tree->root, "straggler")) {
+        rc = parse_straggler(tree->root, r);
     }
     mds_tree_destroy(tree);
     return rc;
@@ -148,6 +166,8 @@ static enum mds_rc read_run_metrics(const char *folder, const char *name,
     fclose(f);
     r->elapsed_s = median_step_s(&t);
     free(t.s);
+    if (rc)
+        free(r->slow);
     return rc;
 }
 
@@ -171,18 +191,16 @@ static int compare_results(const void *a, const void *b)
 static enum mds_rc append_run_result(const char *folder, const char *name,
                                      struct mds_results *out)
 {
-    struct mds_result r, *more;
+    struct mds_result *more;
 
     if (name[0] == '.')
-        return MDS_OK;
-    MDS_TRY(read_run_metrics(folder, name, &r));
-    if (!*r.run)
         return MDS_OK;
     more = mds_grow(out->v, out->n, sizeof *more);
     if (!more)
         return MDS_EMEM;
     out->v = more;
-    out->v[out->n++] = r;
+    MDS_TRY(read_run_metrics(folder, name, &more[out->n]));
+    out->n += *more[out->n].run != '\0';
     return MDS_OK;
 }
 
@@ -191,6 +209,7 @@ static enum mds_rc fail_no_runs(const char *folder)
     struct mds_result r;
 
     MDS_TRY(read_run_metrics(folder, ".", &r));
+    free(r.slow);
     if (*r.run)
         return mds_fail(MDS_EUSER, "report: %s is a run; give the folder it is in",
                         folder);
@@ -223,6 +242,6 @@ enum mds_rc mds_report(const char *folder)
 
     if (!rc)
         rc = mds_results_write(&all, folder);
-    free(all.v);
+    mds_results_fini(&all);
     return rc;
 }

@@ -66,6 +66,42 @@ static enum mds_rc write_csv(const struct mds_results *all, const char *folder)
     return close_report_file(f, "report.csv");
 }
 
+/* Of the measured steps, those in which slow[i]'s rank was slow; *excess is the mean of
+ * these. */
+static size_t count_slow_steps(const struct mds_result *r, size_t i, double *excess)
+{
+    double sum = 0;
+    size_t n = 0;
+
+    for (size_t k = 0; k < r->slows; k++)
+        if (r->slow[k].excess > 0.1 && r->slow[k].rank == r->slow[i].rank &&
+            strcmp(r->slow[k].host, r->slow[i].host) == 0) {
+            n++;
+            sum += r->slow[k].excess;
+        }
+    *excess = n > 0 ? sum / (double)n : 0;
+    return n;
+}
+
+/* A rank that was slow in more than half of the measured steps. */
+static void print_straggler(const struct mds_result *r, FILE *f)
+{
+    double excess;
+
+    for (size_t i = 0; i < r->slows; i++) {
+        size_t steps = count_slow_steps(r, i, &excess);
+
+        if (2 * steps <= r->slows)
+            continue;
+        fprintf(f,
+                "\n%s: the other ranks waited for rank %d on %s in %zu of %zu measured "
+                "steps; it took %.0f %% longer than the median.\n",
+                r->run, r->slow[i].rank, r->slow[i].host, steps, r->slows,
+                100 * excess);
+        return;
+    }
+}
+
 static void print_markdown(const struct mds_results *all, FILE *f)
 {
     fprintf(f, "| run | model | ranks | sequence | steps | step s | tokens/s/rank | "
@@ -82,6 +118,8 @@ static void print_markdown(const struct mds_results *all, FILE *f)
                 r->model, r->ranks, r->seq, r->steps, r->elapsed_s, tokens_per_s(r),
                 flops_per_s(r) / 1e12, r->loss);
     }
+    for (size_t i = 0; i < all->n; i++)
+        print_straggler(&all->v[i], f);
 }
 
 static enum mds_rc write_markdown(const struct mds_results *all, const char *folder)
@@ -225,6 +263,34 @@ static void write_speed_plot(const struct mds_results *all, FILE *f)
     fputc('\n', f);
 }
 
+/* A curve for each run in which a rank was measured. */
+static void write_straggler_plot(const struct mds_results *all, FILE *f)
+{
+    const char *between = "plot";
+
+    for (size_t i = 0; i < all->n; i++) {
+        if (all->v[i].slows == 0)
+            continue;
+        fprintf(f, "$slow%zu << EOD\n", i);
+        for (size_t k = 0; k < all->v[i].slows; k++)
+            fprintf(f, "%ld %.4g\n", all->v[i].slow[k].step,
+                    100 * all->v[i].slow[k].excess);
+        fprintf(f, "EOD\n");
+    }
+    for (size_t i = 0; i < all->n; i++) {
+        if (all->v[i].slows == 0)
+            continue;
+        if (*between == 'p')
+            fprintf(f, "set output 'stragglers.svg'\nunset logscale x\n"
+                       "set xrange [*:*]\nset yrange [0:*]\nset xlabel 'iteration'\n"
+                       "set ylabel 'slowest rank above the median, %%'\n");
+        fprintf(f, "%s $slow%zu using 1:2 with linespoints pt 7 title '%s'", between, i,
+                all->v[i].run);
+        between = ",";
+    }
+    fputc('\n', f);
+}
+
 static int has_any_step(const struct mds_results *all)
 {
     for (size_t i = 0; i < all->n; i++)
@@ -246,6 +312,7 @@ static enum mds_rc write_plots(const struct mds_results *all, const char *folder
     MDS_TRY(create_report_file(folder, "report.gp", &f));
     write_longest_plot(all, f);
     write_speed_plot(all, f);
+    write_straggler_plot(all, f);
     MDS_TRY(close_report_file(f, "report.gp"));
     if (system("command -v gnuplot >/dev/null 2>&1") != 0) {
         mds_warn("no plots: gnuplot is not in PATH; report.gp makes them");
@@ -258,6 +325,14 @@ static enum mds_rc write_plots(const struct mds_results *all, const char *folder
     mds_str_fini(&command);
     return bad ? mds_fail(MDS_EIO, "report: gnuplot refused %s/report.gp", folder)
                : MDS_OK;
+}
+
+void mds_results_fini(struct mds_results *all)
+{
+    for (size_t i = 0; i < all->n; i++)
+        free(all->v[i].slow);
+    free(all->v);
+    *all = (struct mds_results){0};
 }
 
 enum mds_rc mds_results_write(const struct mds_results *all, const char *folder)

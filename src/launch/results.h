@@ -7,6 +7,14 @@
 
 #include <stddef.h>
 
+/* The rank that the others waited for in a measured step. */
+struct mds_slow_rank {
+    long step;
+    int rank;
+    char host[64];
+    double excess; /* its own time above the median, as a fraction */
+};
+
 struct mds_result {
     char run[128], model[64]; /* without characters special to CSV, Markdown, gnuplot */
     long seq, steps;          /* steps done */
@@ -14,6 +22,8 @@ struct mds_result {
     double global, flops; /* sequences, and FLOPs by Megatron's formula, of a step */
     double elapsed_s;     /* of a step, the median */
     double loss;          /* of the last */
+    struct mds_slow_rank *slow; /* [slows]; owned */
+    size_t slows;
 };
 
 struct mds_results {
@@ -22,9 +32,13 @@ struct mds_results {
 };
 
 /* Write report.csv and report.md (also to standard output) into folder and, if gnuplot
- * is found, two plots: longest.svg (longest sequence by ranks, a bar per model) and
- * speed.svg (TFLOP/s by sequence length, a curve per model and number of ranks; the
- * fastest run of each length).  all must be sorted by model, ranks, length. */
+ * is found, plots: longest.svg (longest sequence by ranks, a bar per model), speed.svg
+ * (TFLOP/s by sequence length, a curve per model and number of ranks; the fastest run
+ * of each length) and, of runs on several ranks, stragglers.svg (how far the slowest
+ * rank is above the median, by iteration, a curve per run).  all must be sorted by
+ * model, ranks, length. */
 enum mds_rc mds_results_write(const struct mds_results *all, const char *folder);
+
+void mds_results_fini(struct mds_results *all);
 
 #endif

@@ -7,6 +7,7 @@ src_metrics_libmds_metrics_a_SOURCES = \
   src/metrics/metrics.c src/metrics/metrics.h \
   src/metrics/profile.c \
   src/metrics/spikes.c src/metrics/spikes.h \
+  src/metrics/stragglers.c src/metrics/stragglers.h \
   src/metrics/tensorboard.c src/metrics/tensorboard.h
 metrics_libs = src/metrics/libmds_metrics.a $(io_libs) $(config_libs)
 

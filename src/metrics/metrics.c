@@ -347,6 +347,24 @@ void mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
     end_record(m);
 }
 
+void mds_metrics_straggler(struct mds_metrics *m, int64_t iteration,
+                           const struct mds_straggler *s, const char *host)
+{
+    write_scalar(m, "iteration-time/slowest rank above median", iteration, s->excess);
+    if (!begin_record(m, "straggler"))
+        return;
+    mds_jsonl_add_int(m->json, "iteration", iteration);
+    mds_jsonl_add_int(m->json, "rank", s->rank);
+    mds_jsonl_add_string(m->json, "host", host);
+    mds_jsonl_add_real(m->json, "measured_s", s->step_s);
+    mds_jsonl_add_real(m->json, "wait_s", s->wait_s);
+    mds_jsonl_add_real(m->json, "own_s", s->step_s - s->wait_s);
+    mds_jsonl_add_real(m->json, "median_own_s", s->median_own_s);
+    mds_jsonl_add_real(m->json, "excess", s->excess);
+    mds_jsonl_add_real(m->json, "most_wait_s", s->most_wait_s);
+    end_record(m);
+}
+
 void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteration,
                       double loss)
 {

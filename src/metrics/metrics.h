@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "metrics/flops.h"
+#include "metrics/stragglers.h"
 
 #include <stdint.h>
 
@@ -86,6 +87,11 @@ void mds_metrics_nonfinite(struct mds_metrics *m,
 /* Write a JSON record of a loss spike: the step's loss is above limit. */
 void mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
                        double limit);
+
+/* Write a JSON record and a TensorBoard scalar of the rank that the others waited for
+ * in a measured step, and of its host. */
+void mds_metrics_straggler(struct mds_metrics *m, int64_t iteration,
+                           const struct mds_straggler *s, const char *host);
 
 /* The mean loss (nats per token) over a split, "validation" or "test". */
 void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteration,

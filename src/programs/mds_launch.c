@@ -240,7 +240,8 @@ static const struct mds_subcommand subcommands[] = {
      "Where Planning Jobs", 1, 1, "one FILE", .run = launch_run_sweep},
     {"report", "report DIR",
      "Reads metrics.jsonl of every run folder in DIR; writes report.md, report.csv "
-     "and, with gnuplot, longest.svg and speed.svg there.",
+     "and, with gnuplot, longest.svg, speed.svg and, of runs on several ranks, "
+     "stragglers.svg there.",
      "", 1, 1, "one DIR of run folders", .run = launch_run_report},
     {0},
 };

@@ -14,6 +14,7 @@ src_train_libmds_train_a_SOURCES = \
   src/train/run.h \
   src/train/save.c \
   src/train/stop.c \
+  src/train/stragglers.c \
   src/train/trace.c \
   src/train/train.c src/train/train.h \
   src/train/weights.c

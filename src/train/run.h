@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "metrics/metrics.h"
 #include "metrics/spikes.h"
+#include "metrics/stragglers.h"
 #include "parallel/groups.h"
 #include "train/train.h"
 
@@ -30,6 +31,8 @@ struct run {
     int64_t iteration;             /* iterations completed */
     int64_t samples;               /* samples consumed so far */
     int profiling;                 /* 1 while steps are being profiled */
+    int timing_waits;              /* 1 while a step's waits are being measured */
+    struct mds_straggler_history stragglers;
     int64_t profiled; /* iteration before the first profiled step; -1 if none was */
     /* Iterations of checkpoints; -1 if none. */
     int64_t saved; /* the newest complete one */
@@ -214,6 +217,14 @@ enum mds_rc mds_run_checkpoint(struct run *r, int at_end);
  * Collective. */
 enum mds_rc mds_run_profile_begin(struct run *r);
 enum mds_rc mds_run_profile_end(struct run *r, int at_end);
+
+/* ---- stragglers.c: the rank that the others wait for ----
+ *
+ * begin: before a step.  end: after its backward pass; in the steps that are measured,
+ * one of each log interval, it writes a JSON record, and warns if a rank is slow.  Both
+ * collective. */
+enum mds_rc mds_run_straggler_begin(struct run *r);
+enum mds_rc mds_run_straggler_end(struct run *r);
 
 /* ---- trace.c: what --trace-dir writes, for comparisons with other programs ---- */
 

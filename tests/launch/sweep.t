@@ -145,6 +145,18 @@ test_expect_success 'names that CSV, Markdown and gnuplot would read something i
     grep "^| x_1__y | A_; print 1 # | 2 |" out && test -s "odd, it'"'"'s/made/longest.svg" &&
     grep "^x_1__y,A_; print 1 #,2,32,1," "odd, it'"'"'s/made/report.csv"
 '
+test_expect_success 'a rank that was slow in most steps is named, and plotted' '
+    rm -rf made && made a A 2 64 1 && made b A 2 32 1 &&
+    for slow in 3:0.5 1:0.3 3:0.7 3:0.06 3:0.6; do
+        printf "{\"event\":\"straggler\",\"iteration\":7,\"rank\":%d,\"host\":\"n5\",\"excess\":%s}\n" ${slow%:*} ${slow#*:}
+    done >>made/a/metrics.jsonl &&
+    mds_launch report made >out && cat out made/report.gp &&
+    grep "^a: the other ranks waited for rank 3 on n5 in 3 of 5 measured steps; it took 60 %" made/report.md &&
+    test "$(grep -c "the other ranks" out)" -eq 1 &&
+    grep "^7 30$" made/report.gp && grep "stragglers.svg" made/report.gp &&
+    if command -v gnuplot; then grep "</svg>" made/stragglers.svg; fi &&
+    rm -r made
+'
 test_expect_success 'sweeps that are none' '
     echo "SEQ_LEN: []" >bad.yaml &&
     test_must_fail mds_launch sweep bad.yaml 2>err && grep "bad.yaml:1: SEQ_LEN must be" err &&

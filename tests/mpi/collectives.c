@@ -63,6 +63,23 @@ static void test_all_reduce_f64(void)
     check(bad, "all_reduce_f64, more numbers than travel together");
 }
 
+/* Longer than travels at a time, and no multiple of 8. */
+static void test_gather_records(void)
+{
+    enum { BYTES = 300 };
+    unsigned char in[BYTES], *out = malloc((size_t)world.ranks * BYTES);
+    int bad = 0;
+
+    for (int i = 0; i < BYTES; i++)
+        in[i] = (unsigned char)(7 * world.rank + i);
+    must(mds_comm_gather_records(all, in, BYTES, out), "gather_records");
+    for (int r = 0; r < world.ranks; r++)
+        for (int i = 0; i < BYTES; i++)
+            bad += out[r * BYTES + i] != (unsigned char)(7 * r + i);
+    free(out);
+    check(bad, "records of all ranks, in rank order");
+}
+
 static void test_broadcast(void)
 {
     static float buf[MOST];
@@ -283,6 +300,7 @@ static void run_checks(void)
     test_all_reduce("all_reduce in segments of 64");
     test_nan_is_the_maximum();
     test_all_reduce_f64();
+    test_gather_records();
     test_broadcast();
     test_all_gather();
     test_reduce_scatter();

@@ -221,6 +221,28 @@ static void a_profile_adds_up(void **state)
     mds_dev_destroy(dev);
 }
 
+static void a_profile_of_waits_has_nothing_else(void **state)
+{
+    struct mds_dev *dev = open_dev("cpu", 0);
+    struct mds_profile *p = NULL;
+    const struct timespec nap = {.tv_nsec = 2000000};
+
+    (void)state;
+    assert_int_equal(mds_profile_start_waits(dev, 1), MDS_OK);
+    operate(dev, MDS_OP_LINEAR_FWD, 6);
+    mds_profile_add(dev, MDS_PROFILE_HOST, MDS_OP_ADAMW, (struct mdsk_cost){0, 7}, 99);
+    mds_profile_begin(dev, MDS_PROFILE_WAIT, 3, (struct mdsk_cost){0, 0}, NULL);
+    nanosleep(&nap, NULL);
+    mds_profile_end(dev, MDS_PROFILE_WAIT, NULL);
+    mds_profile_step(dev);
+    assert_int_equal(mds_profile_stop(dev, &p), MDS_OK);
+    assert_int_equal(p->rows, 1);
+    assert_true(p->step[0].wait_s >= 2e-3);
+    assert_true(p->step[0].total_s >= p->step[0].wait_s + 1e-3); /* the operation */
+    mds_profile_destroy(p);
+    mds_dev_destroy(dev);
+}
+
 /* More marks than there is room for, a wait open all the while, more shapes than rows.
  */
 static void a_long_profile_is_whole(void **state)
@@ -360,6 +382,7 @@ int main(void)
         cmocka_unit_test(copies_arrive),
         cmocka_unit_test(dry_memory_cannot_be_touched),
         cmocka_unit_test(a_profile_adds_up),
+        cmocka_unit_test(a_profile_of_waits_has_nothing_else),
         cmocka_unit_test(a_long_profile_is_whole),
         cmocka_unit_test(every_name_is_there),
         cmocka_unit_test(a_job_has_less_than_its_node),

@@ -11,6 +11,7 @@
 #include "metrics/memory.h"
 #include "metrics/metrics.h"
 #include "metrics/spikes.h"
+#include "metrics/stragglers.h"
 #include "metrics/tensorboard.h"
 
 static const struct mds_flops_model gpt = {
@@ -430,6 +431,42 @@ static void test_spikes(void **state)
     assert_false(mds_spikes_add(&s, 1, 6, &limit));
 }
 
+/* Two stages of four and two ranks, of which the second has less to do. */
+static void test_stragglers(void **state)
+{
+    struct mds_rank_time t[6] = {{2, 1.0, 0}, {2, 0.2, 0}, {2, 1.0, 0},
+                                 {2, 1.1, 0}, {2, 1.6, 1}, {2, 1.5, 1}};
+    struct mds_straggler_history h = {0};
+    struct mds_straggler s;
+
+    (void)state;
+    assert_int_equal(mds_straggler_find(t, 6, &s), MDS_OK);
+    assert_int_equal(s.rank, 1);
+    assert_float_equal(s.wait_s, 0.2, 1e-12);
+    assert_float_equal(s.median_own_s, 1.0, 1e-12);
+    assert_float_equal(s.excess, 0.8, 1e-12);
+    assert_float_equal(s.most_wait_s, 1.6, 1e-12);
+    assert_false(mds_straggler_is_news(&h, &s)); /* once may be chance */
+    assert_true(mds_straggler_is_news(&h, &s));
+    assert_false(mds_straggler_is_news(&h, &s)); /* known */
+
+    t[1].wait_s = 0.95; /* now the second stage's last is the slowest */
+    t[5].wait_s = 0.8;
+    assert_int_equal(mds_straggler_find(t, 6, &s), MDS_OK);
+    assert_int_equal(s.rank, 5);
+    assert_float_equal(s.excess, 2, 1e-12);
+    assert_false(mds_straggler_is_news(&h, &s));
+    s.excess = 0.05; /* in between all are alike */
+    assert_false(mds_straggler_is_news(&h, &s));
+    s.excess = 0.2;
+    assert_false(mds_straggler_is_news(&h, &s));
+    assert_true(mds_straggler_is_news(&h, &s));
+
+    t[0] = (struct mds_rank_time){1, 0.5, 0}; /* alone: nobody to compare with */
+    assert_int_equal(mds_straggler_find(t, 1, &s), MDS_OK);
+    assert_true(s.rank == 0 && s.excess == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_unwritable_sinks),
         cmocka_unit_test(test_memory_table),
         cmocka_unit_test(test_spikes),
+        cmocka_unit_test(test_stragglers),
     };
 
     return cmocka_run_group_tests(tests, make_run, leave_scratch);
