@@ -14,5 +14,4 @@ base_libs = src/base/libmds_base.a
 
 unit_tests += tests/unit/base
 tests_unit_base_SOURCES = tests/unit/base.c
-tests_unit_base_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_base_LDADD = $(base_libs) $(CMOCKA_LIBS)

@@ -29,15 +29,12 @@ ckpt_libs = src/ckpt/libmds_ckpt.a $(comm_libs) $(tensor_libs) $(topo_libs) $(io
 
 unit_tests += tests/unit/ckpt
 tests_unit_ckpt_SOURCES = tests/unit/ckpt.c
-tests_unit_ckpt_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_ckpt_LDADD = $(ckpt_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/ckpt_parts
 tests_unit_ckpt_parts_SOURCES = tests/unit/ckpt_parts.c tests/unit/scratch.h
-tests_unit_ckpt_parts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_ckpt_parts_LDADD = $(ckpt_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/ckpt_folder
 tests_unit_ckpt_folder_SOURCES = tests/unit/ckpt_folder.c tests/unit/scratch.h
-tests_unit_ckpt_folder_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_ckpt_folder_LDADD = $(ckpt_libs) $(CMOCKA_LIBS)

@@ -35,19 +35,14 @@ config_test_headers = tests/unit/reading.h tests/unit/scratch.h
 unit_tests += tests/unit/optset tests/unit/config tests/unit/config_compat \
   tests/unit/config_layout tests/unit/config_resolve
 tests_unit_optset_SOURCES = tests/unit/optset.c $(config_test_headers)
-tests_unit_optset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_optset_LDADD = $(config_libs) $(CMOCKA_LIBS)
 tests_unit_config_SOURCES = tests/unit/config.c $(config_test_headers)
-tests_unit_config_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_config_LDADD = $(config_libs) $(CMOCKA_LIBS)
 tests_unit_config_compat_SOURCES = tests/unit/config_compat.c $(config_test_headers)
-tests_unit_config_compat_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_config_compat_LDADD = $(config_libs) $(CMOCKA_LIBS)
 tests_unit_config_layout_SOURCES = tests/unit/config_layout.c $(config_test_headers)
-tests_unit_config_layout_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_config_layout_LDADD = $(config_libs) $(CMOCKA_LIBS)
 tests_unit_config_resolve_SOURCES = tests/unit/config_resolve.c $(config_test_headers)
-tests_unit_config_resolve_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_config_resolve_LDADD = $(config_libs) $(CMOCKA_LIBS)
 
 TESTS += tests/cli/options.t

@@ -26,27 +26,22 @@ data_libs = src/data/libmds_data.a $(io_libs) $(config_libs)
 
 unit_tests += tests/unit/data
 tests_unit_data_SOURCES = tests/unit/data.c tests/unit/scratch.h
-tests_unit_data_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_data_LDADD = $(data_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/dataset
 tests_unit_dataset_SOURCES = tests/unit/dataset.c tests/unit/scratch.h
-tests_unit_dataset_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_dataset_LDADD = $(data_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/documents
 tests_unit_documents_SOURCES = tests/unit/documents.c tests/unit/scratch.h
-tests_unit_documents_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_documents_LDADD = $(data_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/split
 tests_unit_split_SOURCES = tests/unit/split.c tests/unit/scratch.h
-tests_unit_split_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_split_LDADD = $(data_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/source
 tests_unit_source_SOURCES = tests/unit/source.c tests/unit/scratch.h
 tests_unit_source_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS)
-tests_unit_source_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_source_LDFLAGS = -Wl,--wrap=mds_clock_s
 tests_unit_source_LDADD = $(data_libs) $(CMOCKA_LIBS)

@@ -15,7 +15,6 @@ src_device_libmds_device_a_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 
 unit_tests += tests/unit/device
 tests_unit_device_SOURCES = tests/unit/device.c tests/unit/scratch.h
-tests_unit_device_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_device_LDADD = $(device_libs) $(CMOCKA_LIBS)
 
 # The cuda device on a runtime that is a stand-in: without a GPU.

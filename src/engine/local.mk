@@ -16,13 +16,10 @@ tests_mpi_axes_LDADD = $(engine_libs)
 unit_tests += tests/unit/engine tests/unit/engine_memory tests/unit/engine_documents
 engine_fixture = tests/unit/engine_fixture.c tests/unit/engine_fixture.h
 tests_unit_engine_SOURCES = tests/unit/engine.c $(engine_fixture)
-tests_unit_engine_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_engine_LDADD = $(engine_libs) $(CMOCKA_LIBS)
 tests_unit_engine_documents_SOURCES = tests/unit/engine_documents.c $(engine_fixture)
-tests_unit_engine_documents_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_engine_documents_LDADD = $(engine_libs) $(CMOCKA_LIBS)
 tests_unit_engine_memory_SOURCES = tests/unit/engine_memory.c $(engine_fixture)
-tests_unit_engine_memory_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_engine_memory_LDFLAGS = -Wl,--wrap=mds_zalloc,--wrap=mds_realloc
 tests_unit_engine_memory_LDADD = $(engine_libs) $(CMOCKA_LIBS)
 

@@ -24,11 +24,9 @@ io_libs = src/io/libmds_io.a $(base_libs) $(HDF5_LIBS) $(ZLIB_LIBS)
 
 unit_tests += tests/unit/io
 tests_unit_io_SOURCES = tests/unit/io.c tests/unit/scratch.h
-tests_unit_io_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_io_LDFLAGS = -Wl,--wrap=inflate
 tests_unit_io_LDADD = $(io_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/scratch_file
 tests_unit_scratch_file_SOURCES = tests/unit/scratch_file.c tests/unit/scratch.h
-tests_unit_scratch_file_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_scratch_file_LDADD = $(io_libs) $(CMOCKA_LIBS)

@@ -33,5 +33,4 @@ launch_libs = src/launch/libmds_launch.a $(ckpt_libs) $(plan_libs) $(data_libs) 
 check_PROGRAMS += tests/unit/launch
 TESTS += tests/unit/launch
 tests_unit_launch_SOURCES = tests/unit/launch.c tests/unit/scratch.h
-tests_unit_launch_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_launch_LDADD = $(launch_libs) $(CMOCKA_LIBS)

@@ -13,7 +13,6 @@ metrics_libs = src/metrics/libmds_metrics.a $(io_libs) $(config_libs)
 
 unit_tests += tests/unit/metrics
 tests_unit_metrics_SOURCES = tests/unit/metrics.c tests/unit/scratch.h
-tests_unit_metrics_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_metrics_LDADD = $(metrics_libs) $(CMOCKA_LIBS)
 
 

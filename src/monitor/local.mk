@@ -13,5 +13,4 @@ src_monitor_libmds_monitor_a_SOURCES = \
 
 unit_tests += tests/unit/monitor_process
 tests_unit_monitor_process_SOURCES = tests/unit/monitor_process.c
-tests_unit_monitor_process_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_monitor_process_LDADD = src/monitor/libmds_monitor.a $(base_libs) $(CMOCKA_LIBS)

@@ -22,24 +22,20 @@ optim_libs = src/optim/libmds_optim.a $(comm_libs) $(tensor_libs) $(io_libs)
 
 unit_tests += tests/unit/optim
 tests_unit_optim_SOURCES = tests/unit/optim.c
-tests_unit_optim_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_optim_LDADD = $(optim_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/zero
 tests_unit_zero_SOURCES = tests/unit/zero.c tests/unit/zero_fixture.h tests/unit/scratch.h
-tests_unit_zero_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_zero_LDADD = $(optim_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/zero_model
 tests_unit_zero_model_SOURCES = tests/unit/zero_model.c tests/unit/zero_fixture.h \
   tests/unit/scratch.h
-tests_unit_zero_model_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_zero_model_LDADD = $(optim_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/zero_file
 tests_unit_zero_file_SOURCES = tests/unit/zero_file.c tests/unit/zero_fixture.h \
   tests/unit/scratch.h
-tests_unit_zero_file_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_zero_file_LDFLAGS = -Wl,--wrap=pread,--wrap=pwrite
 tests_unit_zero_file_LDADD = $(optim_libs) $(CMOCKA_LIBS)
 

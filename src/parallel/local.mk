@@ -17,5 +17,4 @@ parallel_libs = src/parallel/libmds_parallel.a $(comm_libs) $(tensor_libs) $(top
 
 unit_tests += tests/unit/parallel
 tests_unit_parallel_SOURCES = tests/unit/parallel.c
-tests_unit_parallel_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_parallel_LDADD = $(parallel_libs) $(CMOCKA_LIBS)

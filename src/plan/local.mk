@@ -28,29 +28,24 @@ dist_machines_DATA = machines/dgx2.yaml machines/h100.yaml machines/h200.yaml \
 unit_tests += tests/unit/plan
 tests_unit_plan_SOURCES = tests/unit/plan.c tests/unit/toy_plan.h tests/unit/toy_machine.h \
   tests/unit/scratch.h
-tests_unit_plan_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 plan_libs = src/plan/libmds_plan.a $(engine_libs) $(metrics_libs)
 tests_unit_plan_LDADD = $(plan_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/plan_limits
 tests_unit_plan_limits_SOURCES = tests/unit/plan_limits.c tests/unit/toy_plan.h \
   tests/unit/toy_machine.h tests/unit/scratch.h
-tests_unit_plan_limits_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_plan_limits_LDADD = $(plan_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/plan_best
 tests_unit_plan_best_SOURCES = tests/unit/plan_best.c tests/unit/toy_plan.h \
   tests/unit/toy_machine.h tests/unit/scratch.h
-tests_unit_plan_best_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_plan_best_LDADD = $(plan_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/machine
 tests_unit_machine_SOURCES = tests/unit/machine.c tests/unit/toy_machine.h
-tests_unit_machine_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_machine_LDADD = $(plan_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/predict
 tests_unit_predict_SOURCES = tests/unit/predict.c
-tests_unit_predict_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_predict_LDADD = $(plan_libs) $(CMOCKA_LIBS)
 dist_doc_DATA += docs/new-machine.md

@@ -11,7 +11,6 @@ programs_with_subcommands = src/programs/finish.c src/programs/finish.h \
 
 unit_tests += tests/unit/subcommands
 tests_unit_subcommands_SOURCES = tests/unit/subcommands.c $(programs_with_subcommands)
-tests_unit_subcommands_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_subcommands_LDADD = $(config_libs) $(CMOCKA_LIBS)
 
 include src/programs/mds_data.mk

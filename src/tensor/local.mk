@@ -10,5 +10,4 @@ tensor_libs = src/tensor/libmds_tensor.a $(device_libs)
 
 unit_tests += tests/unit/tensor
 tests_unit_tensor_SOURCES = tests/unit/tensor.c
-tests_unit_tensor_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_tensor_LDADD = $(tensor_libs) $(CMOCKA_LIBS)

@@ -7,5 +7,4 @@ topo_libs = src/topo/libmds_topo.a $(base_libs)
 
 unit_tests += tests/unit/topo
 tests_unit_topo_SOURCES = tests/unit/topo.c
-tests_unit_topo_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_topo_LDADD = $(topo_libs) $(CMOCKA_LIBS)
