@@ -68,7 +68,13 @@ struct mds_dev {
 };
 
 extern const struct mds_dev_ops mds_dev_cpu, mds_dev_dry, mds_dev_cuda;
-extern const struct mds_dev_ops mds_dev_pinned; /* cuda's, beside it */
+extern const struct mds_dev_ops mds_dev_pinned; /* cuda's host_ops */
+
+/* The cpu device's operations, which pinned memory uses too. */
+void mds_dev_cpu_zero(struct mds_dev *dev, void *p, int64_t bytes);
+void mds_dev_cpu_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes);
+enum mds_rc mds_dev_cpu_copy_out(struct mds_dev *dev, void *to, const void *from,
+                                 int64_t bytes);
 
 /* Add to the profile: the host waited s seconds for the device. */
 void mds_profile_host_wait(struct mds_dev *dev, double s);

@@ -46,20 +46,20 @@ static void cpu_free(struct mds_dev *dev, void *p, int64_t bytes)
     mds_host_unmap(p, bytes);
 }
 
-static void cpu_zero(struct mds_dev *dev, void *p, int64_t bytes)
+void mds_dev_cpu_zero(struct mds_dev *dev, void *p, int64_t bytes)
 {
     (void)dev;
     mdsk_cpu_zero(p, bytes);
 }
 
-static void cpu_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
+void mds_dev_cpu_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
     (void)dev;
     memcpy(to, from, (size_t)bytes);
 }
 
-static enum mds_rc cpu_copy_out(struct mds_dev *dev, void *to, const void *from,
-                                int64_t bytes)
+enum mds_rc mds_dev_cpu_copy_out(struct mds_dev *dev, void *to, const void *from,
+                                 int64_t bytes)
 {
     (void)dev;
     memcpy(to, from, (size_t)bytes);
@@ -71,8 +71,8 @@ const struct mds_dev_ops mds_dev_cpu = {
     .open = cpu_open,
     .alloc = cpu_alloc,
     .free = cpu_free,
-    .zero = cpu_zero,
-    .copy = cpu_copy,
-    .copy_in = cpu_copy,
-    .copy_out = cpu_copy_out,
+    .zero = mds_dev_cpu_zero,
+    .copy = mds_dev_cpu_copy,
+    .copy_in = mds_dev_cpu_copy,
+    .copy_out = mds_dev_cpu_copy_out,
 };

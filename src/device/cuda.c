@@ -65,11 +65,6 @@ const char *mds_cuda_why(void)
  * maximum; the default is 8. */
 static const char queues_name[] = "CUDA_DEVICE_MAX_CONNECTIONS";
 
-static void request_queues(void)
-{
-    setenv(queues_name, "32", 0);
-}
-
 /* Megatron's scripts set it to 1, for an order of kernels that mds does not need. */
 static void warn_few_queues(void)
 {
@@ -85,7 +80,7 @@ static cudaError_t count_gpus(int *n)
 {
     cudaError_t code;
 
-    request_queues();
+    setenv(queues_name, "32", 0);
     *n = 0;
     code = cudaGetDeviceCount(n);
     if (code != cudaSuccess) {
@@ -103,14 +98,11 @@ int mds_cuda_count(void)
     return n;
 }
 
-static enum mds_rc fail_cuda(const char *what, cudaError_t code)
-{
-    return mds_fail(MDS_EDEVICE, "cuda: %s: %s", what, cudaGetErrorString(code));
-}
-
 static enum mds_rc check_cuda(const char *what, cudaError_t code)
 {
-    return code == cudaSuccess ? MDS_OK : fail_cuda(what, code);
+    if (code == cudaSuccess)
+        return MDS_OK;
+    return mds_fail(MDS_EDEVICE, "cuda: %s: %s", what, cudaGetErrorString(code));
 }
 
 /* Keep the first error, for calls that return none; copy_out and wait report it. */

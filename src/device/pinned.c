@@ -41,31 +41,15 @@ static void pinned_free(struct mds_dev *dev, void *p, int64_t bytes)
     mds_host_unmap(p, bytes);
 }
 
-static void pinned_zero(struct mds_dev *dev, void *p, int64_t bytes)
-{
-    mds_dev_cpu.zero(dev, p, bytes);
-}
-
-static void pinned_copy(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
-{
-    mds_dev_cpu.copy(dev, to, from, bytes);
-}
-
-static enum mds_rc pinned_copy_out(struct mds_dev *dev, void *to, const void *from,
-                                   int64_t bytes)
-{
-    return mds_dev_cpu.copy_out(dev, to, from, bytes);
-}
-
 const struct mds_dev_ops mds_dev_pinned = {
     .name = "pinned",
     .open = pinned_open,
     .alloc = pinned_alloc,
     .free = pinned_free,
-    .zero = pinned_zero,
-    .copy = pinned_copy,
-    .copy_in = pinned_copy,
-    .copy_out = pinned_copy_out,
+    .zero = mds_dev_cpu_zero,
+    .copy = mds_dev_cpu_copy,
+    .copy_in = mds_dev_cpu_copy,
+    .copy_out = mds_dev_cpu_copy_out,
 };
 
 #else

@@ -50,8 +50,6 @@ static enum mds_rc build_model(struct mds_engine *e)
     spec.params = e->params;
     if (!rc)
         rc = mds_gpt_create(&spec, &e->gpt);
-    if (!rc)
-        rc = mds_gpt_step_create(e->gpt, &e->gpt_step);
     free(chunks);
     return rc;
 }
@@ -69,7 +67,6 @@ enum mds_rc mds_engine_rank_params(const struct mds_config *config,
         .config = config, .groups = groups, .model_chunks = count_model_chunks(config)};
     enum mds_rc rc = build_model(&e);
 
-    mds_gpt_step_destroy(e.gpt_step);
     mds_gpt_destroy(e.gpt);
     if (rc)
         mds_params_destroy(e.params);
@@ -185,6 +182,7 @@ static enum mds_rc create_engine_parts(struct mds_engine *e,
     const struct mds_engine_need *need = spec->need;
 
     MDS_TRY(build_model(e));
+    MDS_TRY(mds_gpt_step_create(e->gpt, &e->gpt_step));
     if (mds_gpt_tied_unit(e->gpt) >= 0)
         MDS_TRY(mds_comm_add_collectives(mds_group(e->groups, MDS_GROUP_ENDS)));
     MDS_TRY(mds_arena_init(&e->state, e->dev, "state", need->state_bytes));

@@ -9,27 +9,16 @@
 enum mds_rc mds_engine_whole_params(const struct mds_config *config,
                                     struct mds_params **out)
 {
-    const struct mds_parallel_config alone = {
-        .tensor = 1, .pipeline = 1, .ulysses = 1, .ring = 1};
-    struct mds_gpt_chunk chunk = {0, (int)config->model.layers, 1, 1};
+    struct mds_config alone = *config;
     struct mds_groups groups = {0};
-    struct mds_gpt_spec spec = {
-        .config = &config->model, .groups = &groups, .chunks = &chunk, .n_chunks = 1};
-    struct mds_params *ps = NULL;
-    struct mds_gpt *gpt = NULL;
     enum mds_rc rc;
 
-    MDS_TRY(mds_groups_create(&alone, 1, 0, NULL, &groups));
-    rc = mds_params_create(MDSK_F32, &ps);
-    spec.params = ps;
-    if (!rc)
-        rc = mds_gpt_create(&spec, &gpt);
-    mds_gpt_destroy(gpt);
+    alone.parallel = (struct mds_parallel_config){
+        .tensor = 1, .ulysses = 1, .ring = 1, .pipeline = 1};
+    alone.train.type = MDS_TYPE_F32;
+    MDS_TRY(mds_groups_create(&alone.parallel, 1, 0, NULL, &groups));
+    rc = mds_engine_rank_params(&alone, &groups, out);
     mds_groups_fini(&groups);
-    if (rc)
-        mds_params_destroy(ps);
-    else
-        *out = ps;
     return rc;
 }
 

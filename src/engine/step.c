@@ -205,7 +205,7 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
     e->training = 1;
     e->first_sample = first_sample;
     load_batch(e, rows);
-    MDS_TRY(mds_zero_step_begin(e->zero));
+    mds_zero_step_begin(e->zero);
     MDS_TRY(run_pipeline(e, &e->train, step));
     MDS_TRY(sum_gradients(e));
     MDS_TRY(read_back(e, sums));

@@ -8,7 +8,7 @@
 static void cut_units(struct zero_partition *p)
 {
     for (int i = 0; i < p->units; i++) {
-        int64_t first, count = mds_params_unit(p->params, i)->count;
+        int64_t first, count = mds_partition_unit(p, i)->count;
         struct zero_shard *s = &p->shard[i];
 
         s->at = p->own;
@@ -26,7 +26,7 @@ static void cut_units(struct zero_partition *p)
 static int find_param_groups(const struct zero_partition *p, int unit,
                              struct zero_param_group *out)
 {
-    const struct mds_param_unit *pu = mds_params_unit(p->params, unit);
+    const struct mds_param_unit *pu = mds_partition_unit(p, unit);
     const struct zero_shard *shard = &p->shard[unit];
     int n = 0;
 
@@ -109,7 +109,7 @@ int64_t mds_partition_at(const struct zero_partition *p, const struct zero_range
     const struct zero_shard *s = &p->shard[range->unit];
 
     if (!sharded)
-        return mds_params_unit(p->params, range->unit)->first + range->first;
+        return mds_partition_unit(p, range->unit)->first + range->first;
     return s->at + range->first - s->first;
 }
 

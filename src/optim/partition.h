@@ -33,6 +33,12 @@ struct zero_partition {
     int64_t own; /* length of a buffer of shards, in elements */
 };
 
+static inline const struct mds_param_unit *
+mds_partition_unit(const struct zero_partition *p, int unit)
+{
+    return mds_params_unit(p->params, unit);
+}
+
 enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *params,
                                struct mds_comm *group, int sharded);
 void mds_partition_fini(struct zero_partition *p); /* a zeroed struct is fine */

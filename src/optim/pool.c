@@ -32,17 +32,12 @@ void mds_pool_reserve(struct mds_pool *p, int unit, int64_t count)
         (struct mds_pool_slot){.count = count, .unit = -1, .reserved_for = unit};
 }
 
-static int unit_encloses(const struct zero_partition *parts, int unit)
-{
-    return mds_params_unit(parts->params, unit)->encloses;
-}
-
 int mds_pool_enclosing(const struct zero_partition *parts)
 {
     int n = 0;
 
     for (int i = 0; i < parts->units; i++)
-        n += unit_encloses(parts, i);
+        n += mds_partition_unit(parts, i)->encloses;
     return n;
 }
 
@@ -54,11 +49,11 @@ static enum mds_rc plan_slots(struct mds_pool *p, const struct zero_partition *p
     if (!counts)
         return MDS_EMEM;
     for (int i = 0; i < parts->units; i++)
-        counts[i] = unit_encloses(parts, i) ? 0 : count(parts, i);
+        counts[i] = mds_partition_unit(parts, i)->encloses ? 0 : count(parts, i);
     mds_pool_plan(p, counts, parts->units, slots);
     free(counts);
     for (int i = 0; i < parts->units; i++)
-        if (unit_encloses(parts, i))
+        if (mds_partition_unit(parts, i)->encloses)
             mds_pool_reserve(p, i, count(parts, i));
     return MDS_OK;
 }

@@ -26,14 +26,10 @@ static int max_whole_gradients(const struct zero_gradients *g)
     return g->overlap ? 2 : 1;
 }
 
-static const struct mds_param_unit *grad_unit(const struct zero_gradients *g, int unit)
-{
-    return mds_params_unit(g->parts->params, unit);
-}
-
 static void set_unit_grad(struct zero_gradients *g, int unit, float *grad)
 {
-    mds_params_set_storage(g->parts->params, unit, grad_unit(g, unit)->weight, grad);
+    mds_params_set_storage(g->parts->params, unit,
+                           mds_partition_unit(g->parts, unit)->weight, grad);
 }
 
 static float *grad_at(const struct zero_gradients *g, const struct zero_range *p)
@@ -45,7 +41,7 @@ static float *grad_at(const struct zero_gradients *g, const struct zero_range *p
 
 static int64_t unit_count(const struct zero_partition *parts, int unit)
 {
-    return mds_params_unit(parts->params, unit)->count;
+    return mds_partition_unit(parts, unit)->count;
 }
 
 /* From the last unit to the first: the order of the backward pass. */
@@ -59,7 +55,7 @@ static enum mds_rc fill_buckets(struct zero_gradients *g, int64_t bytes)
     if (!g->unit || !g->bucket)
         return MDS_EMEM;
     for (int i = g->parts->units - 1; i >= 0; i--) {
-        const struct mds_param_unit *u = grad_unit(g, i);
+        const struct mds_param_unit *u = mds_partition_unit(g->parts, i);
 
         if (!b || b->n >= enough) {
             b = &g->bucket[g->buckets++];
@@ -127,7 +123,8 @@ enum mds_rc mds_gradients_init(struct zero_gradients *g, struct zero_storage *s,
         MDS_TRY(mds_pool_alloc(&g->pool, g->parts, unit_count, max_whole_gradients(g),
                                s->arena, MDS_MEM_GRAD, sizeof(float)));
     for (int i = 0; i < g->parts->units && !sharded; i++)
-        set_unit_grad(g, i, (float *)g->array.base + grad_unit(g, i)->first);
+        set_unit_grad(g, i,
+                      (float *)g->array.base + mds_partition_unit(g->parts, i)->first);
     return alloc_reductions(g);
 }
 
@@ -251,7 +248,7 @@ void mds_gradients_pass_begin(struct zero_gradients *g, int last)
 /* Get a free buffer, waiting for reductions if all are occupied. */
 static enum mds_rc acquire_buffer(struct zero_gradients *g, int unit)
 {
-    int64_t count = grad_unit(g, unit)->count;
+    int64_t count = mds_partition_unit(g->parts, unit)->count;
     int slot = mds_pool_pick(&g->pool, unit, count);
 
     if (slot < 0) {
@@ -260,7 +257,7 @@ static enum mds_rc acquire_buffer(struct zero_gradients *g, int unit)
     }
     if (slot < 0)
         return mds_fail(MDS_EBUG, "gradient of %s: begun while all buffers are in use",
-                        grad_unit(g, unit)->name);
+                        mds_partition_unit(g->parts, unit)->name);
     mds_pool_use(&g->pool, slot);
     g->pool.slot[slot].unit = unit;
     g->unit[unit].slot = slot;
@@ -278,7 +275,7 @@ static void zero_elements(struct zero_gradients *g, float *grad, int64_t from,
 /* Zero what kernels add to; GEMMs overwrite the rest (beta = 0). */
 static void clear_accumulated(struct zero_gradients *g, int unit)
 {
-    const struct mds_param_unit *u = grad_unit(g, unit);
+    const struct mds_param_unit *u = mds_partition_unit(g->parts, unit);
     int64_t from = 0;
 
     for (int i = u->first_param; i < u->first_param + u->params; i++) {
@@ -307,7 +304,7 @@ enum mds_rc mds_gradients_begin(struct zero_gradients *g, int unit)
 static enum mds_rc check_ready(const struct zero_gradients *g, int unit)
 {
     const struct zero_gradient *u = &g->unit[unit];
-    const char *name = grad_unit(g, unit)->name;
+    const char *name = mds_partition_unit(g->parts, unit)->name;
 
     if (u->pass == g->pass)
         return mds_fail(MDS_EBUG, "gradient of %s: ready twice in a pass", name);
@@ -338,10 +335,10 @@ enum mds_rc mds_gradients_finish(struct zero_gradients *g)
     for (int i = 0; i < g->parts->units; i++) {
         if (g->unit[i].pass == 0)
             return mds_fail(MDS_EBUG, "gradient of %s: not ready in any pass",
-                            grad_unit(g, i)->name);
+                            mds_partition_unit(g->parts, i)->name);
         if (g->unit[i].slot >= 0)
             return mds_fail(MDS_EBUG, "gradient of %s: begun, but not ready",
-                            grad_unit(g, i)->name);
+                            mds_partition_unit(g->parts, i)->name);
     }
     for (int b = 0; b < g->buckets; b++)
         if (!g->bucket[b].sent)
@@ -361,7 +358,8 @@ enum mds_rc mds_gradients_sum_unit(struct zero_gradients *g, int unit,
         p.n = mds_min(SUM_ELEMENTS, own->first + own->n - p.first);
         if (scratch_floats(group, p.n) > g->scratch_floats)
             return mds_fail(MDS_EBUG, "%s: too many ranks share %s",
-                            mds_comm_tag(group), grad_unit(g, unit)->name);
+                            mds_comm_tag(group),
+                            mds_partition_unit(g->parts, unit)->name);
         MDS_TRY(mds_comm_all_reduce(group, grad_at(g, &p), p.n, MDSK_F32,
                                     g->reduction[0].scratch));
     }

@@ -13,14 +13,10 @@ static int max_gathered_units(const struct zero_weights *w)
     return 1 + (w->overlap != 0) + (mds_pool_enclosing(w->parts) == 0);
 }
 
-static const struct mds_param_unit *weight_unit(const struct zero_weights *w, int unit)
-{
-    return mds_params_unit(w->parts->params, unit);
-}
-
 static void set_unit_weight(struct zero_weights *w, int unit, void *weight)
 {
-    mds_params_set_storage(w->parts->params, unit, weight, weight_unit(w, unit)->grad);
+    mds_params_set_storage(w->parts->params, unit, weight,
+                           mds_partition_unit(w->parts, unit)->grad);
 }
 
 /* ---- memory ---- */
@@ -62,7 +58,8 @@ enum mds_rc mds_weights_init(struct zero_weights *w, struct zero_storage *s,
         return MDS_EMEM;
     MDS_TRY(mds_storage_alloc(s, MDS_MEM_PARAM, &w->array, 1));
     for (int i = 0; i < parts->units && !sharded; i++)
-        set_unit_weight(w, i, w->array.base + weight_unit(w, i)->first * elem);
+        set_unit_weight(w, i,
+                        w->array.base + mds_partition_unit(w->parts, i)->first * elem);
     if (!sharded)
         return MDS_OK;
     MDS_TRY(alloc_prefetch_order(w));
@@ -171,7 +168,7 @@ enum mds_rc mds_weights_acquire(struct zero_weights *w, int unit, int *ahead)
         if (slot < 0)
             return mds_fail(MDS_EBUG,
                             "weights of %s: more than %d units in use at once",
-                            weight_unit(w, unit)->name, w->pool.slots);
+                            mds_partition_unit(w->parts, unit)->name, w->pool.slots);
         MDS_TRY(fetch_unit(w, unit, slot));
     }
     mds_pool_use(&w->pool, slot);
@@ -195,7 +192,7 @@ enum mds_rc mds_weights_release(struct zero_weights *w, int unit)
     slot = mds_pool_find(&w->pool, unit);
     if (slot < 0 || w->pool.slot[slot].users == 0)
         return mds_fail(MDS_EBUG, "weights of %s: released, but not in use",
-                        weight_unit(w, unit)->name);
+                        mds_partition_unit(w->parts, unit)->name);
     mds_pool_release(&w->pool, slot);
     if (w->pool.slot[slot].users == 0)
         set_unit_weight(w, unit, NULL);
@@ -214,7 +211,7 @@ enum mds_rc mds_weights_quiesce(struct zero_weights *w)
         MDS_TRY(mds_comm_wait(&w->fetch[s]));
         if (slot->users > 0)
             return mds_fail(MDS_EBUG, "weights of %s: in use during the update",
-                            weight_unit(w, slot->unit)->name);
+                            mds_partition_unit(w->parts, slot->unit)->name);
         slot->unit = -1;
         slot->prefetched = 0;
     }
@@ -226,7 +223,7 @@ enum mds_rc mds_weights_quiesce(struct zero_weights *w)
 
 enum mds_rc mds_weights_gather(struct zero_weights *w, int unit)
 {
-    const struct mds_param_unit *u = weight_unit(w, unit);
+    const struct mds_param_unit *u = mds_partition_unit(w->parts, unit);
     struct mds_comm_req *req = &w->gather[unit];
 
     if (w->sharded || !w->parts->sharded)

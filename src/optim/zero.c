@@ -139,11 +139,10 @@ struct mds_zero_host mds_zero_host_bytes(const struct mds_zero *z)
 
 /* ---- a step ---- */
 
-enum mds_rc mds_zero_step_begin(struct mds_zero *z)
+void mds_zero_step_begin(struct mds_zero *z)
 {
     mds_weights_pass_begin(&z->weights, 0);
     mds_gradients_step_begin(&z->gradients);
-    return MDS_OK;
 }
 
 void mds_zero_pass_begin(struct mds_zero *z, int last)

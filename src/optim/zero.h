@@ -92,7 +92,7 @@ enum mds_rc mds_zero_load(struct mds_zero *z, mds_zero_fill_fn *fill, void *ctx,
 
 /* A step begins.  Its first grad_begin of a unit makes the gradient zero or
  * uninitialised (tensor/params.h says which parameters). */
-enum mds_rc mds_zero_step_begin(struct mds_zero *z);
+void mds_zero_step_begin(struct mds_zero *z);
 
 /* A backward pass begins.  In a pass each unit calls grad_ready once, or never if it
  * belongs to another model chunk of the pipeline.  last: units that call it in this

@@ -149,7 +149,7 @@ static enum mds_rc read_range(struct mds_zero *z, enum mds_zero_what what,
 
 void mds_zero_own_shard(const struct mds_zero *z, int unit, int64_t *first, int64_t *n)
 {
-    mds_comm_shard(mds_params_unit(z->parts.params, unit)->count, z->parts.size,
+    mds_comm_shard(mds_partition_unit(&z->parts, unit)->count, z->parts.size,
                    z->parts.rank, first, n);
 }
 
@@ -166,7 +166,7 @@ enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,
                           float *host)
 {
     const struct zero_range own = mds_partition_own(&z->parts, unit);
-    int64_t count = mds_params_unit(z->parts.params, unit)->count;
+    int64_t count = mds_partition_unit(&z->parts, unit)->count;
     struct mds_comm_req req = {0};
 
     if (z->storage.dry)

@@ -119,7 +119,7 @@ static int sums_are_wrong(const struct mds_groups *g, struct mds_dev *dev, int s
     must(mds_arena_init(&arena, dev, "axes", 4 << 20), "arena");
     must(mds_zero_create(&spec, &arena, &z), "create");
     must(mds_zero_init_weights(z, 7), "start");
-    must(mds_zero_step_begin(z), "step_begin");
+    mds_zero_step_begin(z);
     mds_zero_pass_begin(z, 1);
     backward(&p, ps);
     must(mds_zero_finish(z), "finish");

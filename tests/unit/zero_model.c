@@ -76,7 +76,7 @@ static void model_backward(struct fixture *f)
 
 static void model_step(struct fixture *f, int passes)
 {
-    assert_int_equal(mds_zero_step_begin(f->z), MDS_OK);
+    mds_zero_step_begin(f->z);
     for (int pass = 1; pass <= passes; pass++) {
         model_forward(f);
         mds_zero_pass_begin(f->z, pass == passes);
