@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Floating-point operations of a training step, from the model's shape, by two
  * conventions.  A multiply and an add are two operations; everything that is not a
- * matrix product is left out of both. */
+ * GEMM is left out of both. */
 #ifndef MDS_METRICS_FLOPS_H
 #define MDS_METRICS_FLOPS_H
 
@@ -21,7 +21,7 @@ struct mds_flops_model {
 /* Of a shape that is resolved. */
 struct mds_flops_model mds_flops_model_of(const struct mds_model_config *m);
 
-/* Weights that take part in a matrix product: the layers' linears and the output head
+/* Weights that take part in a GEMM: the layers' linears and the output head
  * (tied or not); no biases, norms, or embedding look-ups. */
 double mds_flops_matmul_params(const struct mds_flops_model *m);
 

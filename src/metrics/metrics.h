@@ -104,7 +104,7 @@ enum mds_metrics_profile_part {
     MDS_METRICS_PROFILE_EXPOSED, /* it waits for communication */
     MDS_METRICS_PROFILE_COPY,    /* from and to the host */
     MDS_METRICS_PROFILE_IDLE,    /* nothing was queued */
-    MDS_METRICS_PROFILE_MOVE,    /* communication that runs beside it */
+    MDS_METRICS_PROFILE_MOVE,    /* all communication, on other streams */
     MDS_METRICS_PROFILE_HOST,    /* the host waited for the device */
     MDS_METRICS_PROFILE_PARTS,
 };
@@ -130,7 +130,7 @@ struct mds_metrics_profile {
     int64_t ranks;
     int steps, operations, hosted_operations, transfers;
     const struct mds_metrics_profile_step *step;
-    /* of rank 0; hosted: by the host, beside the device's */
+    /* of rank 0; hosted: done by the host */
     const struct mds_metrics_profile_row *operation, *hosted, *transfer;
 };
 

@@ -18,10 +18,10 @@ static void append_times(struct mds_str *out, const double s[MDS_METRICS_PROFILE
 
 static void append_step_table(struct mds_str *out, const struct mds_metrics_profile *p)
 {
-    mds_str_add(out, "\nprofile: where the device's time goes, ms a step%s\n",
+    mds_str_add(out, "\nprofile: where the device's time goes, ms per step%s\n",
                 p->ranks > 1 ? ": mean and largest of all ranks" : "");
     mds_str_add(out, "%12s %10s %10s %10s %10s %10s   %12s %10s\n", "step", "all",
-                "= compute", "+ exposed", "+ copies", "+ idle", "beside: comm",
+                "= compute", "+ exposed", "+ copies", "+ idle", "all comm",
                 "host waits");
     for (int i = 0; i < p->steps; i++) {
         mds_str_add(out, "%12" PRId64, p->step[i].iteration);
@@ -40,9 +40,9 @@ static void append_operation_table(struct mds_str *out,
 
     for (int i = 0; i < p->operations; i++)
         all += p->operation[i].s;
-    mds_str_add(out,
-                "\noperations of rank 0, a step\n%20s %7s %10s %6s %10s %10s %9s %9s\n",
-                "", "calls", "ms", "%", "us/call", "GFLOP/call", "TFLOP/s", "GB/s");
+    mds_str_add(
+        out, "\noperations of rank 0, per step\n%20s %7s %10s %6s %10s %10s %9s %9s\n",
+        "", "calls", "ms", "%", "us/call", "GFLOP/call", "TFLOP/s", "GB/s");
     for (int i = 0; i < p->operations; i++) {
         const struct mds_metrics_profile_row *o = &p->operation[i];
         double calls = (double)o->calls;
@@ -53,7 +53,7 @@ static void append_operation_table(struct mds_str *out,
                     per_second(o->flops, o->s) / 1e12,
                     per_second(o->bytes, o->s) / 1e9);
     }
-    mds_str_add(out, "  (GB/s: as if each operand travelled once)\n");
+    mds_str_add(out, "  (GB/s: as if each operand were read or written once)\n");
 }
 
 static void append_host_table(struct mds_str *out, const struct mds_metrics_profile *p)
@@ -62,7 +62,7 @@ static void append_host_table(struct mds_str *out, const struct mds_metrics_prof
 
     if (p->hosted_operations == 0)
         return;
-    mds_str_add(out, "\nby rank 0's host, beside them, a step\n%20s %7s %10s %9s\n", "",
+    mds_str_add(out, "\nupdates by rank 0's host, per step\n%20s %7s %10s %9s\n", "",
                 "calls", "ms", "GB/s");
     for (int i = 0; i < p->hosted_operations; i++) {
         const struct mds_metrics_profile_row *o = &p->hosted[i];
@@ -79,8 +79,9 @@ static void append_transfer_table(struct mds_str *out,
 
     if (p->transfers == 0)
         return;
-    mds_str_add(out, "\ncommunication of rank 0, a step\n%20s %7s %10s %9s %7s %11s\n",
-                "", "calls", "ms", "GB/s out", "waits", "exposed ms");
+    mds_str_add(out,
+                "\ncommunication of rank 0, per step\n%20s %7s %10s %9s %7s %11s\n", "",
+                "calls", "ms", "GB/s out", "waits", "exposed ms");
     for (int i = 0; i < p->transfers; i++) {
         const struct mds_metrics_profile_row *t = &p->transfer[i];
 

@@ -69,8 +69,9 @@ void mds_proxy_read_text(const char *path, char *text, size_t size);
 
 /* ---- the monitor process (monitor_process.c) ----
  *
- * A process beside each rank that writes one error line if the rank dies without having
- * written one.  Launchers may kill all other ranks at once, so nobody else could.
+ * A second process per rank, which writes one error line if the rank dies without
+ * having written one.  Launchers may kill all other ranks at once, so nobody else
+ * could.
  *
  * start: before MPI and the accelerator are initialised, because it forks.  If it fails
  * the run goes on without a monitor.

@@ -20,7 +20,7 @@ enum mds_rc mds_multibuffer_open(const struct mds_par *p, void *host, int64_t by
     return MDS_OK;
 }
 
-/* Bytes of a chunk; 0 if there is no such. */
+/* Bytes of a chunk; 0 if it does not exist. */
 static int64_t chunk_size(const struct mds_multibuffer *w, int64_t chunk)
 {
     int64_t left = w->bytes - chunk * w->chunk_bytes;
@@ -35,7 +35,7 @@ static void *chunk_on_host(const struct mds_multibuffer *w, int64_t chunk)
     return w->host + chunk * w->chunk_bytes;
 }
 
-/* Let what is in a slot leave it. */
+/* Empty a slot, after its copies. */
 static void wait_and_clear(struct mds_multibuffer *w, struct mds_multibuffer_slot *p)
 {
     mds_dev_wait_copy(w->dev, p->in);
@@ -74,7 +74,7 @@ void *mds_multibuffer_get(struct mds_multibuffer *w, int64_t chunk)
     mds_multibuffer_prefetch(w, chunk);
     w->now = find_slot(w, chunk);
     mds_dev_wait_copy(w->dev, w->slot[w->now].in);
-    mds_dev_wait_copy(w->dev, w->slot[w->now].out); /* it may be changed */
+    mds_dev_wait_copy(w->dev, w->slot[w->now].out); /* the caller may change it */
     return w->slot[w->now].data;
 }
 

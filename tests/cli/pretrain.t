@@ -138,7 +138,7 @@ test_expect_success '--profile names what the host does of --cpu-optimizer' '
     ! grep "profile_host" p.jsonl &&
     pretrain --cpu-optimizer --metrics-jsonl h.jsonl --profile --profile-step-start 2 \
         --profile-step-end 5 >out 2>&1 &&
-    grep "^by rank 0.s host, beside them, a step" out &&
+    grep "^updates by rank 0.s host, per step" out &&
     grep "^ *adamw " out >rows && test "$(wc -l <rows)" -eq 1 &&
     sed -n "s/.*profile_host.*\"adamw\",\"steps\":3,\"calls\":\([0-9]*\),\"time_s\":\([^,]*\),.*/\1 \2/p" \
         h.jsonl >host && test "$(wc -l <host)" -eq 1 &&
