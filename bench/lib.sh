@@ -132,7 +132,7 @@ pretrain() {
         --num-layers "$layers" --hidden-size "$hidden" --num-attention-heads "$heads" \
         --seq-length "$seq" --lr 1e-4 --weight-decay 0.1 --adam-beta2 0.95 --clip-grad 1.0 \
         --eval-iters 0 --train-iters "$steps_of_run" --log-interval "$steps_of_run" \
-        --metrics-jsonl "$work/steps.jsonl" $options ${BENCH_FLAGS-} "$@" \
+        --metrics-jsonl "$work/steps.jsonl" $options ${model_options-} ${BENCH_FLAGS-} "$@" \
         > "$work/log" 2>&1 < /dev/null
     status=$?
     stop_watching

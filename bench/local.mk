@@ -8,6 +8,7 @@ EXTRA_DIST += \
 	bench/lib.sh \
 	bench/longseq \
 	bench/offload \
+	bench/peers/alst.py \
 	bench/peers/gpt.py \
 	bench/peers/llmc.py \
 	bench/plan \

@@ -14,7 +14,8 @@ several GPUs whether weights stay gathered between forward and backward (keep, e
 reshard).
 
 The model is mds_pretrain's: norms before the layers, biases, GELU (tanh), one matrix for
-embedding and head. The residual stream is bf16, as there; autocast alone would leave it
+embedding and head; or with --llama KV,FFN Llama's: RMSNorm, SwiGLU of width FFN, KV heads
+of keys and values, no biases, a head of its own. The residual stream is bf16, as there; autocast alone would leave it
 fp32 and cost the peer a few percent. Gradients are summed over GPUs in fp32.
 
 Prints a JSON line for each TRY as it ends. Without a GPU it runs on the cpu, as a test.
@@ -66,35 +67,56 @@ def rotate(x, table):
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
 
-def rotary_table(seq, head_dim, device):
-    rate = 1e4 ** (-torch.arange(0, head_dim, 2, device=device) / head_dim)
+def rotary_table(seq, head_dim, base, device):
+    rate = base ** (-torch.arange(0, head_dim, 2, device=device) / head_dim)
     angle = torch.outer(torch.arange(seq, device=device).float(), rate)
     return angle.cos(), angle.sin()
 
 
+def qkv_width(o):
+    return (o.heads + 2 * o.kv_heads) * (o.hidden // o.heads)
+
+
+def make_norm(o):
+    return nn.RMSNorm(o.hidden, eps=1e-5) if o.llama else nn.LayerNorm(o.hidden)
+
+
 class Block(nn.Module):
-    def __init__(self, hidden, heads, recompute):
+    def __init__(self, o, recompute):
         super().__init__()
-        self.heads, self.recompute = heads, recompute
-        self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
-        self.qkv = nn.Linear(hidden, 3 * hidden)
-        self.out = nn.Linear(hidden, hidden)
-        self.up = nn.Linear(hidden, 4 * hidden)
-        self.down = nn.Linear(4 * hidden, hidden)
+        hidden, bias, gates = o.hidden, not o.llama, 2 if o.llama else 1
+        self.heads, self.kv_heads, self.recompute = o.heads, o.kv_heads, recompute
+        self.swiglu = bool(o.llama)
+        self.norm1, self.norm2 = make_norm(o), make_norm(o)
+        self.qkv = nn.Linear(hidden, qkv_width(o), bias=bias)
+        self.out = nn.Linear(hidden, hidden, bias=bias)
+        self.up = nn.Linear(hidden, gates * o.ffn, bias=bias)
+        self.down = nn.Linear(o.ffn, hidden, bias=bias)
 
     def attend(self, x, table):
         B, S, H = x.shape
-        q, k, v = self.qkv(x).view(B, S, 3, self.heads, H // self.heads).unbind(2)
+        heads = self.qkv(x).view(B, S, self.heads + 2 * self.kv_heads, H // self.heads)
+        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 2)
         if table is not None:
             q, k = rotate(q, table), rotate(k, table)
         y = F.scaled_dot_product_attention(
-            q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=True
+            q.transpose(1, 2),
+            k.transpose(1, 2),
+            v.transpose(1, 2),
+            is_causal=True,
+            enable_gqa=self.kv_heads < self.heads,
         )
         return self.out(y.transpose(1, 2).reshape(B, S, H))
 
+    def mlp(self, x):
+        if not self.swiglu:
+            return self.down(F.gelu(self.up(x), approximate="tanh"))
+        gate, up = self.up(x).chunk(2, -1)
+        return self.down(F.silu(gate) * up)
+
     def inner(self, x, table):
         x = x + self.attend(self.norm1(x), table)
-        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+        return x + self.mlp(self.norm2(x))
 
     def forward(self, x, table):
         if self.recompute not in ("full", "selective"):
@@ -117,9 +139,10 @@ class GPT(nn.Module):
             nn.Parameter(torch.zeros(o.seq, o.hidden)) if o.position == "learned" else None
         )
         self.blocks = nn.ModuleList(
-            Block(o.hidden, o.heads, recompute) for _ in range(o.layers)
+            Block(o, recompute) for _ in range(o.layers)
         )
-        self.norm = nn.LayerNorm(o.hidden)
+        self.norm = make_norm(o)
+        self.out = nn.Linear(o.hidden, o.vocab, bias=False) if o.llama else self.word
         self.head = self.loss  # replaced by its compiled form
 
     def loss(self, x, weight, target):
@@ -133,7 +156,7 @@ class GPT(nn.Module):
         x = x.to(torch.bfloat16)
         for block in self.blocks:
             x = block(x, table)
-        return self.head(x, self.word.weight, target)
+        return self.head(x, self.out.weight, target)
 
 
 @torch.no_grad()
@@ -199,7 +222,9 @@ class Way:
 
 def causal_flops(o, tokens):
     """As mds counts them (src/metrics/flops.h)."""
-    products = o.layers * 12 * o.hidden**2 + o.vocab * o.hidden
+    mlp = (3 if o.llama else 2) * o.ffn
+    layer = o.hidden * (qkv_width(o) + o.hidden + mlp)
+    products = o.layers * layer + o.vocab * o.hidden
     return 6 * products * tokens + 6 * o.layers * o.hidden * o.seq * tokens
 
 
@@ -244,7 +269,7 @@ def train(o, way, device, ranks):
     adamw = make_adamw(parameters)
     table = None
     if o.position == "rope":
-        table = rotary_table(o.seq, o.hidden // o.heads, device)
+        table = rotary_table(o.seq, o.hidden // o.heads, o.rotary_base, device)
     tokens = torch.randint(o.vocab, (4, way.batch, o.seq + 1), device=device)
     # FSDP2 casts weights itself
     bf16 = contextlib.nullcontext()
@@ -322,12 +347,19 @@ def options():
     p.add_argument("--heads", type=int, default=12)
     p.add_argument("--seq", type=int, default=1024)
     p.add_argument("--vocab", type=int, default=50304)
+    p.add_argument("--llama", metavar="KV,FFN", help="Llama's block; implies rope")
+    p.add_argument("--rotary-base", type=float, default=1e4)
     p.add_argument("--position", choices=("learned", "rope"), default="learned")
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--warmup", type=int, default=4)
     p.add_argument("--eager", action="store_true", help="compile nothing")
     p.add_argument("--started", type=float, help="when the first TRY was launched")
-    return p.parse_args()
+    o = p.parse_args()
+    o.kv_heads, o.ffn = o.heads, 4 * o.hidden
+    if o.llama:
+        o.kv_heads, o.ffn = map(int, o.llama.split(","))
+        o.position = "rope"
+    return o
 
 
 def main():
