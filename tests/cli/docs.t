@@ -102,8 +102,8 @@ test_expect_success 'every file is there' '
 names() {
     tr "\n" " " <"$srcdir/$1" | grep -o "\`[^\`]*\`" | tr -d "\`"
 }
-# Pages that are followed in an editor: `name` is a word of the source, `file.c` a file, and of
-# `name` (`file.c`) the one is defined in the other.
+# Pages to follow in an editor: `name` occurs in the source, `file.c` exists, and for
+# `name` (`file.c`) the file defines the function.
 test_expect_success 'functions and files that pages for developers name are there' '
     (cd "$srcdir" && find src kernels tests bench -type f | sort >"$OLDPWD/files" &&
         cat "$OLDPWD/files" && find src kernels tests bench -name "*.[chm]*" -exec cat {} +) >source &&
@@ -126,8 +126,8 @@ test_expect_success 'functions and files that pages for developers name are ther
     test "$(sort -u followed | wc -l)" -gt 3 &&
     test_must_fail test -s unknown || { cat unknown && false; }
 '
-# Trees of calls: `name  [file.c]  [remark]`, indented by two under the caller.  A function without
-# a file is in its caller's; it is defined there, and the caller's file has its name.
+# Call trees: `name  [file.c]  [remark]`, indented by two under the caller.  Without a file the
+# function is in its caller's file.  The file defines the function, and the caller's file names it.
 test_expect_success 'docs/architecture.md: callers, functions and files of the trees' '
     awk "/^    [^ ]/ { tree = /^    [a-z_0-9]+  +[a-z_\/0-9]+\\.c( |\$)/ } tree && /^    /" \
         "$srcdir/docs/architecture.md" >trees && test "$(wc -l <trees)" -gt 100 &&

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Links of the documentation lead to files and headings that are there; NEWS.md stays a page and
-# README.md within 100 columns; lists and code are such to mkdocs, too, and the pages build.
+# Links in the documentation lead to existing files and headings. A version has one page in NEWS.md;
+# README.md has at most 100 columns. mkdocs renders lists and code as such, and builds the pages.
 top=$(cd "${srcdir:-.}" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -53,7 +53,7 @@ long=$(awk 'length > 100 && !/^!\[/ { print "# README.md:" NR " has more than 10
 echo 'ok 4 - README.md is within 100 columns'
 [ -z "$long" ] || echo "$long"
 
-# GitHub forgives both; for Python-Markdown, which mkdocs uses, they are text of the paragraph.
+# GitHub accepts both; Python-Markdown, which mkdocs uses, joins them to the paragraph.
 wrong=$(cd "$top" && awk '
     FNR == 1 { before = "" }
     /^- |^[0-9]+\. / && before ~ /^[^ |#-]/ && before !~ /^[0-9]+\. / {
@@ -62,7 +62,7 @@ wrong=$(cd "$top" && awk '
     /^[^ ]/ { item = /^- |^[0-9]+\. / }
     { before = $0 }' ./*.md docs/*.md docs/adr/*.md kernels/*.md)
 [ -z "$wrong" ] || printf 'not '
-echo 'ok 5 - lists and code are such to mkdocs'
+echo 'ok 5 - mkdocs renders lists and code as such'
 [ -z "$wrong" ] || echo "$wrong"
 
 if ! command -v mkdocs > /dev/null; then
