@@ -11,13 +11,21 @@
 /* cuDNN's kernels are not made for shorter sequences. */
 enum { SHORTEST = 32 };
 
+static int32_t mask_kind(const struct mdsk_attention_shape *s)
+{
+    if (s->q_offset >= s->Sk - 1)
+        return MDSK_CUDNN_ALL;
+    return s->q_offset > 0 ? MDSK_CUDNN_SHIFTED : MDSK_CUDNN_TRIANGLE;
+}
+
 static int is_supported(const struct mdsk_attention_shape *s)
 {
     const int64_t most_D = mdsk_cuda_capability() >= 90 ? 256 : 128;
 
     return s->dtype != MDSK_F32 && !(s->dropout.p > 0) && s->window == 0 &&
            s->D % 8 == 0 && s->D <= most_D && s->Sq >= SHORTEST && s->Sk >= SHORTEST &&
-           s->Sk <= s->Sq + s->q_offset && s->Sq + s->q_offset < INT32_MAX &&
+           s->Sk <= s->Sq + s->q_offset &&
+           (mask_kind(s) == MDSK_CUDNN_ALL || s->Sq + s->q_offset < INT32_MAX) &&
            mdsk_cudnn_is_usable();
 }
 
@@ -28,13 +36,6 @@ static int is_aligned(const struct mdsk_heads *h, int n)
             h[i].token_stride % 8 || h[i].head_stride % 8)
             return 0;
     return 1;
-}
-
-static int32_t mask_kind(const struct mdsk_attention_shape *s)
-{
-    if (s->q_offset >= s->Sk - 1)
-        return MDSK_CUDNN_ALL;
-    return s->q_offset > 0 ? MDSK_CUDNN_SHIFTED : MDSK_CUDNN_TRIANGLE;
 }
 
 /* Part of a problem: sequences b .. b+B-1 and query heads h .. h+A-1. */

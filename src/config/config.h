@@ -39,6 +39,10 @@ struct mds_model_config {
     enum mds_position_kind position;
     double rotary_percent; /* of head_dim that rotates, 0 < .. <= 1 */
     double rotary_base;
+    char *window_size; /* as the user wrote both; NULL: all layers see all keys */
+    char *window_skip;
+    int64_t window;           /* derived: keys that a query of a local layer sees */
+    int64_t window_skip_freq; /* derived: every such layer is global; 0: a list */
     enum mds_norm_choice norm;
     double norm_eps;
     int chosen[MDSK_ACTIVATION_KINDS]; /* one flag per function; at most one is set */
@@ -50,6 +54,10 @@ struct mds_model_config {
     double init_std;
     double hidden_dropout, attention_dropout;
 };
+
+/* How many keys, its own among them, a query of layer 0, 1, ... sees at most; 0: all
+ * earlier ones.  The model is resolved. */
+int64_t mds_model_window(const struct mds_model_config *m, int64_t layer);
 
 /* SP_TYPE of the ALCF scripts: what to do with all ranks when no size is given. */
 enum mds_sp_type { MDS_SP_NONE, MDS_SP_MEGATRON, MDS_SP_DS };

@@ -104,6 +104,7 @@ static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
     resolve_heads(run, diag);
     resolve_positions(run, diag);
     resolve_activation(run, diag);
+    mds_config_resolve_window(run, diag);
     return 1;
 }
 

@@ -26,7 +26,8 @@ src_config_libmds_config_a_SOURCES = \
   src/config/optset_value.c \
   src/config/saved.c \
   src/config/shipped.c \
-  src/config/tree.c src/config/tree.h
+  src/config/tree.c src/config/tree.h \
+  src/config/window.c
 config_libs = src/config/libmds_config.a $(topo_libs) $(YAML_LIBS)
 
 dist_pkgdata_DATA += ALCF/models.yaml

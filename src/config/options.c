@@ -115,6 +115,14 @@ static const struct mds_option rows[] = {
     {shape, "model.rotary_base", "--rotary-base", "MDS_ROTARY_BASE", MDS_OPT_REAL,
      "10000", 1, NO_MAX, NULL, AT(model.rotary_base), "base",
      .help = "base of the rotary frequencies"},
+    {shape, "model.window_size", "--window-size", "MDS_WINDOW_SIZE", MDS_OPT_STRING,
+     NULL, 0, 0, NULL, AT(model.window_size), "keys",
+     .help = "keys that a query sees, its own among them, in layers with a window; or "
+             "Megatron's pair: 8191,0 is 8192"},
+    {shape, "model.window_skip", "--window-attn-skip-freq", "MDS_WINDOW_ATTN_SKIP_FREQ",
+     MDS_OPT_STRING, NULL, 0, 0, NULL, AT(model.window_skip), "N",
+     .help = "every N-th layer sees all earlier keys; or a list, 1 for a layer with "
+             "the window: [1,1,0]*4"},
     {shape, "model.norm", "--normalization", "MDS_NORMALIZATION", MDS_OPT_ENUM,
      "LayerNorm", 0, 0, norms, AT(model.norm), "kind", .help = "kind of normalization"},
     {shape, "model.norm_eps", "--norm-epsilon", "MDS_NORM_EPSILON", MDS_OPT_REAL,

@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 #include "base/alloc.h"
 #include "engine/internal.h"
+#include "parallel/attention.h"
 #include "pipeline/split.h"
 
 #include <stdlib.h>
@@ -185,6 +186,9 @@ static enum mds_rc create_engine_parts(struct mds_engine *e,
     MDS_TRY(mds_gpt_step_create(e->gpt, &e->gpt_step));
     if (mds_gpt_tied_unit(e->gpt) >= 0)
         MDS_TRY(mds_comm_add_collectives(mds_group(e->groups, MDS_GROUP_ENDS)));
+    if (e->config->model.window > 0 && mds_groups_size(e->groups, MDS_AXIS_RING) > 1)
+        MDS_TRY(mds_comm_add_lane(mds_group(e->groups, MDS_AXIS_RING), MDS_WINDOW_LANE,
+                                  -1));
     MDS_TRY(mds_arena_init(&e->state, e->dev, "state", need->state_bytes));
     MDS_TRY(mds_arena_init(&e->step, e->dev, "step", need->step_bytes));
     if (mds_act_uses_host(&e->config->train.act))

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "metrics/flops.h"
 
+static int64_t count_local_layers(const struct mds_model_config *m)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < m->layers; i++)
+        n += mds_model_window(m, i) > 0;
+    return n;
+}
+
 struct mds_flops_model mds_flops_model_of(const struct mds_model_config *m)
 {
     return (struct mds_flops_model){.layers = m->layers,
@@ -11,6 +20,8 @@ struct mds_flops_model mds_flops_model_of(const struct mds_model_config *m)
                                     .ffn = m->ffn_hidden,
                                     .activation = m->activation,
                                     .seq = m->seq_length,
+                                    .window = m->window,
+                                    .local_layers = count_local_layers(m),
                                     .padded_vocab = m->padded_vocab};
 }
 
@@ -30,11 +41,21 @@ static double head_params(const struct mds_flops_model *m)
     return (double)m->hidden * (double)m->padded_vocab;
 }
 
-/* One forward pass of QK^T and PV over the whole square, per token. */
+/* Sum over the layers of twice the keys that a query sees in the mean: without windows,
+ * all keys. */
+static double twice_keys(const struct mds_flops_model *m)
+{
+    double window = (double)m->window, seq = (double)m->seq;
+
+    return (double)(m->layers - m->local_layers) * seq +
+           (double)m->local_layers * window * (2 - window / seq);
+}
+
+/* One forward pass of QK^T and PV over the whole square, or over twice what windows
+ * leave of half of it, per token. */
 static double attention_forward(const struct mds_flops_model *m)
 {
-    return 4.0 * (double)m->layers * (double)m->heads * (double)m->head_dim *
-           (double)m->seq;
+    return 4.0 * (double)m->heads * (double)m->head_dim * twice_keys(m);
 }
 
 double mds_flops_matmul_params(const struct mds_flops_model *m)

@@ -13,8 +13,9 @@ struct mds_flops_model {
     int64_t layers, hidden, heads, kv_heads, head_dim;
     int64_t ffn; /* inner size of the MLP */
     enum mdsk_activation_kind
-        activation; /* gated: three matrices in the MLP, not two */
-    int64_t seq;    /* tokens per sequence */
+        activation;               /* gated: three matrices in the MLP, not two */
+    int64_t seq;                  /* tokens per sequence */
+    int64_t window, local_layers; /* so many layers see at most `window` keys */
     int64_t padded_vocab;
 };
 
@@ -28,7 +29,8 @@ double mds_flops_matmul_params(const struct mds_flops_model *m);
 /* Causal model FLOPs: what the mathematics asks for, whatever the program does.
  *   6 * matmul parameters * tokens + 6 * layers * heads * head_dim * seq * tokens
  * The second term is QK^T and PV (4 * seq operations per token, head and head element)
- * on half of the square, forward once and backward twice. */
+ * on half of the square, forward once and backward twice.  In a layer with a window a
+ * query sees window (1 - window / (2 seq)) keys in the mean, and not seq / 2. */
 double mds_flops_causal(const struct mds_flops_model *m, int64_t tokens);
 
 /* Megatron's convention: the whole square, and recomputed operations count.  For a GPT
@@ -42,7 +44,8 @@ double mds_flops_causal(const struct mds_flops_model *m, int64_t tokens);
  * and selective, QK^T and PV, takes r = 1 in the attention term alone.  Without
  * recompute the layers' 96 thus becomes 72; the head is never recomputed and keeps
  * its 6.  (Megatron's own script scales the head down too, and so counts it a quarter
- * too low there.) */
+ * too low there.)  Layers with a window count twice what it leaves of half the square.
+ */
 double mds_flops_megatron(const struct mds_flops_model *m, int64_t tokens,
                           enum mds_recompute recompute);
 

@@ -61,6 +61,7 @@ struct mds_attention mds_gpt_attention(const struct context *c,
     struct mds_attention a = {.A = m->heads / mds_comm_size(tp),
                               .G = m->kv_heads / mds_comm_size(tp),
                               .D = m->head_dim,
+                              .window = mds_model_window(m, id->number),
                               .rope = c->g->rope,
                               .unfused = !c->run->train->flash_attn};
 

@@ -196,7 +196,8 @@ enum mds_rc mds_attention_fwd(const struct mds_par *p, const struct mds_attentio
         .lse = lse};
 
     if (mds_groups_size(p->groups, MDS_AXIS_RING) > 1)
-        return mds_ring_attention_fwd(p, a, inside, o, lse);
+        return a->window > 0 ? mds_window_ring_fwd(p, a, inside, o, lse)
+                             : mds_ring_attention_fwd(p, a, inside, o, lse);
     return mds_op_attention_fwd(p->dev, &f);
 }
 
@@ -219,7 +220,9 @@ enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attentio
         .lse = lse};
 
     if (mds_groups_size(p->groups, MDS_AXIS_RING) > 1)
-        return mds_ring_attention_bwd(p, a, inside, o, lse, d_o, dinside);
+        return a->window > 0
+                   ? mds_window_ring_bwd(p, a, inside, o, lse, d_o, dinside)
+                   : mds_ring_attention_bwd(p, a, inside, o, lse, d_o, dinside);
     MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, p->B * in.A * in.n, &b.delta));
     MDS_TRY(mds_op_attention_bwd(p->dev, &b));
     mds_arena_release(p->arena, mark);

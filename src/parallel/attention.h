@@ -18,9 +18,13 @@ struct mds_attention {
     int64_t A, G, D;    /* heads of this tensor-parallel rank; U divides A and G */
     int64_t first_head; /* index of the first one among all heads */
     const struct mds_rope *rope; /* NULL: no rotation; borrowed */
+    int64_t window;              /* keys that a query sees; 0: all earlier ones */
     struct mdsk_dropout_key dropout;
     int unfused; /* unfused math attention: see mdsk_attention_shape */
 };
+
+/* Tag of the lane to the rank before that windows need beside the ring's lanes. */
+enum { MDS_WINDOW_LANE = 2 };
 
 /* Rotate queries and keys of p's tokens in qkv [rows, (A + 2G) D]; inverse: back. */
 enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_attention *a,

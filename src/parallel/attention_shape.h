@@ -40,6 +40,7 @@ static inline struct mdsk_attention_shape attention_shape(const struct mds_par *
                                          .Sq = queries,
                                          .Sk = keys,
                                          .D = in.D,
+                                         .window = a->window,
                                          .scale = (float)(1.0 / sqrt((double)in.D)),
                                          .dtype = p->dtype,
                                          .dropout = a->dropout,
@@ -59,6 +60,13 @@ static inline struct mdsk_heads attention_heads(const struct mds_par *p,
                                .token_stride = p->B * row,
                                .head_stride = D};
 }
+
+/* As the next two, for a->window > 0. */
+enum mds_rc mds_window_ring_fwd(const struct mds_par *p, const struct mds_attention *a,
+                                const void *inside, void *o, float *lse);
+enum mds_rc mds_window_ring_bwd(const struct mds_par *p, const struct mds_attention *a,
+                                const void *inside, const void *o, const float *lse,
+                                const void *d_o, void *dinside);
 
 /* Ring attention, inside layout, in a ring of two or more ranks; o and d_o [ring rows,
  * A/U D]. */

@@ -48,6 +48,22 @@ static enum mds_rc open_buffer(const struct chunks *c, void *host, int64_t row,
                                 w);
 }
 
+/* The first chunk of keys that queries i see any of, and the last chunk of queries that
+ * see any of keys j. */
+static int64_t first_chunk(const struct chunks *c, int64_t i)
+{
+    int64_t first = i * c->f->chunk + 1 - c->a->window;
+
+    return c->a->window > 0 && first > 0 ? first / c->f->chunk : 0;
+}
+
+static int64_t last_chunk(const struct chunks *c, int64_t j)
+{
+    int64_t last = j * c->f->chunk + chunk_tokens(c, j) - 1 + c->a->window - 1;
+
+    return c->a->window > 0 ? mds_min(last / c->f->chunk, c->n - 1) : c->n - 1;
+}
+
 /* Queries i against keys j <= i. */
 static struct mdsk_attention_shape pair_shape(const struct chunks *c, int64_t i,
                                               int64_t j)
@@ -55,7 +71,7 @@ static struct mdsk_attention_shape pair_shape(const struct chunks *c, int64_t i,
     struct mdsk_attention_shape s =
         attention_shape(c->p, c->a, chunk_tokens(c, i), chunk_tokens(c, j));
 
-    s.q_offset = j < i ? chunk_tokens(c, j) : 0;
+    s.q_offset = (i - j) * c->f->chunk;
     s.first_query = i * c->f->chunk;
     s.first_key = j * c->f->chunk;
     return s;
@@ -112,20 +128,21 @@ static enum mds_rc pair_fwd(struct forward *w, int64_t i, int64_t j)
     const struct mds_par *p = c->p;
     const void *q = mds_multibuffer_get(&w->q, i), *kv = mds_multibuffer_get(&w->kv, j);
     int64_t D = c->in.D;
+    int first = j == first_chunk(c, i);
     struct mdsk_attention_fwd a = {.shape = pair_shape(c, i, j),
                                    .q = attention_heads(p, q, c->q_row, 0, 0, D),
                                    .k = attention_heads(p, kv, c->kv_row, 0, 0, D),
                                    .v =
                                        attention_heads(p, kv, c->kv_row, 0, c->in.G, D),
                                    .o = attention_heads(p, w->o2, c->q_row, 0, 0, D),
-                                   .lse = j == 0 ? w->lse + i * c->f->chunk : w->lse2,
-                                   .lse_stride = j == 0 ? c->in.n : chunk_tokens(c, i)};
+                                   .lse = first ? w->lse + i * c->f->chunk : w->lse2,
+                                   .lse_stride = first ? c->in.n : chunk_tokens(c, i)};
 
-    mds_multibuffer_prefetch(&w->kv, j < i ? j + 1 : 0);
+    mds_multibuffer_prefetch(&w->kv, j < i ? j + 1 : first_chunk(c, i + 1));
     mds_multibuffer_prefetch(&w->q, i + 1);
     MDS_TRY(mds_op_attention_fwd(p->dev, &a));
-    return j == 0 ? mds_accumulate(p, 1, chunk_elements(c, i, c->q_row), w->o2, w->acc)
-                  : merge_chunk(w, i);
+    return first ? mds_accumulate(p, 1, chunk_elements(c, i, c->q_row), w->o2, w->acc)
+                 : merge_chunk(w, i);
 }
 
 enum mds_rc mds_chunked_fwd(const struct mds_par *p, const struct mds_attention *a,
@@ -136,7 +153,7 @@ enum mds_rc mds_chunked_fwd(const struct mds_par *p, const struct mds_attention 
 
     MDS_TRY(alloc_fwd(&w));
     for (int64_t i = 0; i < w.c.n; i++) {
-        for (int64_t j = 0; j <= i; j++)
+        for (int64_t j = first_chunk(&w.c, i); j <= i; j++)
             MDS_TRY(pair_fwd(&w, i, j));
         MDS_TRY(mds_accumulate_store(p, chunk_elements(&w.c, i, w.c.q_row), w.acc,
                                      mds_multibuffer_fill(&w.o, i)));
@@ -184,15 +201,15 @@ static enum mds_rc alloc_bwd(struct backward *w)
  * keys by one. */
 static void prefetch_next(struct backward *w, int64_t i, int64_t j)
 {
-    int64_t next = i + 1 < w->c.n ? i + 1 : j + 1;
-    int64_t keys = i + 1 < w->c.n ? j : j + 1;
+    int64_t next = i < last_chunk(&w->c, j) ? i + 1 : j + 1;
+    int64_t keys = i < last_chunk(&w->c, j) ? j : j + 1;
 
     if (next == i)
         return;
     mds_multibuffer_prefetch(&w->q, next);
     mds_multibuffer_prefetch(&w->o, next);
     mds_multibuffer_prefetch(&w->d_o, next);
-    if (keys > 0)
+    if (keys > first_chunk(&w->c, next))
         mds_multibuffer_prefetch(&w->dq, next);
 }
 
@@ -203,7 +220,7 @@ static enum mds_rc accumulate_pair(struct backward *w, int64_t i, int64_t j, voi
     const struct chunks *c = &w->c;
     int64_t n = chunk_elements(c, i, c->q_row);
 
-    MDS_TRY(mds_accumulate(c->p, j == 0, n, w->dq2, dq));
+    MDS_TRY(mds_accumulate(c->p, j == first_chunk(c, i), n, w->dq2, dq));
     MDS_TRY(
         mds_accumulate(c->p, i == j, chunk_elements(c, j, c->kv_row), w->dkv2, w->dkv));
     if (i > j) {
@@ -222,8 +239,8 @@ static enum mds_rc pair_bwd(struct backward *w, int64_t i, int64_t j, const void
     int64_t D = c->in.D;
     void *q = mds_multibuffer_get(&w->q, i), *o = mds_multibuffer_get(&w->o, i);
     void *d_o = mds_multibuffer_get(&w->d_o, i);
-    float *dq =
-        j == 0 ? mds_multibuffer_fill(&w->dq, i) : mds_multibuffer_get(&w->dq, i);
+    float *dq = j == first_chunk(c, i) ? mds_multibuffer_fill(&w->dq, i)
+                                       : mds_multibuffer_get(&w->dq, i);
     struct mdsk_attention_bwd a = {
         .shape = pair_shape(c, i, j),
         .q = attention_heads(p, q, c->q_row, 0, 0, D),
@@ -255,7 +272,7 @@ enum mds_rc mds_chunked_bwd(const struct mds_par *p, const struct mds_attention 
         void *kv = mds_multibuffer_get(&w.kv, j);
 
         mds_multibuffer_prefetch(&w.kv, j + 1);
-        for (int64_t i = j; i < w.c.n; i++)
+        for (int64_t i = j; i <= last_chunk(&w.c, j); i++)
             MDS_TRY(pair_bwd(&w, i, j, kv));
         MDS_TRY(
             mds_accumulate_store(p, chunk_elements(&w.c, j, w.c.kv_row), w.dkv, kv));

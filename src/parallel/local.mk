@@ -11,6 +11,7 @@ src_parallel_libmds_parallel_a_SOURCES = \
   src/parallel/sums.c src/parallel/sums.h \
   src/parallel/tensor_parallel.c src/parallel/tensor_parallel.h \
   src/parallel/vocab.c src/parallel/vocab.h \
+  src/parallel/window_ring.c \
   src/parallel/multibuffer.c src/parallel/multibuffer.h
 parallel_libs = src/parallel/libmds_parallel.a $(comm_libs) $(tensor_libs) $(topo_libs) \
   $(config_libs)

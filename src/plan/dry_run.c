@@ -172,15 +172,28 @@ static struct samples sample_kept(int64_t n, int64_t all)
     return (struct samples){n, 0, n > 0 && n < all ? all : 0};
 }
 
-/* After so many blocks everything is as before: those that have one kept input, and the
- * units that have the host's buffers in turn (optim/host_update.c, swap.c). */
+/* The next multiple of n that is one of m, too. */
+static int64_t common_multiple(int64_t n, int64_t m)
+{
+    int64_t part = n;
+
+    while (n % m != 0)
+        n += part;
+    return n;
+}
+
+/* After so many blocks everything is as before: those that have one kept input, the
+ * units that have the host's buffers in turn (optim/host_update.c, swap.c), and blocks
+ * with a window and without. */
 static int64_t block_period(const struct mds_config *c)
 {
-    int64_t part = mds_act_group(&c->train.act), n = part;
+    int64_t n = mds_act_group(&c->train.act);
 
     if (c->parallel.offload_optimizer != MDS_PLACE_DEVICE)
-        while (n % 4 != 0)
-            n += part;
+        n = common_multiple(n, 4);
+    if (c->model.window_skip)
+        n = common_multiple(n, c->model.window_skip_freq > 0 ? c->model.window_skip_freq
+                                                             : c->model.layers);
     return n;
 }
 

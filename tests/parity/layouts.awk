@@ -231,4 +231,14 @@ BEGIN {
     variant("gpt+both")
     variant("gpt+qk")
     variant("llama+qk")
+    variant("llama+win")
+    model = "llama+win"
+    on(1, 0, 1, 4, 1, 1)
+    exact(0, "none", "none", 1)
+    plain(0)
+    on(1, 0, 1, 2, 2, 1)
+    exact(0, "none", "mod", 0)
+    on(1, 0, 1, 1, 1, 1)
+    plain(1)
+    long("sel", 1, 0, 5)
 }

@@ -37,6 +37,8 @@ words_of() {
     # Without positions in them keys' beta has no gradient but rounding.
     qk) echo '--qk-layernorm --use-rotary-position-embeddings' ;;
     both) echo '--use-parallel-residual' ;;
+    # In a ring of 4 the window reaches over two chunks.
+    win) echo '--window-size 11 --window-attn-skip-freq 3' ;;
     relu2) echo '--squared-relu' ;;
     drop) echo '--hidden-dropout 0.1 --attention-dropout 0.1' ;;
     bf16) echo '--bf16' ;;

@@ -325,6 +325,69 @@ static void test_split(void **state)
     close_reading(&fits);
 }
 
+/* ---- windows ---- */
+
+static int64_t window_of(const char *args, int64_t layer)
+{
+    struct reading r = resolve(args, 1);
+    int64_t window;
+
+    assert_fine(&r);
+    window = mds_model_window(&r.run->config.model, layer);
+    close_reading(&r);
+    return window;
+}
+
+static void test_windows(void **state)
+{
+    static const char six[] = "--num-layers 6 --window-size 100 "
+                              "--window-attn-skip-freq ";
+    static const struct {
+        const char *list;
+        int local[6];
+    } lists[] = {{"3", {1, 1, 0, 1, 1, 0}},
+                 {"6", {1, 1, 1, 1, 1, 0}},
+                 {"7", {1, 1, 1, 1, 1, 1}},
+                 {"[1,0]*3", {1, 0, 1, 0, 1, 0}},
+                 {"[0]*2+[1,1,0,1]", {0, 0, 1, 1, 0, 1}}};
+
+    (void)state;
+    assert_int_equal(window_of("", 0), 0);
+    assert_int_equal(window_of("--window-size 1k", 1), 1000);
+    assert_int_equal(window_of("--window-size 1023,0", 1), 1024);
+    assert_int_equal(window_of("--window-size (0,0)", 0), 1);
+    assert_int_equal(window_of("--window-size -1,0", 0), 0);
+    assert_int_equal(window_of("--window-size 2048", 0), 0); /* the whole sequence */
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (int l = 0; l < 6; l++) {
+            char args[128];
+
+            snprintf(args, sizeof args, "%s%s", six, lists[i].list);
+            assert_int_equal(window_of(args, l), lists[i].local[l] * 100);
+        }
+}
+
+static void test_impossible_windows(void **state)
+{
+    static const char *const sizes[] = {"0", "5,1", "many", "-2,0", "5,", ",0"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char args[64];
+
+        snprintf(args, sizeof args, "--window-size %s", sizes[i]);
+        expect_misfit(args, 1, "must be the number of keys that a query sees");
+    }
+    expect_misfit("--window-attn-skip-freq 2", 1, "needs --window-size");
+    expect_misfit("--window-size 9 --window-attn-skip-freq 1", 1, "makes every layer");
+    expect_misfit("--window-size 9 --window-attn-skip-freq [1,1,0]", 1,
+                  "is for 3 layers");
+    expect_misfit("--window-size 9 --window-attn-skip-freq [1,2]", 1,
+                  "or a list of layers");
+    expect_misfit("--window-size 9 --window-attn-skip-freq [1,0]*", 1,
+                  "or a list of layers");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +399,8 @@ int main(void)
         cmocka_unit_test_setup(test_derived_length, setup),
         cmocka_unit_test_setup(test_misfits, setup),
         cmocka_unit_test_setup(test_split, setup),
+        cmocka_unit_test_setup(test_windows, setup),
+        cmocka_unit_test_setup(test_impossible_windows, setup),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

@@ -51,6 +51,24 @@ static void test_causal_flops(void **state)
     assert_true(mds_flops_causal(&llama, 1) == 6 * 2816 + 6.0 * 3 * 8 * 10);
 }
 
+/* A query of a layer with a window of 4 sees 1, 2, 3, then 4 keys each: (6 + 13 x 4) /
+ * 16; the formula takes the integral, 4 (1 - 4 / 32) = 3.5. */
+static void test_window_flops(void **state)
+{
+    struct mds_flops_model local = gpt;
+
+    (void)state;
+    local.window = 4;
+    local.local_layers = 1;
+    assert_true(mds_flops_causal(&gpt, 1) - mds_flops_causal(&local, 1) ==
+                3.0 * 2 * 2 * 8 * (16 / 2 - 3.5));
+    assert_true(mds_flops_megatron(&gpt, 1, MDS_RECOMPUTE_SELECTIVE) -
+                    mds_flops_megatron(&local, 1, MDS_RECOMPUTE_SELECTIVE) ==
+                4.0 * 2 * 2 * 8 * (16 - 7));
+    local.window = 16; /* all of them */
+    assert_true(mds_flops_causal(&local, 1) == mds_flops_causal(&gpt, 1));
+}
+
 /* Equation 3 of arXiv:2104.04473, as printed there. */
 static double equation_3(double B, double s, double l, double h, double V)
 {
@@ -471,6 +489,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_causal_flops),
+        cmocka_unit_test(test_window_flops),
         cmocka_unit_test(test_megatron_flops),
         cmocka_unit_test(test_console),
         cmocka_unit_test(test_json),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* parallel: who holds which tokens, and which groups a rank is in. */
+#include "base/minmax.h"
 #include "parallel/attention.h"
 #include "parallel/tensor_parallel.h"
 
@@ -333,6 +334,11 @@ static void ring_fini(struct ring_rank *r)
     mds_groups_fini(&r->g);
 }
 
+static int64_t bytes_of(const struct ring_rank *r, enum mds_comm_kind kind)
+{
+    return mds_comm_stats(mds_group(&r->g, MDS_AXIS_RING))->of[kind].payload_bytes;
+}
+
 /* What the rank has sent, which is what it was sent; nothing else travels there. */
 static int64_t ring_sent(const struct ring_rank *r, int64_t calls)
 {
@@ -372,6 +378,43 @@ static void a_ring_sends_what_the_formula_says(void **state)
     }
 }
 
+/* Of a windowed layer each chunk gets the window - 1 tokens before it, as far as there
+ * are so many, forward and backward; back go their gradients in f32.  Chunks have 8
+ * tokens; those in the middle are neighbours at one rank. */
+static void a_windowed_ring_sends_what_is_seen(void **state)
+{
+    static const int windows[] = {1, 2, 8, 9, 10, 30, 63};
+
+    (void)state;
+    for (int i = 0; i < 7 * RING_R * RING_U; i++) {
+        int64_t window = windows[i % 7], kv = RING_B * 2 * 8 / RING_U * 2;
+        int64_t chunk = RING_S / RING_R / 2, up = 0, down = 0, fwd;
+        struct ring_rank r;
+
+        ring_init(&r, i / 7, MDSK_BF16);
+        for (int c = 0; c < 2; c++) {
+            int ring = mds_groups_rank(&r.g, MDS_AXIS_RING);
+            int64_t q = c ? 2 * RING_R - 1 - ring : ring;
+
+            up += q + 1 < 2 * RING_R && q + 1 != RING_R
+                      ? mds_min((q + 1) * chunk, window - 1)
+                      : 0;
+            down += q != RING_R ? mds_min(q * chunk, window - 1) : 0;
+        }
+        r.a.window = window;
+        assert_int_equal(mds_attention_fwd(&r.p, &r.a, r.rows, r.heads, r.rows),
+                         MDS_OK);
+        fwd = bytes_of(&r, MDS_COMM_SEND);
+        assert_int_equal(fwd, up * kv * 2);
+        assert_int_equal(bytes_of(&r, MDS_COMM_RECV), down * kv * 2);
+        assert_int_equal(
+            mds_attention_bwd(&r.p, &r.a, r.rows, r.heads, r.rows, r.heads, r.rows),
+            MDS_OK);
+        assert_int_equal(bytes_of(&r, MDS_COMM_SEND), 2 * fwd + down * kv * 4);
+        ring_fini(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +429,7 @@ int main(void)
         cmocka_unit_test(rows_travel_in_chunks),
         cmocka_unit_test(chunks_have_rows),
         cmocka_unit_test(a_ring_sends_what_the_formula_says),
+        cmocka_unit_test(a_windowed_ring_sends_what_is_seen),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

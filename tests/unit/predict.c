@@ -118,6 +118,8 @@ static void extrapolated_runs_match_full_ones(void **state)
         "--pipeline-model-parallel-size 2 --num-layers 31 --zero-stage 1 "
         "--global-batch-size 50",
         "--pipeline-model-parallel-size 4 --global-batch-size 63 --offload-device cpu",
+        "--zero-stage 3 --recompute-granularity full --window-size 4096 "
+        "--window-attn-skip-freq 6",
     };
 
     (void)state;

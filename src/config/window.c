@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which layers attend within a window. */
+#include "config/config_impl.h"
+
+#include "base/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* "8192", or Megatron's "8191,0" and "(8191,0)": so many keys before the query's own,
+ * and none after it.  -1 there is no window. */
+static int parse_window(const char *text, int64_t *keys)
+{
+    char left[32];
+    const char *comma = strchr(text, ',');
+    size_t n = comma ? (size_t)(comma - text) : 0;
+
+    if (!comma)
+        return mds_parse_count(text, keys) || *keys < 1 ? -1 : 0;
+    text += *text == '(';
+    n = (size_t)(comma - text);
+    if (n >= sizeof left || (strcmp(comma, ",0") != 0 && strcmp(comma, ",0)") != 0))
+        return -1;
+    memcpy(left, text, n);
+    left[n] = '\0';
+    *keys = 0;
+    if (strcmp(left, "-1") == 0)
+        return 0;
+    if (mds_parse_count(left, keys) || *keys < 0)
+        return -1;
+    *keys += 1;
+    return 0;
+}
+
+/* "[1,1,0]*2" of a list of layers, 1 for those with the window: n items, so many times.
+ */
+struct term {
+    const char *items; /* one every two characters */
+    int64_t n, times;
+};
+
+/* Returns what follows a term; NULL if there is none. */
+static const char *read_term(const char *text, struct term *t)
+{
+    char *end;
+
+    *t = (struct term){.items = text + 1, .times = 1};
+    if (*text != '[')
+        return NULL;
+    do {
+        text++;
+        if (*text != '0' && *text != '1')
+            return NULL;
+        text++;
+        t->n++;
+    } while (*text == ',');
+    if (*text++ != ']')
+        return NULL;
+    if (*text != '*')
+        return text;
+    t->times = strtol(text + 1, &end, 10);
+    return end == text + 1 || t->times < 0 || t->times > 100000 ? NULL : end;
+}
+
+/* Layers that the list is for; -1 if it is none.  *is_local, unless NULL: what it says
+ * of `layer`. */
+static int64_t read_list(const char *text, int64_t layer, int *is_local)
+{
+    int64_t sum = 0;
+    struct term t;
+
+    do {
+        text = read_term(text + (sum > 0), &t);
+        if (!text)
+            return -1;
+        if (is_local && layer >= sum && layer < sum + t.n * t.times)
+            *is_local = t.items[2 * ((layer - sum) % t.n)] == '1';
+        sum += t.n * t.times;
+    } while (*text == '+' && sum > 0);
+    return *text ? -1 : sum;
+}
+
+static int is_windowed(const struct mds_model_config *m, int64_t layer)
+{
+    int is_local = 0;
+
+    if (!m->window_skip)
+        return 1;
+    if (m->window_skip_freq > 0)
+        return (layer + 1) % m->window_skip_freq != 0;
+    read_list(m->window_skip, layer, &is_local);
+    return is_local;
+}
+
+int64_t mds_model_window(const struct mds_model_config *m, int64_t layer)
+{
+    int all = m->window == 0 || m->window >= m->seq_length;
+
+    return all || !is_windowed(m, layer) ? 0 : m->window;
+}
+
+static void resolve_skip(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_model_config *m = &run->config.model;
+    const char *origin = mds_config_origin(run, "model.window_skip");
+    int64_t n;
+
+    if (mds_parse_count(m->window_skip, &m->window_skip_freq) == 0) {
+        if (m->window_skip_freq < 2)
+            mds_diag_fault(diag, origin,
+                           "--window-attn-skip-freq %s makes every layer global; give "
+                           "at least 2, or leave --window-size out",
+                           m->window_skip);
+        return;
+    }
+    m->window_skip_freq = 0;
+    n = read_list(m->window_skip, 0, NULL);
+    if (n < 0)
+        mds_diag_fault(diag, origin,
+                       "--window-attn-skip-freq '%s' must be a number N (every N-th "
+                       "layer is global) or a list of layers such as [1,1,0]*4, where "
+                       "1 is a layer with the window",
+                       m->window_skip);
+    else if (n != m->layers)
+        mds_diag_fault(diag, origin,
+                       "--window-attn-skip-freq %s is for %lld layers, but "
+                       "--num-layers is %lld",
+                       m->window_skip, (long long)n, (long long)m->layers);
+}
+
+void mds_config_resolve_window(struct mds_config_run *run, struct mds_diag *diag)
+{
+    struct mds_model_config *m = &run->config.model;
+
+    m->window = m->window_skip_freq = 0;
+    if (m->window_size && parse_window(m->window_size, &m->window))
+        mds_diag_fault(diag, mds_config_origin(run, "model.window_size"),
+                       "--window-size '%s' must be the number of keys that a query "
+                       "sees, its own among them, such as 8192; or Megatron's pair "
+                       "8191,0, whose second number is 0: no query sees later keys",
+                       m->window_size);
+    if (m->window_skip && !m->window_size)
+        mds_diag_fault(diag, mds_config_origin(run, "model.window_skip"),
+                       "--window-attn-skip-freq %s needs --window-size: without it all "
+                       "layers are global",
+                       m->window_skip);
+    else if (m->window_skip)
+        resolve_skip(run, diag);
+}
