@@ -123,8 +123,8 @@ static void copies_arrive(void **state)
     mds_dev_destroy(dev);
 }
 
-/* SIGSEGV; or SIGBUS, where x86-64 goes by the frame pointer: the stack's segment. */
-static int dies_of_touching(volatile char *p)
+/* By SIGSEGV; or by SIGBUS, if x86-64 addresses through the frame pointer. */
+static int access_kills(volatile char *p)
 {
     int status = 0;
     pid_t child = fork();
@@ -140,8 +140,8 @@ static int dies_of_touching(volatile char *p)
            (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS);
 }
 
-/* Petabytes are no trouble, until somebody touches them. */
-static void dry_memory_cannot_be_touched(void **state)
+/* Petabytes can be allocated, but not accessed. */
+static void dry_memory_cannot_be_accessed(void **state)
 {
     const int64_t pebibyte = INT64_C(1) << 50;
     struct mds_dev *dev = open_dev("dry", 0);
@@ -156,9 +156,9 @@ static void dry_memory_cannot_be_touched(void **state)
     mds_dev_copy_in(dev, a.base, &out, sizeof out);
     mds_dev_copy_out(dev, &out, a.base, sizeof out);
     assert_int_equal(out, 0);
-    assert_true(dies_of_touching(a.base));
-    assert_true(dies_of_touching(b.base));
-    assert_true(dies_of_touching(b.base + 15 * pebibyte - 1));
+    assert_true(access_kills(a.base));
+    assert_true(access_kills(b.base));
+    assert_true(access_kills(b.base + 15 * pebibyte - 1));
     assert_int_equal(mds_arena_init(&c, dev, "c", pebibyte), MDS_EMEM);
     assert_non_null(strstr(mds_fail_text(), "dry memory: 1.00 PiB requested"));
     mds_arena_fini(&b);
@@ -245,7 +245,7 @@ static void a_profile_of_waits_has_nothing_else(void **state)
 
 /* More marks than there is room for, a wait open all the while, more shapes than rows.
  */
-static void a_long_profile_is_whole(void **state)
+static void a_long_profile_is_complete(void **state)
 {
     const int calls = 20000;
     struct mds_dev *dev = open_dev("cpu", 0);
@@ -275,7 +275,7 @@ static void a_long_profile_is_whole(void **state)
     mds_dev_destroy(dev);
 }
 
-static void every_name_is_there(void **state)
+static void every_operation_has_a_name(void **state)
 {
     (void)state;
     for (int i = 0; i < MDS_OPS; i++)
@@ -307,7 +307,7 @@ static void meminfo(const char *root)
 }
 
 /* A job's group has the limit, the step's in it none; files that it has read can go. */
-static void a_job_has_less_than_its_node(void **state)
+static void a_job_may_have_less_memory_than_its_node(void **state)
 {
     (void)state;
     meminfo("v2");
@@ -354,7 +354,7 @@ static void groups_of_version_1_count_too(void **state)
 
 /* A Grace Hopper: nodes without a core are GPUs' where NVIDIA's driver is loaded, and
  * the host's, as of a Xeon Max, where it is not. */
-static void memory_of_gpus_is_not_the_hosts(void **state)
+static void gpu_memory_is_not_host_memory(void **state)
 {
     (void)state;
     meminfo("gh");
@@ -380,14 +380,14 @@ int main(void)
         cmocka_unit_test(memory_is_limited),
         cmocka_unit_test(arenas_account),
         cmocka_unit_test(copies_arrive),
-        cmocka_unit_test(dry_memory_cannot_be_touched),
+        cmocka_unit_test(dry_memory_cannot_be_accessed),
         cmocka_unit_test(a_profile_adds_up),
         cmocka_unit_test(a_profile_of_waits_has_nothing_else),
-        cmocka_unit_test(a_long_profile_is_whole),
-        cmocka_unit_test(every_name_is_there),
-        cmocka_unit_test(a_job_has_less_than_its_node),
+        cmocka_unit_test(a_long_profile_is_complete),
+        cmocka_unit_test(every_operation_has_a_name),
+        cmocka_unit_test(a_job_may_have_less_memory_than_its_node),
         cmocka_unit_test(groups_of_version_1_count_too),
-        cmocka_unit_test(memory_of_gpus_is_not_the_hosts),
+        cmocka_unit_test(gpu_memory_is_not_host_memory),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

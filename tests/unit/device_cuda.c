@@ -104,7 +104,7 @@ static void ranks_take_gpus_in_order(void **state)
     assert_int_equal(fake_cuda.device, 0);
 }
 
-static void gpus_that_will_not_do_are_refused(void **state)
+static void unsupported_gpus_are_refused(void **state)
 {
     (void)state;
     fake_cuda.gpus = 0;
@@ -132,7 +132,7 @@ static void a_library_that_does_not_open_is_named(void **state)
     close_gpu(open_gpu(0));
 }
 
-static void memory_is_what_is_left(void **state)
+static void memory_is_what_is_free(void **state)
 {
     const int64_t gib = INT64_C(1) << 30;
     struct mds_dev_spec spec = {.name = "cuda", .memory_bytes = gib};
@@ -154,7 +154,7 @@ static void memory_is_what_is_left(void **state)
     close_gpu(dev);
 }
 
-static void bits_may_matter(void **state)
+static void deterministic_mode_is_passed_on(void **state)
 {
     struct mds_dev_spec spec = {.name = "cuda", .repeatable = 1};
     struct mds_dev *dev = NULL;
@@ -185,7 +185,7 @@ static void fill(char *p, int64_t n, int seed)
 }
 
 /* The caller may use its memory again at once, pieces of copies or not. */
-static void what_went_in_comes_out(void **state)
+static void copies_in_and_out_are_equal(void **state)
 {
     enum { N = (9 << 20) + 77 };
     struct mds_dev *dev = open_gpu(0);
@@ -215,7 +215,7 @@ static void what_went_in_comes_out(void **state)
 }
 
 /* Memory is zeroed before anything that is queued later. */
-static void memory_begins_as_zeros(void **state)
+static void memory_is_zeroed(void **state)
 {
     struct mds_dev *dev = open_gpu(0);
     char *p = take(dev, 64), back[64], zeros[64] = {0};
@@ -229,7 +229,7 @@ static void memory_begins_as_zeros(void **state)
 
 /* A copy beside the queue begins behind what is queued, and what is queued behind a
  * meeting begins behind the copy; also of many more copies than there are events. */
-static void copies_beside_keep_their_order(void **state)
+static void asynchronous_copies_keep_their_order(void **state)
 {
     enum { N = 64, TIMES = 100 };
     struct mds_dev *dev = open_gpu(0);
@@ -273,7 +273,7 @@ static enum mds_rc watch(void)
 }
 
 /* What went wrong first is said, at the next wait and ever after. */
-static void the_first_failure_is_told(void **state)
+static void the_first_failure_is_reported(void **state)
 {
     struct mds_dev *dev = open_gpu(0);
     char *p = take(dev, 8), back[8] = {0};
@@ -433,7 +433,7 @@ static void a_profile_has_waits_for_a_turn(void **state)
     close_gpu(dev);
 }
 
-static void pinned_memory_is_the_hosts(void **state)
+static void pinned_memory_is_host_memory(void **state)
 {
     struct mds_dev_spec spec = {.name = "cuda", .host_side = 1};
     struct mds_dev *dev = NULL;
@@ -456,21 +456,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(ranks_take_gpus_in_order, start),
-        cmocka_unit_test_setup(gpus_that_will_not_do_are_refused, start),
+        cmocka_unit_test_setup(unsupported_gpus_are_refused, start),
         cmocka_unit_test_setup(a_library_that_does_not_open_is_named, start),
-        cmocka_unit_test_setup(memory_is_what_is_left, start),
-        cmocka_unit_test_setup(bits_may_matter, start),
-        cmocka_unit_test_setup(what_went_in_comes_out, start),
-        cmocka_unit_test_setup(memory_begins_as_zeros, start),
-        cmocka_unit_test_setup(copies_beside_keep_their_order, start),
-        cmocka_unit_test_setup(the_first_failure_is_told, start),
+        cmocka_unit_test_setup(memory_is_what_is_free, start),
+        cmocka_unit_test_setup(deterministic_mode_is_passed_on, start),
+        cmocka_unit_test_setup(copies_in_and_out_are_equal, start),
+        cmocka_unit_test_setup(memory_is_zeroed, start),
+        cmocka_unit_test_setup(asynchronous_copies_keep_their_order, start),
+        cmocka_unit_test_setup(the_first_failure_is_reported, start),
         cmocka_unit_test_setup(later_failures_are_not, start),
         cmocka_unit_test_setup(a_wait_is_watched, start),
         cmocka_unit_test_setup(a_copy_in_is_watched, start),
         cmocka_unit_test_setup(a_long_queue_is_watched, start),
         cmocka_unit_test_setup(a_profile_is_of_events, start),
         cmocka_unit_test_setup(a_profile_has_waits_for_a_turn, start),
-        cmocka_unit_test_setup(pinned_memory_is_the_hosts, start),
+        cmocka_unit_test_setup(pinned_memory_is_host_memory, start),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

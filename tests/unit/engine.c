@@ -104,7 +104,7 @@ static void check_start(const struct mds_param *p, const float *w, double std)
     assert_int_equal(p->spec.decay, std > 0);
 }
 
-static void weights_begin_as_told(void **state)
+static void weights_have_their_initial_values(void **state)
 {
     (void)state;
     for (int k = 0; k < 2; k++) {
@@ -123,8 +123,8 @@ static void weights_begin_as_told(void **state)
     }
 }
 
-/* Nothing is left of the step before, in whatever pieces gradients are made. */
-static void gradients_begin_anew(void **state)
+/* No gradient of the previous step remains, with or without tiles and recomputation. */
+static void gradients_start_from_zero_each_step(void **state)
 {
     (void)state;
     for (int way = 0; way < 8; way++) {
@@ -210,7 +210,7 @@ static void train_a_little(const struct mds_config *c, int is_late, double loss[
 }
 
 /* Wherever the optimizer is, and whenever copies are done: the same bits. */
-static void the_host_updates_alike(void **state)
+static void host_update_gives_the_same_weights(void **state)
 {
     static const enum mds_number_type types[] = {MDS_TYPE_F32, MDS_TYPE_BF16};
 
@@ -250,7 +250,7 @@ static int64_t zeroed(struct mds_config c, int layers)
 }
 
 /* Gradients that are added to lie side by side; products write the others. */
-static void a_layer_is_zeroed_in_one_go(void **state)
+static void a_layer_is_zeroed_in_one_call(void **state)
 {
     (void)state;
     for (int k = 0; k < 2; k++)
@@ -262,12 +262,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_match_differences),
         cmocka_unit_test(count_matches_the_formula),
-        cmocka_unit_test(weights_begin_as_told),
-        cmocka_unit_test(gradients_begin_anew),
+        cmocka_unit_test(weights_have_their_initial_values),
+        cmocka_unit_test(gradients_start_from_zero_each_step),
         cmocka_unit_test(dropout_is_off_in_evaluation),
         cmocka_unit_test(training_learns),
-        cmocka_unit_test(the_host_updates_alike),
-        cmocka_unit_test(a_layer_is_zeroed_in_one_go),
+        cmocka_unit_test(host_update_gives_the_same_weights),
+        cmocka_unit_test(a_layer_is_zeroed_in_one_call),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,7 +113,7 @@ static void loss_scales(void **state)
     updates(&s, 1, 0, 12);
 }
 
-static void loss_scales_that_stay(void **state)
+static void fixed_loss_scales(void **state)
 {
     struct mds_train_config c = f16_config();
     struct mds_loss_scale s;
@@ -146,7 +146,7 @@ static void slots_are_as_large_as_the_largest_units(void **state)
     assert_int_equal(mds_pool_pick(&p, 8, 101), -1);
 }
 
-static void slots_go_to_who_fits_best(void **state)
+static void units_get_the_best_fitting_slot(void **state)
 {
     const int64_t count[] = {50, 100, 50};
     struct mds_pool p;
@@ -195,9 +195,9 @@ int main(void)
         cmocka_unit_test(schedules),
         cmocka_unit_test(clipping),
         cmocka_unit_test(loss_scales),
-        cmocka_unit_test(loss_scales_that_stay),
+        cmocka_unit_test(fixed_loss_scales),
         cmocka_unit_test(slots_are_as_large_as_the_largest_units),
-        cmocka_unit_test(slots_go_to_who_fits_best),
+        cmocka_unit_test(units_get_the_best_fitting_slot),
         cmocka_unit_test(reserved_slots_are_for_one_unit),
     };
 

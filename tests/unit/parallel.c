@@ -28,7 +28,7 @@ static void mark(const struct mds_shard_tokens *s, int *seen)
 }
 
 /* Every token of the sequence is somewhere, once, for any ring x Ulysses x tensor. */
-static void shares_cover_the_sequence(void **state)
+static void shards_cover_the_sequence(void **state)
 {
     (void)state;
     for (int P = 1; P <= 5; P++)
@@ -89,7 +89,7 @@ static void known_chunks(void **state)
     assert_int_equal(s.run[1].n, 4);
 }
 
-static void known_shares(void **state)
+static void known_shards(void **state)
 {
     struct mds_shard_tokens s = mds_shard_ring(80, 4, 1), half, third;
 
@@ -242,7 +242,7 @@ static void travel(struct mds_par *p, const void *x, void *y, int chunks)
 }
 
 /* All rows travel once, each chunk when it is complete. */
-static void rows_travel_in_chunks(void **state)
+static void rows_are_sent_in_chunks(void **state)
 {
     struct mds_parallel_config c = {
         .tensor = 4, .pipeline = 1, .ulysses = 1, .ring = 1};
@@ -418,15 +418,15 @@ static void a_windowed_ring_sends_what_is_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_cover_the_sequence),
+        cmocka_unit_test(shards_cover_the_sequence),
         cmocka_unit_test(chunks_cover_the_sequence),
         cmocka_unit_test(known_chunks),
-        cmocka_unit_test(known_shares),
+        cmocka_unit_test(known_shards),
         cmocka_unit_test(rings_are_balanced),
         cmocka_unit_test(groups_have_their_members),
         cmocka_unit_test(only_ends_are_tied),
         cmocka_unit_test(batches_have_rows),
-        cmocka_unit_test(rows_travel_in_chunks),
+        cmocka_unit_test(rows_are_sent_in_chunks),
         cmocka_unit_test(chunks_have_rows),
         cmocka_unit_test(a_ring_sends_what_the_formula_says),
         cmocka_unit_test(a_windowed_ring_sends_what_is_seen),

@@ -54,7 +54,8 @@ static void note_asked(struct diary *d, int input)
     d->early = asked > d->early ? asked : d->early;
 }
 
-/* The next computation of the list is `now`, with tensors where there are pieces. */
+/* The next computation of the list is `now`, with tensors where a chunk precedes or
+ * follows. */
 static enum mds_rc note(struct diary *d, struct mds_pipe_step now, const void *before,
                         const void *after)
 {
@@ -209,7 +210,7 @@ static void test_buffers_are_few(void **state)
 
 /* ---- failures ---- */
 
-static void test_a_failing_piece_ends_the_run(void **state)
+static void test_a_failing_chunk_ends_the_run(void **state)
 {
     struct mds_schedule *s = make_schedule(1, 0, 1, 3, 0);
 
@@ -257,7 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs_dry),
         cmocka_unit_test(test_buffers_are_few),
-        cmocka_unit_test(test_a_failing_piece_ends_the_run),
+        cmocka_unit_test(test_a_failing_chunk_ends_the_run),
         cmocka_unit_test(test_pipes_refused),
     };
 

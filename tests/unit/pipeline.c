@@ -190,7 +190,7 @@ static void test_every_computation_and_message_once(void **state)
 
 /* ---- what two lists must agree on ---- */
 
-/* The pieces and micro-batches that `stage` gives or gets, in order. */
+/* The chunks and micro-batches that `stage` sends or receives, in order. */
 static int transcript(const struct pipeline *p, int stage, enum mds_pipe_op op,
                       int out[MICRO * CHUNKS])
 {
@@ -431,7 +431,7 @@ static void check_picture(int chunks, int unit, const char *const *want)
     close_pipeline(&p);
 }
 
-static void test_the_header_s_pictures(void **state)
+static void test_the_diagrams_of_the_header(void **state)
 {
     (void)state;
     check_picture(1, 2, plain_picture);
@@ -483,7 +483,7 @@ static void check_kept(const struct pipeline *p)
     }
 }
 
-static void test_a_stage_keeps_what_theory_says(void **state)
+static void test_saved_activations_match_theory(void **state)
 {
     (void)state;
     for_all(check_kept);
@@ -538,8 +538,8 @@ int main(void)
         cmocka_unit_test(test_every_computation_and_message_once),
         cmocka_unit_test(test_sends_and_receives_meet_in_order),
         cmocka_unit_test(test_no_deadlock_and_no_other_bubble),
-        cmocka_unit_test(test_the_header_s_pictures),
-        cmocka_unit_test(test_a_stage_keeps_what_theory_says),
+        cmocka_unit_test(test_the_diagrams_of_the_header),
+        cmocka_unit_test(test_saved_activations_match_theory),
         cmocka_unit_test(test_ends_of_the_model),
         cmocka_unit_test(test_schedules_refused),
     };

@@ -71,7 +71,7 @@ static void registry_lays_out(void **state)
 }
 
 /* Without a unit there is no place for a parameter. */
-static void registry_wants_a_unit(void **state)
+static void parameters_need_a_unit(void **state)
 {
     struct mds_param_spec s = {.name = "a", .rows = 1};
     struct mds_params *ps = NULL;
@@ -140,7 +140,7 @@ static void weights_are_placed(void **state)
 
 /* What one product covers is written by the first to come, and added to from then on.
  */
-static void blanks_are_written_once(void **state)
+static void uninitialised_gradients_are_written_once(void **state)
 {
     struct mds_param_spec s = {.rows = 3, .cols = 4, .by_gemm = 1};
     struct mds_params *ps = NULL;
@@ -227,7 +227,7 @@ static void hooks_are_called(void **state)
 }
 
 /* A start value depends on seed, name and index alone; mean and deviation are right. */
-static void start_values(void **state)
+static void initial_values(void **state)
 {
     enum { N = 20000 };
     static float all[N], part[N];
@@ -298,7 +298,7 @@ static void check_share(const float *whole, enum mds_shard shard, int parts, int
     mds_params_destroy(ps);
 }
 
-static void shares_start_as_the_whole(void **state)
+static void shards_start_as_the_whole_parameter(void **state)
 {
     struct mds_param whole = {
         .spec = {.name = "w", .rows = 12, .cols = 6, .init = MDS_INIT_NORMAL, .std = 1},
@@ -324,7 +324,7 @@ static void shares_start_as_the_whole(void **state)
     mds_params_destroy(ps);
 }
 
-static void fronts_check(void **state)
+static void operations_check_their_contract(void **state)
 {
     struct mds_dev_spec spec = {.name = "dry"};
     struct mds_dev *dev = NULL;
@@ -359,7 +359,7 @@ static void fronts_check(void **state)
     mds_dev_destroy(dev);
 }
 
-static void fronts_check_shards(void **state)
+static void operations_check_shards(void **state)
 {
     struct mds_dev_spec spec = {.name = "dry"};
     struct mds_dev *dev = NULL;
@@ -432,15 +432,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(registry_lays_out),
-        cmocka_unit_test(registry_wants_a_unit),
+        cmocka_unit_test(parameters_need_a_unit),
         cmocka_unit_test(ranges_overlap),
         cmocka_unit_test(weights_are_placed),
-        cmocka_unit_test(blanks_are_written_once),
+        cmocka_unit_test(uninitialised_gradients_are_written_once),
         cmocka_unit_test(hooks_are_called),
-        cmocka_unit_test(start_values),
-        cmocka_unit_test(shares_start_as_the_whole),
-        cmocka_unit_test(fronts_check),
-        cmocka_unit_test(fronts_check_shards),
+        cmocka_unit_test(initial_values),
+        cmocka_unit_test(shards_start_as_the_whole_parameter),
+        cmocka_unit_test(operations_check_their_contract),
+        cmocka_unit_test(operations_check_shards),
         cmocka_unit_test(cpu_takes_16_bits),
     };
 

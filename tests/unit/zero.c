@@ -136,7 +136,7 @@ static void ranks_own_every_element_once(void **state)
     }
 }
 
-static void pieces_cover_the_own_part(void **state)
+static void ranges_cover_the_own_shard(void **state)
 {
     struct zero_range p = {.unit = -1};
     struct mds_zero_spec spec;
@@ -206,7 +206,7 @@ static void trace_run(const char *device, size_t how, enum mdsk_dtype dtype,
     free(host);
 }
 
-static void dry_does_the_same(void **state)
+static void dry_runs_count_the_same(void **state)
 {
     (void)state;
     for (size_t how = 0; how < sizeof hows / sizeof hows[0]; how++)
@@ -241,7 +241,7 @@ static int64_t bytes_of(int stage, enum mds_mem_tag tag)
     return bytes;
 }
 
-static void stages_take_less_and_less(void **state)
+static void higher_stages_need_less_memory(void **state)
 {
     (void)state;
     assert_true(bytes_of(1, MDS_MEM_OPTIM) < 0.4 * (double)bytes_of(0, MDS_MEM_OPTIM));
@@ -251,7 +251,7 @@ static void stages_take_less_and_less(void **state)
     assert_int_equal(bytes_of(3, MDS_MEM_OPTIM), bytes_of(1, MDS_MEM_OPTIM));
 }
 
-static void buckets_travel_once(void **state)
+static void each_bucket_is_reduced_once(void **state)
 {
     struct mds_zero_spec spec;
     struct fixture f;
@@ -308,7 +308,7 @@ static int64_t gathers(int overlap, int passes)
 /* The units in the slots when a pass turns round need not come again: two, or three
  * with overlap.  So it is with the first ones at the next pass, but not at the next
  * step, when their weights are new. */
-static void units_are_gathered_once_on_each_way(void **state)
+static void units_are_gathered_once_per_pass(void **state)
 {
     (void)state;
     assert_int_equal(gathers(0, 1), 2 * UNITS - 2);
@@ -317,7 +317,7 @@ static void units_are_gathered_once_on_each_way(void **state)
     assert_int_equal(gathers(1, 3), 3 * (2 * UNITS - 6) + 3);
 }
 
-static void the_next_unit_is_fetched_ahead(void **state)
+static void the_next_unit_is_prefetched(void **state)
 {
     struct mds_zero_spec spec;
     struct fixture f;
@@ -337,7 +337,7 @@ static void the_next_unit_is_fetched_ahead(void **state)
     close_fixture(&f);
 }
 
-static void misuse_is_told(void **state)
+static void misuse_is_reported(void **state)
 {
     struct mds_zero_spec spec;
     struct fixture f;
@@ -367,7 +367,7 @@ static void misuse_is_told(void **state)
     close_fixture(&f);
 }
 
-static void impossible_places_are_refused(void **state)
+static void unsupported_placements_are_refused(void **state)
 {
     struct mds_zero_spec spec;
     struct fixture f;
@@ -472,7 +472,7 @@ static void a_unit_is_updated_in_few_launches(void **state)
     close_fixture(&f);
 }
 
-static void load_starts_over(void **state)
+static void load_resets_the_moments(void **state)
 {
     float v[8192] = {0};
 
@@ -507,16 +507,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_own_every_element_once),
-        cmocka_unit_test(pieces_cover_the_own_part),
-        cmocka_unit_test(dry_does_the_same),
-        cmocka_unit_test(stages_take_less_and_less),
-        cmocka_unit_test(buckets_travel_once),
-        cmocka_unit_test(units_are_gathered_once_on_each_way),
-        cmocka_unit_test(the_next_unit_is_fetched_ahead),
-        cmocka_unit_test(misuse_is_told),
-        cmocka_unit_test(impossible_places_are_refused),
+        cmocka_unit_test(ranges_cover_the_own_shard),
+        cmocka_unit_test(dry_runs_count_the_same),
+        cmocka_unit_test(higher_stages_need_less_memory),
+        cmocka_unit_test(each_bucket_is_reduced_once),
+        cmocka_unit_test(units_are_gathered_once_per_pass),
+        cmocka_unit_test(the_next_unit_is_prefetched),
+        cmocka_unit_test(misuse_is_reported),
+        cmocka_unit_test(unsupported_placements_are_refused),
         cmocka_unit_test(a_unit_is_updated_in_few_launches),
-        cmocka_unit_test(load_starts_over),
+        cmocka_unit_test(load_resets_the_moments),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

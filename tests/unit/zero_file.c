@@ -140,7 +140,7 @@ static float *states_of(enum mdsk_dtype dtype, enum mds_place_kind place)
 }
 
 /* However late the disk is: what states in memory become, to the bit. */
-static void a_file_is_as_good_as_memory(void **state)
+static void a_file_gives_the_same_results_as_memory(void **state)
 {
     (void)state;
     for (int half = 0; half < 2; half++) {
@@ -158,7 +158,7 @@ static void a_file_is_as_good_as_memory(void **state)
 }
 
 /* Forward goes on with the units that are done while the disk is at the others. */
-static void the_update_goes_on_behind(void **state)
+static void the_update_runs_in_the_background(void **state)
 {
     struct fixture f;
 
@@ -184,7 +184,7 @@ static void the_update_goes_on_behind(void **state)
 
 /* Whichever transfer it is, a step or the next one fails with the disk's own words, and
  * everything can be left in order. */
-static void a_disk_that_refuses_is_told(void **state)
+static void a_failing_disk_is_reported(void **state)
 {
     (void)state;
     for (int write = 0; write < 2; write++)
@@ -210,9 +210,9 @@ static void a_disk_that_refuses_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_is_as_good_as_memory),
-        cmocka_unit_test(the_update_goes_on_behind),
-        cmocka_unit_test(a_disk_that_refuses_is_told),
+        cmocka_unit_test(a_file_gives_the_same_results_as_memory),
+        cmocka_unit_test(the_update_runs_in_the_background),
+        cmocka_unit_test(a_failing_disk_is_reported),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
