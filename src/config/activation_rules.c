@@ -94,10 +94,11 @@ static void explain_full_recompute(const struct mds_activations *a,
                                    struct mds_act_finding *f)
 {
     (void)r;
-    snprintf(f->text, sizeof f->text,
-             "%s applies to the inputs that full recompute saves, and this is %s; give "
-             "--recompute-granularity full, or leave it out",
-             what, mds_recompute_names[a->recompute]);
+    snprintf(
+        f->text, sizeof f->text,
+        "%s is for the inputs that full recompute saves, and recompute is %s; give "
+        "--recompute-granularity full, or leave it out",
+        what, mds_recompute_names[a->recompute]);
 }
 
 static void explain_hidden_split(const struct mds_activations *a,
@@ -117,8 +118,8 @@ static void explain_saved_activations(const struct mds_activations *a,
 {
     (void)r;
     snprintf(f->text, sizeof f->text,
-             "%s is about blocks that keep what backward reads, and this is %s "
-             "recompute; leave it out, or give --recompute-granularity none (in "
+             "%s needs blocks that save all activations, and this is %s recompute; "
+             "leave it out, or give --recompute-granularity none (in "
              "scripts USE_ACTIVATION_CHECKPOINTING=0)",
              what, mds_recompute_names[a->recompute]);
 }
@@ -142,20 +143,20 @@ static void explain_resident_blocks(const struct mds_activations *a,
 /* In an order in which what is turned off turns off what needs it. */
 static const struct rule rules[] = {
     {"train.sequence_tile", RECOMPUTES, 0, MDS_ACT_FAULT,
-     "--sequence-tile needs blocks whose insides are computed again; give "
+     "--sequence-tile needs recompute; give "
      "--recompute-granularity full or selective",
      NULL},
     {"train.recompute_modules", SELECTIVE, SELECTIVE, MDS_ACT_FAULT,
-     "--recompute-modules says what selective recompute computes again; give "
-     "--recompute-granularity selective, too",
+     "--recompute-modules is for selective recompute; give --recompute-granularity "
+     "selective as well",
      NULL},
     {"train.recompute_modules", UNTILED, UNTILED, MDS_ACT_FAULT,
-     "--recompute-modules: with --sequence-tile norms and the MLP's inside are never "
-     "kept; leave out one of them",
+     "--recompute-modules: with --sequence-tile the norms' and the MLP's activations "
+     "are never saved; leave out one of them",
      NULL},
     {"train.recompute_modules", SAVES_MLP_ACT, 0, MDS_ACT_WARNING,
-     "--recompute-modules mlp_act changes nothing: with --mlp-tile none of the MLP's "
-     "inside is kept",
+     "--recompute-modules mlp_act changes nothing: with --mlp-tile no activation "
+     "inside the MLP is saved",
      NULL},
     {"train.recompute_layers", FULL, 0, MDS_ACT_FAULT,
      "--checkpoint-num-layers above 1", explain_full_recompute},
@@ -172,24 +173,26 @@ static const struct rule rules[] = {
      "--tensor-model-parallel-size 1",
      NULL},
     {"train.partition_activations", NO_SEQUENCE_PARALLEL, 0, MDS_ACT_OFF,
-     "--partition-activations is off: --sequence-parallel has cut the inputs already",
+     "--partition-activations is off: --sequence-parallel has sharded the inputs "
+     "already",
      NULL},
     {"train.partition_activations", HIDDEN_DIVIDES, 0, MDS_ACT_FAULT,
      "--partition-activations", explain_hidden_split},
     {"train.attention_chunk", TILED, 0, MDS_ACT_FAULT,
-     "--attention-chunk: the rest of a block must not need whole sequences either; "
-     "give --sequence-tile, too",
+     "--attention-chunk: the rest of a block must be tiled as well; give "
+     "--sequence-tile",
      NULL},
     {"train.attention_chunk", WHOLE_SEQUENCES, 0, MDS_ACT_FAULT,
      "--attention-chunk is for ranks that have whole sequences; leave out "
      "--ds-sequence-parallel-size and --context-parallel-size, or the chunk",
      NULL},
     {"train.attention_chunk", NO_SEQUENCE_PARALLEL, 0, MDS_ACT_FAULT,
-     "--attention-chunk does not go with --sequence-parallel; leave out one of them",
+     "--attention-chunk cannot be combined with --sequence-parallel; leave out one of "
+     "them",
      NULL},
     {"train.keep_attention", FULL | TILED | EVERY_INPUT_SAVED, EVERY_INPUT_SAVED,
      MDS_ACT_FAULT,
-     "--keep-attention-layers adds to what full recompute keeps of each block; give "
+     "--keep-attention-layers adds to what full recompute saves of each block; give "
      "--recompute-granularity full with --sequence-tile, and no "
      "--checkpoint-num-layers",
      NULL},

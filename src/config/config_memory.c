@@ -161,13 +161,13 @@ static void resolve_activation_level(struct mds_config_run *run, struct mds_diag
     run->config.train.act_given = requested.given & ~mds_act_level_policy();
     if (requested.nearer) {
         mds_diag_warn(diag, mds_config_origin(run, "train.activation_memory"),
-                      "--activation-memory %s is not used: %s (%s) is nearer", text,
+                      "--activation-memory %s is ignored: %s (%s) has precedence", text,
                       mds_settings_flag(&run->settings, requested.nearer),
                       mds_config_origin(run, requested.nearer));
         mds_settings_derived(&run->settings, "train.activation_memory", "not used");
     } else if (requested.level != NO_LEVEL && requested.beside) {
         mds_diag_fault(diag, mds_config_origin(run, "train.activation_memory"),
-                       "--activation-memory %s and %s (%s) both say what blocks keep; "
+                       "--activation-memory %s and %s (%s) both say what blocks save; "
                        "leave out one of them",
                        text, mds_settings_flag(&run->settings, requested.beside),
                        mds_config_origin(run, requested.beside));
@@ -218,7 +218,7 @@ static void check_loss_scale(const struct mds_config_run *run, struct mds_diag *
 
     if (t->loss_scale > 0 && t->type != MDS_TYPE_F16)
         mds_diag_warn(diag, mds_config_origin(run, "optim.loss_scale"),
-                      "--loss-scale %g is not used: only fp16 needs it", t->loss_scale);
+                      "--loss-scale %g is ignored: only fp16 needs it", t->loss_scale);
     if (t->type == MDS_TYPE_F16 && t->min_loss_scale > t->initial_loss_scale)
         mds_diag_fault(diag, mds_config_origin(run, "optim.min_loss_scale"),
                        "--min-loss-scale %g is above --initial-loss-scale %g",

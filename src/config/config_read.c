@@ -60,7 +60,7 @@ static void read_machine_profile(struct mds_config_run *run, struct mds_diag *di
         mds_diag_fault(diag, NULL, "%s", mds_fail_text());
     else if (!is_there && exported)
         mds_diag_warn(diag, "environment",
-                      "MACHINE=%s: no such profile (%s); going on without", name,
+                      "MACHINE=%s: no such profile (%s); continuing without it", name,
                       path.s);
     else if (!is_there)
         mds_diag_fault(diag, "command line",
@@ -251,7 +251,7 @@ static void print_activation_level(const struct mds_activations *a, const char *
 
     mds_act_text(a, 0, &text);
     fprintf(f, "#   activation memory  %s: %s\n", level,
-            text.len ? text.s : "blocks keep all");
+            text.len ? text.s : "blocks save all activations");
     mds_str_fini(&text);
 }
 

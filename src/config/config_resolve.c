@@ -261,7 +261,7 @@ static void check_data_paths(const struct mds_config_run *run, struct mds_diag *
                        option);
     if (mds_settings_of(&run->settings, "data.split_at")->level > MDS_LEVEL_CHECKPOINT)
         mds_diag_fault(diag, mds_config_origin(run, "data.split_at"),
-                       "--split-at is for --split, which has no use with "
+                       "--split-at is for --split, which has no effect with "
                        "--%s-data-path",
                        option);
 }
@@ -325,7 +325,7 @@ static void resolve_dry_run(struct mds_config_run *run, struct mds_diag *diag)
     if (!t->dry_run)
         return;
     derive(run, "train.dry_world", &t->dry_world, run->world, "the fewest");
-    derive(run, "model.vocab", &m->vocab, MDS_GPT2_WORDS, "as GPT-2, for want of data");
+    derive(run, "model.vocab", &m->vocab, MDS_GPT2_WORDS, "as GPT-2, without data");
     m->padded_vocab =
         mds_vocab_padded(m->vocab, m->vocab_divisor, run->config.parallel.tensor);
 }
@@ -391,10 +391,11 @@ static void check_checkpoints(const struct mds_config_run *run, struct mds_diag 
 static void fault_with_skip_train(const struct mds_config_run *run, const char *key,
                                   struct mds_diag *diag)
 {
-    mds_diag_fault(diag, mds_config_origin(run, key),
-                   "%s does not go with --skip-train, which trains nothing; leave one "
-                   "of them out",
-                   mds_settings_flag(&run->settings, key));
+    mds_diag_fault(
+        diag, mds_config_origin(run, key),
+        "%s cannot be combined with --skip-train, which trains nothing; leave one "
+        "of them out",
+        mds_settings_flag(&run->settings, key));
 }
 
 static void resolve_skip_train(struct mds_config_run *run, struct mds_diag *diag)

@@ -3,14 +3,15 @@
 
 #include <stddef.h>
 
-static const char fused[] = "what is fused changes no result, and is chosen here";
+static const char fused[] = "fusion changes no result, and mds chooses it";
 static const char made_before[] =
     "text becomes tokens before the run, by mds_data or Megatron's preprocess_data.py";
 static const char mixed[] = "samples of all files are always mixed and shuffled";
 static const char no_index[] = "files are mapped, and samples need no index";
 static const char schedule[] = "the schedule is always that of this run's options";
 static const char keyed[] = "random numbers are keyed by position and have no state";
-static const char splits[] = "ALCF/train-llama.sh does; here: MDS_SPLIT=990,10,0";
+static const char splits[] =
+    "only ALCF/train-llama.sh reads it; use MDS_SPLIT=990,10,0";
 static const char timers[] = "--profile measures where the time of steps goes";
 static const char charts[] = "--tensorboard-dir has what there is, of every step";
 static const char wandb[] =
@@ -119,7 +120,7 @@ const char *const mds_script_variables[] = {
 const struct mds_option_foreign mds_megatron_ignored[] = {
     {"--deepspeed", "ZeRO and offload are this program's own"},
     {"--no-pipeline-parallel", "--pipeline-model-parallel-size 1 is the default"},
-    {"--use-mics", "--zero-stage 3 cuts over all ranks with the same weights"},
+    {"--use-mics", "--zero-stage 3 shards over all ranks with the same weights"},
     {"--use-distributed-optimizer", "--zero-stage 1 is the same"},
     {"--cpu-offloading", "--cpu-offloading-num-layers by itself turns it on"},
     {"--force-ds-sequence-parallel",
@@ -129,7 +130,7 @@ const struct mds_option_foreign mds_megatron_ignored[] = {
     {"--group-query-attention", "--num-query-groups by itself turns it on"},
     {"--use-mcore-models", "there is one implementation of a GPT"},
     {"--use-legacy-models", "there is one implementation of a GPT"},
-    {"--overlap-grad-reduce", "it is so without --no-overlap-grad-reduce"},
+    {"--overlap-grad-reduce", "it is on unless --no-overlap-grad-reduce is given"},
     {"--overlap-p2p-communication", overlapped},
     {"--overlap-param-gather", overlapped},
     {"--tp-comm-overlap", overlapped},
@@ -153,14 +154,14 @@ const struct mds_option_foreign mds_megatron_ignored[] = {
     {"--memory-centric-tiled-linear", "see --sequence-tile, --mlp-tile, --loss-tile"},
     {"--tile-factor", "see --sequence-tile, --mlp-tile, --loss-tile"},
     {"--split-transformers", "--recompute-granularity selective does the same"},
-    {"--synchronize-each-layer", "the memory that kept inputs need is known before"},
+    {"--synchronize-each-layer", "memory is laid out before the first step"},
     {"--remote-device", "see --offload-device, --offload-param-device"},
     {"--use-pin-memory", "what is copied to a GPU is always pinned"},
     {"--lazy-mpu-init", launcher},
     {"--distributed-backend", "it is NCCL between GPUs, else MPI"},
-    {"--deepspeed_mpi", "the launcher tells each rank its place"},
-    {"--local_rank", "the launcher tells each rank its place"},
-    {"--local-rank", "the launcher tells each rank its place"},
+    {"--deepspeed_mpi", "the launcher tells each rank its number"},
+    {"--local_rank", "the launcher tells each rank its number"},
+    {"--local-rank", "the launcher tells each rank its number"},
     {"--nnodes", launcher},
     {"--nproc*", launcher},
     {"--node_rank", launcher},
@@ -181,7 +182,7 @@ const struct mds_option_foreign mds_megatron_ignored[] = {
     {"--no-persist-layer-norm", fused},
     {"--disable-mem-efficient-ln", fused},
     {"--transformer-impl", fused},
-    {"--attention-backend", "it is fused without --no-use-flash-attn"},
+    {"--attention-backend", "it is fused unless --no-use-flash-attn is given"},
     {"--no-position-embedding", "--use-rotary-position-embeddings replaces the table; "
                                 "without positions: --position-embedding-type none"},
     {"--tokenizer-type", made_before},
@@ -196,7 +197,7 @@ const struct mds_option_foreign mds_megatron_ignored[] = {
     {"--blend-sample-in-corpus", mixed},
     {"--dataloader-type", mixed},
     {"--no-data-sharding", mixed},
-    {"--repeated-dataloader", "data are gone through again in a new order"},
+    {"--repeated-dataloader", "each epoch has a new order"},
     {"--data-cache-path", no_index},
     {"--num-workers", no_index},
     {"--multiprocessing-context", no_index},
@@ -249,13 +250,13 @@ const struct mds_option_foreign mds_megatron_ignored[] = {
     {"TRAIN_SPLIT", splits},
     {"VAL_SPLIT", splits},
     {"TEST_SPLIT", splits},
-    {"NO_LLAMA",
-     "ALCF/train-llama.sh does; here a GPT is what is not asked to be else"},
+    {"NO_LLAMA", "only ALCF/train-llama.sh reads it; the model is a GPT unless options "
+                 "say otherwise"},
     {"MODEL_TYPE",
      "helpers.sh names the run by it; the model is a GPT of MODEL_SIZE_KEY"},
-    {"CKPT_DIR", "ALCF/train-llama.sh does; here it is SAVE and LOAD"},
+    {"CKPT_DIR", "only ALCF/train-llama.sh reads it; use SAVE and LOAD"},
     {"DATA_FILE_LIST",
-     "ALCF/train-llama.sh does; here DATA_PATH takes weights and paths"},
+     "only ALCF/train-llama.sh reads it; DATA_PATH takes weights and paths"},
     {.name = NULL},
 };
 

@@ -57,10 +57,10 @@ static const struct mds_option rows[] = {
     {general, NULL, "--show-config", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL,
      MDS_OPT_UNSTORED, NULL,
      "print every value, where it came from and what follows from it, as a file for "
-     "--config, and leave",
+     "--config, and exit",
      .action = MDS_ACTION_SHOW},
     {general, NULL, "--man", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
-     NULL, "print the man page and leave", .hidden = 1, .action = MDS_ACTION_MAN},
+     NULL, "print the man page and exit", .hidden = 1, .action = MDS_ACTION_MAN},
     {general, NULL, "--config", "MDS_CONFIG", MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(sources.config), "file", .help = "YAML file of settings; see --show-config"},
     {general, NULL, "--deepspeed_config", "MDS_DEEPSPEED_CONFIG", MDS_OPT_STRING, NULL,
@@ -108,7 +108,7 @@ static const struct mds_option rows[] = {
      AT(model.vocab_divisor), "n", .help = "pad the vocabulary to a multiple of this"},
     {shape, "model.position", "--position-embedding-type",
      "MDS_POSITION_EMBEDDING_TYPE", MDS_OPT_ENUM, "learned_absolute", 0, 0, positions,
-     AT(model.position), "kind", .help = "how positions enter"},
+     AT(model.position), "kind", .help = "how the model encodes positions"},
     {shape, "model.rotary_percent", "--rotary-percent", "MDS_ROTARY_PERCENT",
      MDS_OPT_REAL, "1", 0, 1, NULL, AT(model.rotary_percent), "fraction",
      .help = "part of the head size that rotates, above 0 and up to 1"},
@@ -182,12 +182,12 @@ static const struct mds_option rows[] = {
      .help = "tensor ranks share the sequence outside of attention and MLP (Megatron)"},
     {grid, "parallel.tensor_chunks", "--tp-comm-chunks", "MDS_TP_COMM_CHUNKS",
      MDS_OPT_INT, "0", 0, 8, NULL, AT(parallel.tensor_chunks), "chunks",
-     .help = "rows travel between tensor ranks in so many chunks, each while products "
-             "of another run; 0: 2 where rows are 16 MiB or more, else 1"},
+     .help = "tensor ranks exchange rows in so many chunks, each overlapped with the "
+             "GEMMs of another; 0: 2 where rows are 16 MiB or more, else 1"},
     {grid, "parallel.sp_type", "--sp-type", "SP_TYPE", MDS_OPT_ENUM, "none", 0, 0,
      sp_types, AT(parallel.sp_type), "kind",
      .help =
-         "what is not given: megatron makes all ranks tensor ranks with "
+         "for sizes that are not given: megatron makes all ranks tensor ranks with "
          "--sequence-parallel, ds makes them Ulysses ranks with ZeRO 3, none leaves "
          "them to data parallelism"},
     {grid, "parallel.zero_stage", "--zero-stage", "ZERO_STAGE", MDS_OPT_INT, "0", 0, 3,
@@ -197,11 +197,13 @@ static const struct mds_option rows[] = {
     {grid, "parallel.offload_optimizer", "--offload-device", "OFFLOAD_DEVICE",
      MDS_OPT_ENUM, "none", 0, 0, mds_place_names, AT(parallel.offload_optimizer),
      "place",
-     .help = "where optimizer states live, if not on the device; the host updates"},
+     .help = "where optimizer states are stored, if not on the device; the host "
+             "updates them"},
     {grid, "parallel.offload_params", "--offload-param-device",
      "MDS_OFFLOAD_PARAM_DEVICE", MDS_OPT_ENUM, "none", 0, 0, rests,
      AT(parallel.offload_params), "place",
-     .help = "where weights rest with ZeRO 3, if not on the device"},
+     .help =
+         "with ZeRO 3, where weights are stored between uses, if not on the device"},
     /* Sites export it for all jobs: alone it asks for nothing. */
     {grid, "parallel.nvme_path", "--nvme-path", "NVME_PATH", MDS_OPT_STRING, NULL, 0, 0,
      NULL, AT(parallel.nvme_path), "folder",
@@ -212,7 +214,7 @@ static const struct mds_option rows[] = {
     {grid, "parallel.timeout", "--distributed-timeout-minutes",
      "MDS_DISTRIBUTED_TIMEOUT_MINUTES", MDS_OPT_MINUTES, "10", 1, 1e9, NULL,
      AT(parallel.timeout_s), "minutes",
-     .help = "give the run up when a rank has been silent for this long; also 90s, 2h"},
+     .help = "abort the run when a rank has been silent for this long; also 90s, 2h"},
 
     {batch, "batch.micro", "--micro-batch-size", "MICRO_BATCH", MDS_OPT_INT, "0", 0,
      1e6, NULL, AT(batch.micro), "sequences",
@@ -260,7 +262,7 @@ static const struct mds_option rows[] = {
      .help = "length of WSD's final decay; 0: a tenth of the decay's steps"},
     {optim, "optim.weight_decay", "--weight-decay", "MDS_WEIGHT_DECAY", MDS_OPT_REAL,
      "0.01", 0, 1e3, NULL, AT(optim.weight_decay), "rate",
-     .help = "AdamW's decay of matrices; biases and norms are spared"},
+     .help = "AdamW's weight decay of matrices; biases and norms are not decayed"},
     {optim, "optim.beta1", "--adam-beta1", "MDS_ADAM_BETA1", MDS_OPT_REAL, "0.9", 0, 1,
      NULL, AT(optim.beta1), "beta", .help = "decay of the first moment, below 1"},
     {optim, "optim.beta2", "--adam-beta2", "MDS_ADAM_BETA2", MDS_OPT_REAL, "0.999", 0,
@@ -289,9 +291,9 @@ static const struct mds_option rows[] = {
      "stop", 0, 0, nonfinites, AT(train.on_nonfinite), "what",
      .help =
          "when loss or gradient are not finite (of fp16's gradients: at a loss scale "
-         "that cannot be lowered): stop the run; skip the update and go on; or roll "
-         "back to the last good checkpoint of --save, and go on with the batches after "
-         "this one"},
+         "that cannot be lowered): stop the run; skip the update and continue; or roll "
+         "back to the last good checkpoint of --save, and continue with the batches "
+         "after this one"},
     {optim, "optim.nonfinite_limit", "--nonfinite-limit", "MDS_NONFINITE_LIMIT",
      MDS_OPT_COUNT, "5", 1, 1e9, NULL, AT(train.nonfinite_limit), "n",
      .help = "steps in a row that may be skipped, or returns to one checkpoint, before "
@@ -321,20 +323,20 @@ static const struct mds_option rows[] = {
     {length, "train.skip_train", "--skip-train", "MDS_SKIP_TRAIN", MDS_OPT_FLAG, "0", 0,
      0, NULL, AT(train.skip_train), NULL,
      .help = "evaluate the weights of --load or --init-weights on validation and test "
-             "data, and leave: nothing is trained or saved"},
+             "data, and exit: nothing is trained or saved"},
     {length, "train.exit_interval", "--exit-interval", "MDS_EXIT_INTERVAL",
      MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(train.exit_interval), "steps",
-     .help = "leave after a step divisible by this; 0: never"},
+     .help = "exit after a step divisible by this; 0: never"},
     {length, "train.exit_duration", "--exit-duration-in-mins",
      "MDS_EXIT_DURATION_IN_MINS", MDS_OPT_MINUTES, "0", 0, 1e12, NULL,
      AT(train.exit_duration_s), "minutes",
-     .help = "leave after the step that ends past this time since the program began; "
+     .help = "exit after the first step that ends later than this after the start; "
              "also 90s, 2h; 0: never"},
     {length, "train.exit_signal_handler", "--exit-signal-handler",
      "MDS_EXIT_SIGNAL_HANDLER", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.exit_signal_handler), NULL,
-     .help = "at Ctrl-C, SIGTERM or SIGUSR1 finish the step, save and leave; at a "
-             "second one leave at once"},
+     .help = "on Ctrl-C, SIGTERM or SIGUSR1 finish the step, save and exit; on a "
+             "second one exit at once"},
 
     {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "auto", 0, 0,
      devices, AT(output.device), "device",
@@ -345,31 +347,31 @@ static const struct mds_option rows[] = {
              "besides"},
     {memory, "train.activation_memory", "--activation-memory", "MDS_ACTIVATION_MEMORY",
      MDS_OPT_STRING, NULL, 0, 0, act_levels, AT(train.activation_memory), "level",
-     .help = "what blocks keep for the backward pass: 0 keeps all and is fastest, each "
-             "level after it needs less memory and takes longer; auto: the first that "
+     .help = "what blocks save for the backward pass: 0 saves all and is fastest, each "
+             "higher level needs less memory and takes longer; auto: the lowest that "
              "fits the device, by dry run; --show-config says which of the options "
              "below it stands for"},
     {memory, "train.recompute", "--recompute-granularity", "MDS_RECOMPUTE_GRANULARITY",
      MDS_OPT_ENUM, "none", 0, 0, mds_recompute_names, AT(train.act.recompute), "what",
-     .help = "what the backward pass computes again instead of keeping it: selective "
-             "spares attention, or what --recompute-modules names alone, full keeps "
-             "inputs of blocks only"},
+     .help = "what the backward pass recomputes instead of saving it: selective all "
+             "but attention, or only what --recompute-modules names; full all but the "
+             "inputs of blocks"},
     {memory, "train.recompute_modules", "--recompute-modules", "MDS_RECOMPUTE_MODULES",
      MDS_OPT_SET, NULL, 0, 0, modules, AT(train.act.recompute_modules), "modules",
-     .help = "with selective recompute, one or both: a block keeps all but the results "
-             "of its norms, of the MLP's GELU or SwiGLU"},
+     .help = "with selective recompute, one or both: a block saves all but the results "
+             "of its norms, or of the MLP's GELU or SwiGLU"},
     {memory, "train.recompute_layers", "--checkpoint-num-layers", "ACT_CKPT_NUM_LAYERS",
      MDS_OPT_INT, "1", 1, 1e5, NULL, AT(train.act.recompute_layers), "layers",
-     .help = "blocks per kept input with full recompute"},
+     .help = "with full recompute, blocks per saved input"},
     {memory, "train.partition_activations", "--partition-activations",
      "MDS_PARTITION_ACTIVATIONS", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.act.partition_activations), NULL,
-     .help = "with full recompute, tensor ranks keep a part of each input"},
+     .help = "with full recompute, each tensor rank saves its shard of each input"},
     {memory, "train.offload_activations", "--cpu-checkpointing",
      "MDS_CPU_CHECKPOINTING", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.act.offload_activations), NULL,
-     .help = "what recompute keeps is kept in host memory: blocks' inputs, and with "
-             "--sequence-tile and selective attention's results"},
+     .help = "offload what recompute saves to host memory: blocks' inputs, and with "
+             "--sequence-tile and selective recompute attention's results"},
     {memory, "train.offload_layers", "--cpu-offloading-num-layers",
      "MDS_CPU_OFFLOADING_NUM_LAYERS", MDS_OPT_COUNT, "0", 0, 1e5, NULL,
      AT(train.act.offload_layers), "layers",
@@ -382,15 +384,13 @@ static const struct mds_option rows[] = {
     {memory, "train.keep_attention", "--keep-attention-layers",
      "MDS_KEEP_ATTENTION_LAYERS", MDS_OPT_COUNT, "0", 0, 1e5, NULL,
      AT(train.act.keep_attention), "layers",
-     .help =
-         "with --sequence-tile and full recompute, the last so many blocks of a "
-         "stage keep attention's result on the device, and do not compute it again"},
+     .help = "with --sequence-tile and full recompute, how many blocks at the end of a "
+             "stage save attention's result on the device instead of recomputing it"},
     {memory, "train.device_inputs", "--device-checkpoint-layers",
      "MDS_DEVICE_CHECKPOINT_LAYERS", MDS_OPT_COUNT, "0", 0, 1e5, NULL,
      AT(train.act.device_inputs), "layers",
-     .help =
-         "with --sequence-tile and --cpu-checkpointing, what recompute keeps of the "
-         "last so many blocks of a stage stays on the device"},
+     .help = "with --sequence-tile and --cpu-checkpointing, how many blocks at the end "
+             "of a stage are not offloaded"},
     {memory, "train.attention_chunk", "--attention-chunk", "MDS_ATTENTION_CHUNK",
      MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.act.attention_chunk), "tokens",
      .help = "with --sequence-tile, q, k and v of a block are in host memory, and this "
@@ -413,9 +413,9 @@ static const struct mds_option rows[] = {
      .help = "threads per rank; 0: the node's cores / its ranks"},
     {memory, "model.flash_attn", "--use-flash-attn", "USE_FLASH_ATTN", MDS_OPT_FLAG,
      "1", 0, 0, NULL, AT(train.flash_attn), NULL,
-     .help = "fused attention, without an S x S matrix; --no-use-flash-attn: products "
-             "and a softmax that share nothing with it, to hold it against or where it "
-             "fails: slower, the scores of some queries at a time in memory"},
+     .help = "fused attention, without an S x S matrix; --no-use-flash-attn: unfused "
+             "GEMMs and softmax instead, to compare with or where it fails; slower, "
+             "with the scores of some queries at a time in memory"},
     {memory, "train.comm_check", "--comm-check", "MDS_COMM_CHECK", MDS_OPT_FLAG, "0", 0,
      0, NULL, AT(train.comm_check), NULL,
      .help = "compare all ranks' collectives before each; slow, for finding faults"},
@@ -436,13 +436,13 @@ static const struct mds_option rows[] = {
      .help = "up to this one"},
     {memory, "train.dry_run", "--dry-run", "MDS_DRY_RUN", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.dry_run), NULL,
-     .help = "print what a step of one rank would need and send, and leave; takes no "
+     .help = "print what a step of one rank would need and send, and exit; needs no "
              "MPI, no device and no data"},
     {memory, "train.dry_world", "--world-size", "MDS_WORLD_SIZE", MDS_OPT_COUNT, "0", 0,
      1e8, NULL, AT(train.dry_world), "ranks",
-     .help = "ranks that --dry-run and --show-config reckon with; 0: the fewest"},
+     .help = "number of ranks for --dry-run and --show-config; 0: the fewest"},
     {memory, "train.dry_rank", "--dry-run-rank", "MDS_DRY_RUN_RANK", MDS_OPT_COUNT, "0",
-     0, 1e8, NULL, AT(train.dry_rank), "rank", .help = "rank that --dry-run plays"},
+     0, 1e8, NULL, AT(train.dry_rank), "rank", .help = "rank that --dry-run simulates"},
 
     {data, "data.paths", "--data-path", "DATA_PATH", MDS_OPT_WORDS, NULL, 0, 0, NULL,
      AT(data.paths), "path...",
@@ -455,7 +455,7 @@ static const struct mds_option rows[] = {
     {data, "data.split_at", "--split-at", "MDS_SPLIT_AT", MDS_OPT_ENUM, "auto", 0, 0,
      mds_split_at_names, AT(data.split_at), NULL,
      .help = "where --split cuts; auto: text between documents, genomes within them; a "
-             "run goes on as its checkpoint has it"},
+             "resumed run cuts as its checkpoint says"},
     {data, "data.eod_mask_loss", "--eod-mask-loss", "MDS_EOD_MASK_LOSS", MDS_OPT_FLAG,
      "0", 0, 0, NULL, AT(data.eod_mask_loss), NULL,
      .help = "no loss for the first token of a document, which nothing before it can "
@@ -471,7 +471,8 @@ static const struct mds_option rows[] = {
      .help = "with it: files for test"},
     {data, "data.impl", "--data-impl", "MDS_DATA_IMPL", MDS_OPT_ENUM, "mmap", 0, 0,
      data_impls, MDS_OPT_UNSTORED, "kind",
-     "the format is seen from the file, which is mapped", .support = MDS_ALWAYS},
+     "the format is detected from the file, which is memory-mapped",
+     .support = MDS_ALWAYS},
     {data, "data.vocab_file", "--vocab-file", "MDS_VOCAB_FILE", MDS_OPT_STRING, NULL, 0,
      0, NULL, MDS_OPT_UNSTORED, "file", "tokenizer's vocabulary",
      .support = MDS_REFUSED, .reason = tokens_only},
@@ -484,8 +485,8 @@ static const struct mds_option rows[] = {
      .help = "steps between log lines"},
     {output, "output.metrics_jsonl", "--metrics-jsonl", "MDS_METRICS_JSONL",
      MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.metrics_jsonl), "file",
-     .help = "a JSON line per step; a run that goes on from a checkpoint appends, "
-             "after dropping records of later iterations",
+     .help = "a JSON line per step; a resumed run appends, after dropping records of "
+             "later iterations",
      .path = MDS_PATH_FILE},
     {output, "output.tensorboard_dir", "--tensorboard-dir", "MDS_TENSORBOARD_DIR",
      MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.tensorboard_dir), "folder",
@@ -509,14 +510,14 @@ static const struct mds_option rows[] = {
 
     {checkpoints, "checkpoint.save", "--save", "MDS_SAVE", MDS_OPT_STRING, NULL, 0, 0,
      NULL, AT(checkpoint.save), "folder",
-     .help = "write checkpoints there: at the end, whatever ends the run, and every "
+     .help = "write checkpoints there: at the end, however the run ends, and every "
              "--save-interval steps",
      .path = MDS_PATH_FOLDER},
     {checkpoints, "checkpoint.load", "--load", "MDS_LOAD", MDS_OPT_STRING, NULL, 0, 0,
      NULL, AT(checkpoint.load), "folder",
-     .help = "go on from the newest checkpoint there, in any layout, or from that of "
+     .help = "resume from the newest checkpoint there, in any layout, or from that of "
              "--save if its run began there; if it is the --save folder and has none "
-             "yet, begin",
+             "yet, start a new run",
      .path = MDS_PATH_FOLDER},
     {checkpoints, "checkpoint.interval", "--save-interval", "SAVE_INTERVAL",
      MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(checkpoint.interval), "steps",
@@ -524,28 +525,27 @@ static const struct mds_option rows[] = {
     {checkpoints, "checkpoint.async_save", "--async-save", "MDS_ASYNC_SAVE",
      MDS_OPT_FLAG, "0", 0, 0, NULL, AT(checkpoint.async_save), NULL,
      .help =
-         "go on training while a checkpoint is written, from a copy in host memory"},
+         "continue training while a checkpoint is written, from a copy in host memory"},
     {checkpoints, "checkpoint.keep_last", "--keep-last", "MDS_KEEP_LAST", MDS_OPT_COUNT,
      "0", 0, 1e9, NULL, AT(checkpoint.keep_last), "n",
      .help = "checkpoints to keep, the newest; 0: all"},
     {checkpoints, "checkpoint.keep_every", "--keep-every", "MDS_KEEP_EVERY",
      MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(checkpoint.keep_every), "steps",
-     .help = "keep those of multiples of it besides --keep-last; 0: none"},
+     .help = "besides --keep-last, keep the checkpoints of multiples of this; 0: none"},
     {checkpoints, "checkpoint.load_fallback", "--load-fallback", "MDS_LOAD_FALLBACK",
      MDS_OPT_FLAG, "0", 0, 0, NULL, AT(checkpoint.load_fallback), NULL,
-     .help = "where the newest checkpoint is damaged, take the one before"},
+     .help = "if the newest checkpoint is damaged, load the one before"},
     {checkpoints, "checkpoint.no_load_optim", "--no-load-optim", "MDS_NO_LOAD_OPTIM",
      MDS_OPT_FLAG, "0", 0, 0, NULL, AT(checkpoint.no_load_optim), NULL,
-     .help = "go on without the optimizer's moments"},
+     .help = "resume without the optimizer's moments"},
     {checkpoints, "checkpoint.finetune", "--finetune", "MDS_FINETUNE", MDS_OPT_FLAG,
      "0", 0, 0, NULL, AT(checkpoint.finetune), NULL,
-     .help = "take the weights alone from --load, and begin at step 1"},
+     .help = "load only the weights of --load, and start at step 1"},
     {checkpoints, "checkpoint.override_model", "--override-model-config",
      "MDS_OVERRIDE_MODEL_CONFIG", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(checkpoint.override_model), NULL,
-     .help =
-         "where the model's settings differ from those that --load's checkpoint was "
-         "saved with, go on with these; otherwise that is an error"},
+     .help = "use these settings of the model even if they differ from those of "
+             "--load's checkpoint; without this option that is an error"},
     {.help = NULL},
 };
 

@@ -87,11 +87,11 @@ struct mds_option {
      .flag = "--help",                                                                 \
      .type = MDS_OPT_ACTION,                                                           \
      .offset = MDS_OPT_UNSTORED,                                                       \
-     .help = "print this and leave",                                                   \
+     .help = "print this help and exit",                                               \
      .action = MDS_ACTION_HELP},                                                       \
     {                                                                                  \
         .group = heading, .flag = "--version", .type = MDS_OPT_ACTION,                 \
-        .offset = MDS_OPT_UNSTORED, .help = "print the version and leave",             \
+        .offset = MDS_OPT_UNSTORED, .help = "print the version and exit",              \
         .action = MDS_ACTION_VERSION                                                   \
     }
 

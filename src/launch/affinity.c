@@ -159,7 +159,7 @@ void mds_affinity_find(struct mds_affinity *out)
 #else
 void mds_affinity_find(struct mds_affinity *out)
 {
-    *out = (struct mds_affinity){.note = "not known: this build has no hwloc to ask"};
+    *out = (struct mds_affinity){.note = "not known: this build has no hwloc"};
 }
 #endif
 

@@ -169,8 +169,8 @@ static void count_submitted(enum mds_rc rc, int n, const char *folder, int *subm
     if (rc == MDS_OK)
         *submitted += n;
     else
-        mds_warn("%s%s is not submitted: %s", folder,
-                 n > 1 ? " and what goes with it" : "", mds_fail_text());
+        mds_warn("%s%s was not submitted: %s", folder,
+                 n > 1 ? " and the other runs of its array" : "", mds_fail_text());
 }
 
 static void submit_groups(const struct mds_launch_options *o, struct request *all,

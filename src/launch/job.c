@@ -42,12 +42,12 @@ static void fault_unknown_queue(const struct mds_job *j, struct mds_diag *diag)
                        first_line_length(j->queue), j->queue, m->name, near);
     else if (j->queue)
         mds_diag_fault(diag, NULL,
-                       "queue %.*s is not one of %s: %s; another goes into %s",
+                       "queue %.*s is not one of %s: %s; add other queues to %s",
                        first_line_length(j->queue), j->queue, m->name,
                        all.s ? all.s : "none", m->path);
     else
-        mds_diag_fault(diag, NULL, "no queue of %s; give --queue (QUEUE): %s", m->name,
-                       all.s ? all.s : "none");
+        mds_diag_fault(diag, NULL, "no queue; give --queue (QUEUE), of %s one of: %s",
+                       m->name, all.s ? all.s : "none");
     mds_str_fini(&all);
 }
 
@@ -170,7 +170,7 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
                        "no walltime; give --walltime (DURATION), such as "
                        "1:00:00");
     else if (j->launch->options->margin_s >= j->walltime_s)
-        mds_diag_fault(diag, NULL, "--margin is no shorter than the walltime");
+        mds_diag_fault(diag, NULL, "--margin must be shorter than the walltime");
     check_project(j->project, diag);
 }
 
@@ -190,8 +190,8 @@ static enum mds_rc read_job_id(FILE *f, const char *command, const char *log, ch
     status = WIFEXITED(status) ? WEXITSTATUS(status) : status;
     if (status == 85 && log)
         return mds_fail(MDS_EUSER,
-                        "the run is not done (status 85): see %s/job.log; go on with: "
-                        "sh %s/job.sh",
+                        "the run is not finished (status 85): see %s/job.log; continue "
+                        "with: sh %s/job.sh",
                         log, log);
     if (status != 0 && log)
         return mds_fail(MDS_EUSER, "the job ended with status %d: see %s/job.log",

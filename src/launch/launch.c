@@ -80,14 +80,14 @@ static enum mds_rc count_ranks(struct mds_launch *l)
     if (asked > l->ranks && (mds_placement_hosts(&l->placement) || l->options->nodes) &&
         l->options->ranks_per_node)
         return mds_fail(MDS_EUSER,
-                        "%lld ranks (NGPUS, --ranks) are more than %lld nodes x %lld; "
-                        "leave one out",
+                        "%lld ranks (NGPUS, --ranks) are more than %lld nodes x %lld "
+                        "ranks on each; leave one out",
                         (long long)asked, (long long)l->nodes, (long long)l->per_node);
     if (asked > l->ranks) {
         if (mds_placement_hosts(&l->placement) || l->machine->node.gpus > 0)
             return mds_fail(MDS_EUSER,
-                            "%lld rank%s (NGPUS, --ranks), but %lld node%s of %lld; "
-                            "give more --nodes",
+                            "%lld rank%s (NGPUS, --ranks), but %lld node%s with %lld "
+                            "on each; give more --nodes",
                             (long long)asked, mds_plural(asked), (long long)l->nodes,
                             mds_plural(l->nodes), (long long)l->per_node);
         l->per_node = asked;
@@ -114,7 +114,7 @@ static enum mds_rc use_detected_gpus(struct mds_launch *l, const struct mds_gpus
         mds_warn("no profile has gpu.names for '%s': ranks compute on the cpu",
                  here->name);
     else
-        mds_info("%d %s here: planned as in %s", here->count, here->name,
+        mds_info("found %d %s; plans use the speeds in %s", here->count, here->name,
                  l->machine->path);
     return MDS_OK;
 }
@@ -219,7 +219,7 @@ static void default_nvme_path(const struct mds_launch *l, struct mds_config_run 
                      "node.scratch", diag);
     if (log)
         mds_info("optimizer states go to %s, scratch of %s's nodes; --nvme-path "
-                 "(NVME_PATH) says else",
+                 "(NVME_PATH) chooses another folder",
                  scratch, l->machine->name);
 }
 
@@ -472,12 +472,11 @@ static void compare_with_plan(const struct mds_launch *l, const struct mds_estim
         if (!mds_plan_search(&r, &diag, &p) && p.fit_count > 0 &&
             p.fits[0].estimate.tokens_s > 1.05 * e->tokens_s) {
             mds_layout_describe(&p.fits[0].layout, r.world, &text);
-            mds_info(
-                "the layout that is set is predicted to make %s tokens/s per rank; "
-                "a plan's would make %s, %.1f times as many: %s",
-                mds_format_count(e->tokens_s, set, sizeof set),
-                mds_format_count(p.fits[0].estimate.tokens_s, best, sizeof best),
-                p.fits[0].estimate.tokens_s / e->tokens_s, text.s ? text.s : "");
+            mds_info("the layout you set is predicted to reach %s tokens/s per rank; a "
+                     "planned one would reach %s, %.1f times as many: %s",
+                     mds_format_count(e->tokens_s, set, sizeof set),
+                     mds_format_count(p.fits[0].estimate.tokens_s, best, sizeof best),
+                     p.fits[0].estimate.tokens_s / e->tokens_s, text.s ? text.s : "");
         }
     }
     mds_str_fini(&text);

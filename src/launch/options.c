@@ -19,7 +19,7 @@ static const char *const layouts[] = {"auto", "plan", "given", NULL};
 static const struct mds_option rows[] = {
     MDS_OPT_HELP_AND_VERSION(general),
     {general, "launch.print", "--print", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(print),
-     NULL, .help = "print what would be run or submitted, and leave"},
+     NULL, .help = "print what would be run or submitted, and exit"},
     {general, "launch.program", "--program", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(program), "file",
      .help = "what the ranks run; unset: the mds_pretrain beside this program",
@@ -46,11 +46,13 @@ static const struct mds_option rows[] = {
 
     {plan, "launch.layout", "--layout", NULL, MDS_OPT_ENUM, "auto", 0, 0, layouts,
      AT(layout), "how",
-     .help = "plan searches for the fastest that fits, around what is set; given takes "
-             "what is set alone; auto plans unless a parallel size or SP_TYPE is set, "
-             "or there are no GPUs"},
+     .help =
+         "plan searches for the fastest that fits with the options given; given uses "
+         "only the options given; auto plans unless a parallel size or SP_TYPE is set, "
+         "or there are no GPUs"},
     {plan, "launch.check_memory", "--no-check-memory", NULL, MDS_OPT_FLAG, "1", 0, 0,
-     NULL, AT(check_memory), NULL, "start even what will not fit", .inverted = 1},
+     NULL, AT(check_memory), NULL, "start even if memory is predicted not to suffice",
+     .inverted = 1},
     {plan, "launch.max_seq", "--max-seq", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(max_seq), NULL, .help = "with plan: the longest sequence that fits"},
     {plan, "launch.rows", "--rows", NULL, MDS_OPT_INT, "6", 1, 1000, NULL, AT(rows),
@@ -61,23 +63,24 @@ static const struct mds_option rows[] = {
     {job, "launch.queue", "--queue", "QUEUE", MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(queue), "name", .help = "with submit: queue (partition, QOS)"},
     {job, "launch.project", "--project", "PROJECT", MDS_OPT_STRING, NULL, 0, 0, NULL,
-     AT(project), "name", .help = "with submit: whom to charge"},
+     AT(project), "name", .help = "with submit: project to charge"},
     {job, "launch.walltime", "--walltime", "DURATION", MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(walltime), "time", .help = "with submit: 1:00:00, 90min"},
     {job, "launch.nodes_asked", "--job-nodes", "NUM_NODES", MDS_OPT_INT, NULL, 1, 1e6,
      NULL, AT(nodes_asked), "nodes", .help = "with submit: nodes to ask for"},
     {job, "launch.chain", "--chain", NULL, MDS_OPT_INT, "1", 1, 1000, NULL, AT(chain),
      "jobs",
-     .help = "with submit: so many jobs, each going on where the one before left"},
+     .help = "with submit: number of jobs in a row, each resuming from the one before"},
     {job, "launch.margin", "--margin", NULL, MDS_OPT_SECONDS, NULL, 30, 1e8, NULL,
      AT(margin_s), "time",
-     .help = "with submit: save and leave so long before the walltime; unset: two "
+     .help = "with submit: how long before the walltime to save and exit; unset: two "
              "minutes, two steps and a save, as predicted"},
     {job, "launch.requeue", "--no-requeue", NULL, MDS_OPT_FLAG, "1", 0, 0, NULL,
      AT(requeue), NULL, .inverted = 1,
-     .help = "with submit: a job that ends before its run is done stays ended"},
+     .help = "with submit: do not requeue a job that ends before its run is finished"},
     {job, "launch.write", "--write", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(write),
-     NULL, .help = "with submit and sweep: make run folders and scripts, and leave"},
+     NULL,
+     .help = "with submit and sweep: make run folders and scripts, and submit nothing"},
     {job, "launch.array", "--no-array", NULL, MDS_OPT_FLAG, "1", 0, 0, NULL, AT(array),
      NULL, .inverted = 1,
      .help = "with sweep: a job for each run, instead of job arrays for runs with the "
@@ -101,7 +104,8 @@ const struct mds_option_set mds_launch_options = {
     .about =
         "Without a subcommand: starts mds_pretrain on the nodes of this job with the "
         "launcher of this machine.\n"
-        "Verbs: where prints what nodes and GPUs were found, and by whom; plan prints "
+        "Subcommands: where prints what nodes and GPUs were found, and by whom; plan "
+        "prints "
         "the layouts that fit, fastest first, and why others do not; check-profile "
         "FILE checks a machine's profile; submit [QUEUE [NODES [WALLTIME [PROJECT]]]] "
         "writes and submits a job; sweep FILE submits one for each combination of "
@@ -109,7 +113,8 @@ const struct mds_option_set mds_launch_options = {
         "report DIR collects the results of run folders as CSV, Markdown and plots.\n"
         "What mds_pretrain reads from the environment (MODEL_SIZE_KEY, SEQ_LEN, ...) "
         "is read here, too, and passed on as options. A machine is described by a "
-        "file, see docs/new-machine.md. mds_launch VERB --help says more of each.",
+        "file, see docs/new-machine.md. mds_launch SUBCOMMAND --help says more of "
+        "each.",
     .options = rows,
     .operands = "subcommand",
     .passed_to = &mds_pretrain_options,

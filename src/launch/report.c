@@ -223,7 +223,7 @@ static enum mds_rc collect_runs(const char *folder, struct mds_results *out)
     enum mds_rc rc = MDS_OK;
 
     if (n < 0)
-        return mds_fail(MDS_EUSER, "report: %s is no folder of runs", folder);
+        return mds_fail(MDS_EUSER, "report: %s is not a folder of runs", folder);
     for (int i = 0; i < n; i++) {
         if (!rc)
             rc = append_run_result(folder, entries[i]->d_name, out);

@@ -306,7 +306,7 @@ static enum mds_rc write_plots(const struct mds_results *all, const char *folder
     int bad;
 
     if (!has_any_step(all)) {
-        mds_warn("no plots: no run in %s made a step", folder);
+        mds_warn("no plots: no run in %s finished a step", folder);
         return MDS_OK;
     }
     MDS_TRY(create_report_file(folder, "report.gp", &f));
@@ -315,7 +315,7 @@ static enum mds_rc write_plots(const struct mds_results *all, const char *folder
     write_straggler_plot(all, f);
     MDS_TRY(close_report_file(f, "report.gp"));
     if (system("command -v gnuplot >/dev/null 2>&1") != 0) {
-        mds_warn("no plots: gnuplot is not in PATH; report.gp makes them");
+        mds_warn("no plots: gnuplot is not in PATH; run it on report.gp later");
         return MDS_OK;
     }
     mds_str_add(&command, "cd -- ");
@@ -323,7 +323,7 @@ static enum mds_rc write_plots(const struct mds_results *all, const char *folder
     mds_str_add(&command, " && gnuplot report.gp");
     bad = command.failed || system(command.s) != 0;
     mds_str_fini(&command);
-    return bad ? mds_fail(MDS_EIO, "report: gnuplot refused %s/report.gp", folder)
+    return bad ? mds_fail(MDS_EIO, "report: gnuplot failed on %s/report.gp", folder)
                : MDS_OK;
 }
 

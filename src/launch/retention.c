@@ -22,9 +22,10 @@ enum mds_rc mds_job_add_keep_last(const struct mds_job *j, struct mds_argv *word
     free(list);
     *kept = n > KEPT ? 0 : KEPT;
     if (n > KEPT) {
-        mds_info("%s has %" PRId64 " checkpoints: all stay, unless --keep-last says "
-                 "how many",
-                 j->checkpoints, n);
+        mds_info(
+            "%s has %" PRId64
+            " checkpoints already, so all are kept; --keep-last N keeps the newest N",
+            j->checkpoints, n);
         return MDS_OK;
     }
     mds_argv_add(words, "--keep-last");
@@ -58,7 +59,7 @@ enum mds_rc mds_job_log_disk_space(const struct mds_job *j,
         SAVES = 2
     }; /* at least, where all stay: how many a job makes is not known */
     double each = mds_ckpt_bytes(e->parameters), there;
-    char path[MDS_PATH_SIZE], size[32], stay[96] = "all stay", fitting[64] = "";
+    char path[MDS_PATH_SIZE], size[32], stay[96] = "all are kept", fitting[64] = "";
     int64_t more;
     int is_short = 0;
 
@@ -66,20 +67,20 @@ enum mds_rc mds_job_log_disk_space(const struct mds_job *j,
                                     &more));
     snprintf(path, sizeof path, "%s", j->checkpoints);
     if (kept > 0)
-        snprintf(stay, sizeof stay, "the newest %lld stay%s (--keep-last)",
-                 (long long)kept, kept == 1 ? "s" : "");
+        snprintf(stay, sizeof stay, "the newest %lld %s kept (--keep-last)",
+                 (long long)kept, kept == 1 ? "is" : "are");
     if (each > 0 && (there = free_bytes_of_nearest_folder(path)) >= 0) {
         snprintf(fitting, sizeof fitting, "%.0f", (double)(int64_t)(there / each));
         is_short = there < each * (double)more;
     }
     mds_format_bytes(each, size, sizeof size);
     if (is_short)
-        mds_warn("checkpoints: about %s each, %s, and one more while it is "
-                 "written; %s has room for %s: free some, or give another --save",
+        mds_warn("checkpoints: about %s each, %s, and one more while it is written; %s "
+                 "has space for %s: free some, or give another --save",
                  size, stay, path, fitting);
     else
-        mds_info("checkpoints: about %s each, %s; %s has room for %s, quotas "
-                 "aside",
-                 size, stay, path, *fitting ? fitting : "an unknown number");
+        mds_info(
+            "checkpoints: about %s each, %s; %s has space for %s, not counting quotas",
+            size, stay, path, *fitting ? fitting : "an unknown number");
     return MDS_OK;
 }

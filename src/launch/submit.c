@@ -237,7 +237,8 @@ static void warn_of_scratch_folder(const struct mds_job *j)
 
     if (scratch && m->batch.scheduler != MDS_SCHEDULER_NONE && realpath(".", path) &&
         mds_path_is_in(j->folder[0] == '/' ? j->folder : path, scratch))
-        mds_warn("%s is under %s, which profile %s calls a node's own: other nodes and "
+        mds_warn("%s is under %s, which profile %s says is local to each node: other "
+                 "nodes and "
                  "the next job will not see it; run from a shared file system, or give "
                  "--runs",
                  j->folder, scratch, m->name);

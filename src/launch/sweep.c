@@ -40,8 +40,8 @@ static enum mds_rc check_variable(const struct mds_tree *tree, const struct mds_
         mds_option_set_reads(mds_launch_options.passed_to, n->key, &nearer))
         return MDS_OK;
     near = nearer ? nearer : near;
-    return mds_fail(MDS_EUSER, "%s:%d: %s is not read; %s", tree->name, n->line, n->key,
-                    mds_str_hint(near, "see mds_pretrain --help", hint));
+    return mds_fail(MDS_EUSER, "%s:%d: no program reads %s; %s", tree->name, n->line,
+                    n->key, mds_str_hint(near, "see mds_pretrain --help", hint));
 }
 
 static enum mds_rc add_variable(struct table *t, const struct mds_tree *tree,

@@ -30,7 +30,7 @@ static void advise_node_count(const struct mds_plan_request *r, FILE *f)
 
         known &= answer != MDS_PLAN_UNKNOWN;
         if (answer == MDS_PLAN_YES) {
-            fprintf(f, "  %lld node%s (%lld ranks) would do\n", (long long)nodes,
+            fprintf(f, "  it fits on %lld node%s (%lld ranks)\n", (long long)nodes,
                     mds_plural(nodes), (long long)world);
             return;
         }
@@ -38,10 +38,11 @@ static void advise_node_count(const struct mds_plan_request *r, FILE *f)
     if (most < 2 * r->world)
         return;
     if (known)
-        fprintf(f, "  no number of nodes of %s would do, up to %lld ranks\n",
+        fprintf(f, "  it fits on no number of nodes of %s, up to %lld ranks\n",
                 r->machine->name, (long long)mds_min(most, 64 * r->world));
     else
-        fprintf(f, "  how many nodes would do is unknown, so far\n");
+        fprintf(f,
+                "  how many nodes it needs was not found in time (--plan-seconds)\n");
 }
 
 /* The options that are set, one by one: would it fit without? */
@@ -59,7 +60,7 @@ static void advise_options_to_drop(const struct mds_plan_request *r,
             struct mds_str text = {0};
 
             mds_layout_describe(&best.layout, r->world, &text);
-            fprintf(f, "  without %s as you set it: %s\n", mds_layout_flag(i),
+            fprintf(f, "  if %s is left to the plan: %s\n", mds_layout_flag(i),
                     text.s ? text.s : "");
             mds_str_fini(&text);
         }
@@ -73,11 +74,12 @@ static void print_first_layout(const struct mds_plan_request *r,
     char step[32];
 
     mds_layout_describe(&p->fits[0].layout, r->world, &text);
-    fprintf(f,
-            "around what is set this fits, %s a step; --layout plan takes it\n"
-            "  %s\n",
-            mds_format_step(p->fits[0].estimate.step_s, step, sizeof step),
-            text.s ? text.s : "");
+    fprintf(
+        f,
+        "with the options you set this layout fits, %s a step; --layout plan uses it\n"
+        "  %s\n",
+        mds_format_step(p->fits[0].estimate.step_s, step, sizeof step),
+        text.s ? text.s : "");
     mds_str_fini(&text);
     mds_layout_options(&p->fits[0].layout, p->fixed, &text);
     fprintf(f, "  %s\n", text.s ? text.s : "");
@@ -91,8 +93,8 @@ enum mds_rc mds_plan_refuse(const struct mds_plan_request *r, const struct mds_p
 
     if (p->untried > 0)
         return mds_fail(MDS_EUSER,
-                        "no layout was found in %.3g s, and %lld grid%s not tried; "
-                        "give more --plan-seconds",
+                        "no layout that fits was found in %.3g s, and %lld grid%s not "
+                        "tried; give a larger --plan-seconds",
                         r->budget_s, (long long)p->untried,
                         p->untried == 1 ? " was" : "s were");
     if (p->reject_count > 0 && !p->rejects[0].divides)
@@ -117,8 +119,8 @@ void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
         return;
     }
     if (p->untried > 0) {
-        fprintf(f, "whether anything fits is unknown, so far: nothing of what was "
-                   "tried does\n");
+        fprintf(f, "nothing that was tried fits, and time ran out before all was tried "
+                   "(--plan-seconds)\n");
         return;
     }
     if (p->reject_count == 0 || !p->rejects[0].divides)
@@ -127,9 +129,9 @@ void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
     if (mds_plan_max_seq(r, &l) != MDS_OK)
         return;
     if (l.seq > 0)
-        fprintf(f, "  %lld tokens would, here\n", (long long)l.seq);
+        fprintf(f, "  on these ranks %lld tokens would fit\n", (long long)l.seq);
     else if (l.untried == 0)
-        fprintf(f, "  not even the shortest sequence, here\n");
+        fprintf(f, "  on these ranks not even the shortest sequence fits\n");
     advise_options_to_drop(r, p, f);
     advise_node_count(r, f);
 }

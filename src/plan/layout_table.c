@@ -96,7 +96,7 @@ static int read_layout_row(const struct mds_tree *t, const struct mds_node *map,
     for (const struct mds_node *n = map->first; n; n = n->next)
         if (!n->key || read_row_field(r, n)) {
             snprintf(origin, sizeof origin, "%s:%d", t->name, n->line);
-            mds_diag_fault(diag, origin, "a layout has no %s like that",
+            mds_diag_fault(diag, origin, "unknown key %s of a layout, or a bad value",
                            n->key ? n->key : "item");
             return -1;
         }

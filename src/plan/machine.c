@@ -251,7 +251,7 @@ static enum mds_rc read_queues(struct reader *r, const struct mds_node *section)
 
     if (!has_source(r, section))
         mds_diag_fault(r->diag, origin_of(r, section),
-                       "queues have no source and date");
+                       "queues have no source and date; add both to the section");
     for (const struct mds_node *n = section->first; n; n = n->next) {
         struct mds_queue *more, *q;
 
@@ -290,15 +290,17 @@ static enum mds_rc read_environment(struct reader *r, const struct mds_node *sec
 
     if (!has_source(r, section))
         mds_diag_fault(r->diag, origin_of(r, section),
-                       "environment has no source and date");
+                       "environment has no source and date; add both to the section");
     for (const struct mds_node *n = section->first; n; n = n->next) {
         struct mds_variable *more, *v;
 
         if (is_origin(n))
             continue;
         if (!is_variable_name(n->key) || n->kind != MDS_NODE_SCALAR) {
-            mds_diag_fault(r->diag, origin_of(r, n), "environment: %s is no variable",
-                           n->key);
+            mds_diag_fault(
+                r->diag, origin_of(r, n),
+                "environment: %s must be a variable's name, with a text as its value",
+                n->key);
             continue;
         }
         more = mds_grow(m->environment, m->variable_count, sizeof *more);
@@ -317,7 +319,7 @@ static enum mds_rc read_attention(struct reader *r, const struct mds_node *secti
 {
     if (!has_source(r, section))
         mds_diag_fault(r->diag, origin_of(r, section),
-                       "attention has no source and date");
+                       "attention has no source and date; add both to the section");
     return mds_machine_read_attention(r->t, section, r->m, r->diag);
 }
 
@@ -333,10 +335,10 @@ static enum mds_rc check_settings(struct reader *r, const struct mds_node *secti
     mds_settings_read_tree(&s, MDS_LEVEL_MACHINE, &part, r->diag);
     mds_settings_check(&s, r->diag);
     if (!mds_machine_supports_type(r->m, values.train.type))
-        mds_diag_fault(r->diag, mds_settings_of(&s, "model.dtype")->origin,
-                       "model.dtype bf16: needs gpu.capability 8.0, and this is %.1f; "
-                       "fp16 would do",
-                       r->m->gpu.capability);
+        mds_diag_fault(
+            r->diag, mds_settings_of(&s, "model.dtype")->origin,
+            "model.dtype bf16: needs gpu.capability 8.0, and it is %.1f; use fp16",
+            r->m->gpu.capability);
     mds_settings_fini(&s);
     return MDS_OK;
 }
@@ -348,7 +350,8 @@ static enum mds_rc read_profile(struct reader *r, const char *const *sections, i
     const struct mds_node *root = r->t->root;
 
     if (!root || root->kind != MDS_NODE_MAP) {
-        mds_diag_fault(r->diag, r->t->name, "no profile: must be a map of sections");
+        mds_diag_fault(r->diag, r->t->name,
+                       "not a machine profile: must be a map of sections");
         return MDS_OK;
     }
     for (const struct mds_node *n = root->first; n; n = n->next) {

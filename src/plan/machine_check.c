@@ -37,7 +37,7 @@ static void check_gpu(const struct mds_machine *m, struct mds_diag *diag)
     if (m->overhead.bytes > 0 && m->gpu.memory > 0 &&
         m->overhead.bytes >= m->gpu.memory)
         mds_diag_fault(diag, mds_settings_of(&m->facts, "overhead.bytes")->origin,
-                       "overhead.bytes leaves nothing of gpu.memory");
+                       "overhead.bytes must be less than gpu.memory");
 }
 
 static void check_binding(const struct mds_machine *m, struct mds_diag *diag)
@@ -96,7 +96,7 @@ static void check_placeholders(const struct mds_machine *m, struct mds_diag *dia
 
         if (at)
             mds_diag_fault(diag, mds_settings_of(&m->facts, rows[i].key)->origin,
-                           "%s: nothing fills %.*s; known are %s", rows[i].key,
+                           "%s: unknown placeholder %.*s; known are %s", rows[i].key,
                            (int)strcspn(at, "} \n") + 1, at, rows[i].placeholders);
     }
 }
@@ -104,11 +104,13 @@ static void check_placeholders(const struct mds_machine *m, struct mds_diag *dia
 static void check_queues(const struct mds_machine *m, struct mds_diag *diag)
 {
     if (m->batch.scheduler == MDS_SCHEDULER_NONE && m->queue_count > 0)
-        mds_diag_fault(diag, m->path, "queues, but batch.scheduler is none");
+        mds_diag_fault(
+            diag, m->path,
+            "batch.scheduler is none, but there are queues; remove one of them");
     for (size_t i = 0; i < m->queue_count; i++)
         if (m->node.count > 0 && m->queues[i].max_nodes > m->node.count)
             mds_diag_fault(diag, m->path,
-                           "queue %s takes %lld nodes of a machine of %lld",
+                           "queue %s: max_nodes %lld is more than node.count %lld",
                            m->queues[i].name, (long long)m->queues[i].max_nodes,
                            (long long)m->node.count);
 }
@@ -136,7 +138,7 @@ void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
     require_fact(m, keys, sizeof keys / sizeof *keys, "; every profile must give that",
                  diag);
     if (m->launcher.kind != MDS_LAUNCHER_PLAIN)
-        require_fact(m, command, 1, "; launchers but plain must have it", diag);
+        require_fact(m, command, 1, "; every launcher but plain needs it", diag);
     if (m->variable && !strchr(m->variable, '='))
         mds_diag_fault(diag, mds_settings_of(&m->facts, "machine.variable")->origin,
                        "machine.variable '%s': must be NAME=VALUE", m->variable);

@@ -53,8 +53,8 @@ static enum mds_rc report_unknown_name(const char *name)
     free(files);
     near = mds_str_nearest(name, names, n);
     return mds_fail(MDS_EUSER,
-                    "machine '%s' has no profile in %s; %s (docs/new-machine.md "
-                    "tells how to write one)",
+                    "machine '%s' has no profile in %s; %s (docs/new-machine.md says "
+                    "how to write one)",
                     name, mds_machine_folder(),
                     mds_str_hint(near, "ls lists them", hint));
 }

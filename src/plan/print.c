@@ -33,7 +33,8 @@ static void print_untracked(const struct mds_untracked *b, FILE *f)
 
     if (b->messages + b->attention == 0)
         return;
-    fprintf(f, "  beside it, on each GPU: libraries %s, NCCL %s, attention %s\n",
+    fprintf(f,
+            "  outside the arenas, on each GPU: libraries %s, NCCL %s, attention %s\n",
             mds_format_bytes((double)b->libraries, libraries, sizeof libraries),
             mds_format_bytes((double)b->messages, messages, sizeof messages),
             mds_format_bytes((double)b->attention, attention, sizeof attention));
@@ -53,7 +54,7 @@ static void print_memory_table(const struct mds_estimate *e, FILE *f)
         fputs(table.s, f);
     mds_str_fini(&table);
     print_untracked(&e->untracked, f);
-    fprintf(f, "  with contexts and libraries %s",
+    fprintf(f, "  total with CUDA context and libraries %s",
             mds_format_bytes((double)e->device_bytes, text, sizeof text));
     fprintf(f, " of %s", mds_format_bytes((double)e->device_limit, text, sizeof text));
     fprintf(f, "; on the host %s",
@@ -72,7 +73,7 @@ static void print_step_time(const struct mds_estimate *e, FILE *f)
         {"tensor ranks", e->tensor_s},
         {"sequence ranks", e->sequence_s},
         {"gradients and weights", e->data_s},
-        {"stages", e->pipeline_s},
+        {"pipeline", e->pipeline_s},
         {"host", e->host_s},
         {"idle", e->idle_s},
     };
@@ -151,13 +152,13 @@ static void print_reject(const struct mds_plan_request *r,
     }
 }
 
-/* Of sentences that begin alike one is enough. */
+/* Whether no earlier reject has a reason that begins with the same words. */
 static int is_first_of_kind(const struct mds_plan *p, size_t from, size_t i)
 {
-    enum { ALIKE = 12 };
+    enum { SAME = 12 };
 
     for (size_t k = from; k < i; k++)
-        if (strncmp(p->rejects[k].why, p->rejects[i].why, ALIKE) == 0)
+        if (strncmp(p->rejects[k].why, p->rejects[i].why, SAME) == 0)
             return 0;
     return 1;
 }
@@ -170,27 +171,27 @@ static void print_rejects(const struct mds_plan_request *r, const struct mds_pla
     while (memory < p->reject_count && p->rejects[memory].divides)
         memory++;
     if (memory > 0)
-        fprintf(f, "\nout for memory, at their least: %zu grid%s\n", memory,
-                mds_plural((int64_t)memory));
+        fprintf(f, "\nrejected, too large even with the least memory: %zu grid%s\n",
+                memory, mds_plural((int64_t)memory));
     for (size_t i = 0; i < memory && (int64_t)i < rows; i++)
         print_reject(r, &p->rejects[i], f);
     if (memory < p->reject_count)
-        fprintf(f, "\nout whatever memory there is: %zu grid%s, such as\n",
+        fprintf(f, "\nrejected, whatever memory there is: %zu grid%s, such as\n",
                 p->reject_count - memory,
                 mds_plural((int64_t)(p->reject_count - memory)));
     for (size_t i = memory; i < p->reject_count; i++)
         if (is_first_of_kind(p, memory, i))
             print_reject(r, &p->rejects[i], f);
     if (p->row_fault[0])
-        fprintf(f, "\nnot taken: a row of the model table (%s): %.*s\n", p->origin,
+        fprintf(f, "\nnot chosen: the row of the model table (%s): %.*s\n", p->origin,
                 (int)strcspn(p->row_fault, "\n"), p->row_fault);
     if (p->slow > 0)
         fprintf(f,
-                "\nnot half as fast as the fastest, whatever memory there is: "
-                "%lld grid%s\n",
+                "\nskipped, less than half as fast as the best at any memory: %lld "
+                "grid%s\n",
                 (long long)p->slow, mds_plural(p->slow));
     if (p->untried > 0)
-        fprintf(f, "\nnot tried for want of time: %lld grid%s (--plan-seconds)\n",
+        fprintf(f, "\nnot tried, time ran out: %lld grid%s (--plan-seconds)\n",
                 (long long)p->untried, mds_plural(p->untried));
 }
 
@@ -204,11 +205,11 @@ void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
             print_layout_row(r, &p->fits[i], i + 1, f);
         if (p->origin[0] && !p->row_fault[0])
             fprintf(f, "     1 is a row of the model table (%s)\n", p->origin);
-        fprintf(
-            f,
-            "     tokens/s and TFLOP/s (Megatron's formula) are per rank; %zu "
-            "%s;\n     each thing kept on the host has to gain 2 %%\n\n1 in detail\n",
-            p->fit_count, p->fit_count == 1 ? "layout fits" : "layouts fit");
+        fprintf(f,
+                "     tokens/s and TFLOP/s (Megatron's formula) are per rank; %zu "
+                "%s;\n     each kind of offload to the host counts as 2 %% slower\n\n1 "
+                "in detail\n",
+                p->fit_count, p->fit_count == 1 ? "layout fits" : "layouts fit");
         print_memory_table(&p->fits[0].estimate, f);
         print_step_time(&p->fits[0].estimate, f);
     }
@@ -217,5 +218,5 @@ void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
             mds_plural(p->dry_runs), p->took_s);
     if (p->fit_count > 0)
         fprintf(f, ", a first layout that fits after %.1f s", p->first_s);
-    fprintf(f, "; rates and links are those of %s\n", r->machine->path);
+    fprintf(f, "; speeds are those in %s\n", r->machine->path);
 }

@@ -307,7 +307,7 @@ static const char *why_row_loses(struct search *s, struct mds_plan_entry *e)
     if (!e->estimate.fits)
         return "it does not fit";
     if (p->fit_count > 0 && 2 * e->estimate.tokens_s < p->fits[0].estimate.tokens_s)
-        return "not half as fast as 1";
+        return "less than half as fast as layout 1";
     return NULL;
 }
 

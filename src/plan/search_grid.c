@@ -62,7 +62,7 @@ static void report_progress(struct search *s)
     if (s->only_least_memory || now - s->reported_s < 5)
         return;
     s->reported_s = now;
-    mds_info("planning: %lld dry runs, %zu layouts fit so far; %.0f s more at most",
+    mds_info("planning: %lld dry runs, %zu layouts fit so far; %.0f s left",
              (long long)s->plan->dry_runs, s->plan->fit_count,
              s->deadline_s > now ? s->deadline_s - now : 0);
 }

@@ -103,7 +103,7 @@ static enum mds_rc predict_activation_level(struct mds_config *c,
     MDS_TRY(mds_predict_level(c, (int)world, (int)per_node, m, &e, &level));
     mds_act_text(&c->train.act, 0, &text);
     printf("activation memory: level %d, %s\n", level,
-           text.len ? text.s : "blocks keep all");
+           text.len ? text.s : "blocks save all activations");
     printf("  %s %s of %s by the profile of %s\n\n",
            e.fits ? "the first that fits:" : "no level fits: the last needs",
            mds_format_bytes((double)e.device_bytes, need, sizeof need),

@@ -208,7 +208,7 @@ test_expect_success 'on several ranks one of them speaks' '
     fails "2 x 3 data-parallel ranks = 6; the nearest are 6 and 12" \
         ranks 3 --micro-batch-size 2 --global-batch-size 8
 '
-test_expect_success 'what prints and leaves does so once, for as many ranks as were started' '
+test_expect_success 'an option that only prints does so once, however many ranks were started' '
     ranks 3 --dry-run >out 2>err && cat err && test "$(grep -c "^dry run" out)" -eq 1 &&
     grep "^dry run of rank 0 of 3" out &&
     ranks 3 --show-config >out && test "$(grep -c "^model:" out)" -eq 1 &&

@@ -100,7 +100,7 @@ level() {
 test_expect_success '--activation-memory auto: another level where there is less memory' '
     level 139 >out && level 30 >>out && level 16 >>out &&
     cat >expect <<-\EOF &&
-	0 blocks keep all
+	0 blocks save all activations
 	1 --recompute-granularity selective --recompute-modules layernorm,mlp_act
 	3 --recompute-granularity selective --mlp-tile 4096 --loss-tile 4096 --sequence-tile 4096
 	EOF

@@ -55,7 +55,7 @@ warns() {
         MODEL_SIZE_KEY=GPT25B SEQ_LEN=2048 \
         "$srcdir/ALCF/submit.sh" --print --runs "$1" prod 16 1:00:00 GenomeLM > got 2> err
     said=no
-    ! grep -q 'calls a node.s own' err || said=yes
+    ! grep -q 'says is local to each node' err || said=yes
     t=$((t + 1))
     [ "$said" = "$2" ] || { printf 'not ' && failed=1; }
     echo "ok $t - $1 is a node's own: $2"

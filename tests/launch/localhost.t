@@ -229,7 +229,7 @@ test_expect_success 'a host with four GPUs and no profile: a rank for each' '
     with_gpus "NVIDIA H200" 143771 mds_launch where >out 2>err && cat out err &&
     grep "machine localhost (.*/h200.yaml)" out && grep "^nvidia-smi .* 4  NVIDIA H200" out &&
     ! grep disagree out && grep "4 ranks: 1 node, 4 on each" out &&
-    grep "4 NVIDIA H200 here: planned as in .*/h200.yaml" err &&
+    grep "found 4 NVIDIA H200; plans use the speeds in .*/h200.yaml" err &&
     with_gpus "NVIDIA H200" 143771 env CUDA_VISIBLE_DEVICES=0,1 mds_launch where >out &&
     grep "2 ranks: 1 node, 2 on each" out
 '
@@ -248,7 +248,7 @@ test_expect_success 'more memory than the profile has, and GPUs that no profile 
     grep "of 80.00 GiB" out &&
     with_gpus "NVIDIA GeForce RTX 4090" 24564 env MODEL_SIZE_KEY=GPT1_3B SEQ_LEN=2048 \
         mds_launch plan >out 2>err && grep "of 23.99 GiB" out &&
-    grep "4 NVIDIA GeForce RTX 4090 here: planned as in .*/thetagpu.yaml" err
+    grep "found 4 NVIDIA GeForce RTX 4090; plans use the speeds in .*/thetagpu.yaml" err
 '
 
 test_done

@@ -21,7 +21,7 @@ test_expect_success 'train-gpt3.sh: a plan, or what is published and what a plan
     grep "info: plan: a step has 8 sequences: GLOBAL_BATCH .* is not set, .*the layout.s 8 data-parallel ranks" err &&
     GLOBAL_BATCH=16 $gpt3 submit --write --name sized debug 2 0:30:00 me 2>err && ! grep "a step has" err &&
     TP=8 $gpt3 submit --write --name published debug 2 0:30:00 me 2>err && cat err &&
-    grep "a plan.s would make .* times as many: tensor 1, data 8" err &&
+    grep "a planned one would reach .* times as many: tensor 1, data 8" err &&
     grep -e "--tensor-model-parallel-size 8 " runs/published/job.sh &&
     grep -e "--recompute-granularity full" runs/published/job.sh && ! grep "a step has" err &&
     TP=8 $gpt3 submit --write --name cell --tag cell debug 2 0:30:00 me 2>err && ! grep "times as many" err &&
@@ -62,7 +62,7 @@ test_expect_success 'queue limits: all faults, nothing submitted' '
     grep "no project" err &&
     test_must_fail env MACHINE=polaris MODEL_SIZE_KEY=GPT13B \
         mds_launch submit --margin 30min debug 2 30min me 2>err &&
-    grep -e "--margin is no shorter than the walltime" err &&
+    grep -e "--margin must be shorter than the walltime" err &&
     test_must_fail env MACHINE=polaris mds_launch submit debgu 1 1:00:00 me 2>err &&
     grep "did you mean debug?" err &&
     test ! -e qsub.log
@@ -104,16 +104,16 @@ test_expect_success 'a submission that fails leaves no folder' '
 test_expect_success 'a job keeps three checkpoints, none that a folder had, and says what fits' '
     small="env MACHINE=polaris MODEL_SIZE_KEY=GPT125M TRAIN_ITERS=1000 mds_launch submit --print debug 1 1:00:00 me" &&
     $small >job 2>err && cat err && grep -e "--keep-last 3 " job &&
-    grep "checkpoints: about 9[0-9.]* MiB each, the newest 3 stay (--keep-last); .* has room for [0-9]" err &&
+    grep "checkpoints: about 9[0-9.]* MiB each, the newest 3 are kept (--keep-last); .* has space for [0-9]" err &&
     $small -- --keep-last 7 >job 2>err && grep -e "--keep-last 7 " job && ! grep -e "--keep-last 3" job &&
-    $small -- --keep-last 0 >job 2>err && cat err && grep "9[0-9.]* MiB each, all stay; " err &&
+    $small -- --keep-last 0 >job 2>err && cat err && grep "9[0-9.]* MiB each, all are kept; " err &&
     mkdir -p old/iter_0000001 old/iter_0000002 old/iter_0000003 && $small -- --save old >job 2>err &&
     grep -e "--keep-last 3 " job &&
     mkdir old/iter_0000004 && $small -- --save old >job 2>err && cat err && ! grep -e "--keep-last" job &&
     grep "old has 4" err &&
     MODEL_SIZE_KEY=GPT1T MACHINE=polaris TRAIN_ITERS=9 mds_launch submit --print --no-check-memory prod 256 \
         6:00:00 me -- --tensor-model-parallel-size 32 --save /dev/shm/x >job 2>err && cat err &&
-    grep "warn: .*TiB each.* /dev/shm has room for 0" err
+    grep "warn: .*TiB each.* /dev/shm has space for 0" err
 '
 test_expect_success 'data that are not here are a warning, before a job waits for hours' '
     MACHINE=polaris MODEL_SIZE_KEY=GPT125M DATA_PATH=gone.h5 TRAIN_ITERS=1 \
@@ -131,12 +131,12 @@ too_large() {
 }
 test_expect_success 'nor one that is set to what does not fit: settings that would are said' '
     test_must_fail too_large 2>err && cat err &&
-    grep "a rank needs .*; layouts that fit are listed above" err && grep "^around what is set this fits" err &&
+    grep "a rank needs .*; layouts that fit are listed above" err && grep "^with the options you set this layout fits" err &&
     options=$(sed -n "s/^  --/--/p" err) && test -n "$options" && too_large -- $options &&
     too_large --layout plan 2>planned && cat planned &&
     grep -F "plan: $(sed -n "s/^  tensor/tensor/p" err)" planned &&
     test_must_fail too_large -- --recompute-granularity none --seq-length 100k 2>err && cat err &&
-    grep "^nothing fits" err && grep "without --recompute-granularity as you set it: " err
+    grep "^nothing fits" err && grep "if --recompute-granularity is left to the plan: " err
 '
 test_expect_success 'a job has the programs, nodes and ranks that were planned, whoever starts it' '
     MACHINE=polaris MODEL_SIZE_KEY=GPT1_3B NGPU_PER_HOST=2 NGPUS=3 PPSIZE=3 mds_launch submit \
@@ -188,7 +188,7 @@ test_expect_success 'a job that left before the end is started again until it is
 '
 test_expect_success 'a chain goes on from job to job, and no further than its end' '
     test_must_fail mds_launch submit --name chain --chain 2 -- $tiny --exit-interval 2 2>err && cat err &&
-    grep "the run is not done (status 85).*go on with: sh runs/chain/job.sh" err &&
+    grep "the run is not finished (status 85).*continue with: sh runs/chain/job.sh" err &&
     test "$(cat runs/chain/checkpoints/latest)" = iter_0000004 && test ! -e runs/chain/done &&
     mds_launch submit --name long --chain 5 -- $tiny --exit-interval 2 &&
     test -e runs/long/done && losses runs/long/metrics.jsonl >got && test_cmp want got

@@ -60,7 +60,7 @@ static void test_unknown_names(void **state)
     expect_fault("--num-workers 2 --lr 1",
                  "command line: option --num-workers is not needed here; leave it out: "
                  "files are mapped");
-    expect_fault("--overlap-grad-reduce --lr 1", "it is so without --no-overlap");
+    expect_fault("--overlap-grad-reduce --lr 1", "it is on unless --no-overlap");
     expect_fault("--force-ds-sequence-parallel",
                  "--ds-sequence-parallel-size by itself turns it on");
     expect_fault("--optimizer lamb", "--optimizer 'lamb': must be");

@@ -259,7 +259,7 @@ static void test_levels(void **state)
                   "8192 --sequence-tile 512 --mlp-tile 4096 --loss-tile 4096"));
 }
 
-/* What is nearer to the user counts: the level, or the option that says the same. */
+/* The level or an option for the same, whichever has precedence, counts. */
 static void test_levels_and_options(void **state)
 {
     struct mds_activations selective = kept_with("--recompute-activations"),
@@ -269,19 +269,19 @@ static void test_levels_and_options(void **state)
     (void)state;
     expect_misfit("--activation-memory 5 --recompute-granularity none", 1,
                   "--activation-memory 5 and --recompute-granularity (command line) "
-                  "both say what blocks keep; leave out one");
+                  "both say what blocks save; leave out one");
     expect_misfit("--activation-memory auto --cpu-checkpointing", 1,
                   "and --cpu-checkpointing (command line) both say");
     expect_misfit("--activation-memory 0 --sequence-tile 16", 1,
-                  "--sequence-tile needs blocks whose insides are computed again");
+                  "--sequence-tile needs recompute; give");
     expect_misfit("--activation-memory auto --keep-attention-layers 1", 1,
-                  "--keep-attention-layers adds to what full recompute keeps");
+                  "--keep-attention-layers adds to what full recompute saves");
     expect_misfit("--activation-memory 10", 1, "");
     write_text("run.yaml", "train:\n  activation_memory: 5\n");
     assert_same(kept_with("--config run.yaml"), full);
     r = resolve("--config run.yaml --recompute-activations", 1);
-    assert_said(&r.diag, "--activation-memory 5 is not used: --recompute-granularity "
-                         "(command line) is nearer");
+    assert_said(&r.diag, "--activation-memory 5 is ignored: --recompute-granularity "
+                         "(command line) has precedence");
     assert_same(r.run->config.train.act, selective);
     close_reading(&r);
     write_text("run.yaml", "train:\n  recompute: selective\n  loss_tile: 0\n");
@@ -320,24 +320,23 @@ static void test_kept_where(void **state)
                "there is one tensor rank");
     expect_off("--partition-activations --recompute-granularity full "
                "--sequence-parallel " TENSOR "2",
-               2, "has cut the inputs already");
+               2, "has sharded the inputs already");
     expect_off("--tp-comm-chunks 2", 1, "changes nothing: there is one tensor rank");
     expect_misfit("--partition-activations", 1,
-                  "--partition-activations applies to the inputs that full recompute "
-                  "saves, and this is none; give --recompute-granularity full");
+                  "--partition-activations is for the inputs that full recompute "
+                  "saves, and recompute is none; give --recompute-granularity full");
     expect_misfit("--cpu-checkpointing --recompute-granularity selective", 1,
-                  "--cpu-checkpointing applies to the inputs that full recompute "
-                  "saves, and this is selective");
+                  "--cpu-checkpointing is for the inputs that full recompute "
+                  "saves, and recompute is selective");
     expect_misfit("--cpu-offloading-num-layers 2 --recompute-granularity full", 1,
-                  "--cpu-offloading-num-layers is about blocks that keep what backward "
-                  "reads, and this is full recompute; leave it out, or give "
+                  "--cpu-offloading-num-layers needs blocks that save all "
+                  "activations, and this is full recompute; leave it out, or give "
                   "--recompute-granularity none");
     expect_misfit("--cpu-offloading-num-layers 2 --recompute-granularity selective "
                   "--sequence-tile 16",
                   1, "and this is selective recompute");
-    expect_misfit(
-        "--cpu-offloading-num-layers 2 --cpu-checkpointing", 1,
-        "--cpu-checkpointing applies to the inputs that full recompute saves");
+    expect_misfit("--cpu-offloading-num-layers 2 --cpu-checkpointing", 1,
+                  "--cpu-checkpointing is for the inputs that full recompute saves");
     expect_misfit(
         "--cpu-offloading-num-layers 3 --num-layers 4", 1,
         "--cpu-offloading-num-layers 3: of the 4 blocks of a model two must stay on "
@@ -350,7 +349,7 @@ static void test_kept_where(void **state)
                   "of the 2 blocks of a stage's chunk two must stay on the device, one "
                   "being computed and one being copied; leave it out");
     expect_misfit("--checkpoint-num-layers 2", 1,
-                  "--checkpoint-num-layers above 1 applies");
+                  "--checkpoint-num-layers above 1 is for the inputs");
     expect_misfit("--offload-param-device cpu --zero-stage 2", 1,
                   "weights can be offloaded only with ZeRO 3, and this is stage 2");
     expect_misfit("--offload-param-device cpu --zero-stage 3", 1,
@@ -359,23 +358,24 @@ static void test_kept_where(void **state)
                   "2 --hidden-size 63 --kv-channels 16",
                   2, "--hidden-size 63 does not divide into parts for 2 tensor ranks");
     expect_misfit("--keep-attention-layers 2 --recompute-granularity full", 1,
-                  "--keep-attention-layers adds to what full recompute keeps");
+                  "--keep-attention-layers adds to what full recompute saves");
     expect_misfit("--device-checkpoint-layers 2 --recompute-granularity full "
                   "--sequence-tile 9",
                   1, "--device-checkpoint-layers excepts blocks from");
-    expect_misfit("--attention-chunk 16", 1, "give --sequence-tile, too");
+    expect_misfit("--attention-chunk 16", 1,
+                  "must be tiled as well; give --sequence-tile");
     expect_misfit("--attention-chunk 16 --ds-sequence-parallel-size 2", 2,
                   "--attention-chunk is for ranks that have whole sequences");
     expect_misfit("--attention-chunk 16 --sequence-parallel " TENSOR "2", 2,
-                  "--attention-chunk does not go with --sequence-parallel");
+                  "--attention-chunk cannot be combined with --sequence-parallel");
     expect_misfit("--sequence-tile 16", 1, "give --recompute-granularity full or sel");
     expect_misfit("--recompute-modules layernorm", 1,
-                  "give --recompute-granularity selective, too");
+                  "give --recompute-granularity selective as well");
     expect_misfit("--recompute-modules mlp_act --recompute-granularity full", 1,
-                  "give --recompute-granularity selective, too");
+                  "give --recompute-granularity selective as well");
     expect_misfit("--recompute-modules layernorm --recompute-granularity selective "
                   "--sequence-tile 16",
-                  1, "norms and the MLP's inside are never kept; leave out one");
+                  1, "norms' and the MLP's activations are never saved; leave");
     expect_off("--recompute-modules layernorm mlp_act --recompute-granularity "
                "selective --mlp-tile 16",
                1, "--recompute-modules mlp_act changes nothing");
@@ -387,7 +387,7 @@ static void test_kept_where(void **state)
                   "--nvme-path ./run.yaml: Not a directory");
     expect_misfit("--fp16 --initial-loss-scale 2 --min-loss-scale 4", 1,
                   "--min-loss-scale 4 is above --initial-loss-scale 2");
-    expect_off("--loss-scale 8 --bf16", 1, "--loss-scale 8 is not used");
+    expect_off("--loss-scale 8 --bf16", 1, "--loss-scale 8 is ignored");
 }
 
 static void test_kept_well(void **state)

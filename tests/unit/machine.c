@@ -78,8 +78,9 @@ static void all_faults_come_at_once(void **state)
         "m.yaml:2: node.cores 'many': must be",
         "m.yaml:5: queue debug: unknown key max_node; did you mean max_nodes?",
         "m.yaml:5: queue debug: must give max_nodes",
-        "m.yaml:6: environment: A-B is no variable",
-        "m.yaml:7: batch.directives: nothing fills {node}; known are {nodes}{gpus}",
+        "m.yaml:6: environment: A-B must be a variable's name",
+        "m.yaml:7: batch.directives: unknown placeholder {node}; known are "
+        "{nodes}{gpus}",
         "m.yaml:3: gpu.order: srun hands out GPUs in their own order",
         "m.yaml: no gpu.kind",
         ", rates.matmul_flops, rates.matmul_fp32_flops, ",

@@ -207,14 +207,14 @@ static void what_goes_with_no_layout_is_refused(void **state)
         {"--keep-attention-layers 2 --recompute-granularity selective",
          "--keep-attention-layers adds to"},
         {"--sequence-tile 1024 --recompute-granularity none",
-         "--sequence-tile needs blocks"},
+         "--sequence-tile needs recompute"},
         {"--sequence-tile 1024 --recompute-modules layernorm",
          "--recompute-modules: with --sequence-tile"},
         {"--cpu-checkpointing --recompute-granularity none",
-         "--cpu-checkpointing applies"},
+         "--cpu-checkpointing is for the inputs"},
         {"--offload-param-device cpu --zero-stage 1", "and this is stage 1"},
         {"--cpu-offloading-num-layers 2 --recompute-granularity full",
-         "--cpu-offloading-num-layers is about"},
+         "--cpu-offloading-num-layers needs blocks"},
     };
 
     (void)state;
@@ -228,7 +228,7 @@ static void what_goes_with_no_layout_is_refused(void **state)
     }
 }
 
-/* Blocks that are told to leave keep their insides, in each layout that is offered. */
+/* Blocks to be offloaded save all activations, in each layout that is offered. */
 static void blocks_that_shall_leave_do(void **state)
 {
     struct toy t = open_toy("--cpu-offloading-num-layers 2"),
@@ -337,8 +337,9 @@ static void a_search_ends_in_time(void **state)
     f = open_memstream(&text, &size);
     mds_plan_advise(&r, &t.p, f);
     fclose(f);
-    assert_string_equal(text, "whether anything fits is unknown, so far: nothing of "
-                              "what was tried does\n");
+    assert_string_equal(text,
+                        "nothing that was tried fits, and time ran out before all was "
+                        "tried (--plan-seconds)\n");
     free(text);
     close_toy(&t);
 }

@@ -32,9 +32,9 @@ static void what_would_fit_is_said(void **state)
     assert_int_equal(search(&t, 2)->fit_count, 0);
     mds_plan_advise(&r, &t.p, f);
     fclose(f);
-    assert_non_null(strstr(text, "without --recompute-granularity as you set it: "));
+    assert_non_null(strstr(text, "if --recompute-granularity is left to the plan: "));
     assert_null(strstr(text, "without --zero-stage"));
-    assert_non_null(strstr(text, "tokens would, here"));
+    assert_non_null(strstr(text, "tokens would fit"));
     assert_null(strstr(text, "number of nodes"));
     free(text);
     close_toy(&t);
@@ -109,8 +109,8 @@ static void the_longest_sequence_fits_and_twice_it_does_not(void **state)
     close_toy(&t);
 }
 
-/* What keeps blocks' insides may put them on the host: a plan finds no layout for a
- * longer sequence. */
+/* Layouts without recompute may offload activations to the host: a plan finds no layout
+ * for a longer sequence. */
 static void the_longest_has_blocks_on_the_host(void **state)
 {
     static const char *const fixed[] = {"--recompute-granularity none",
