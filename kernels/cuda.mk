@@ -70,6 +70,7 @@ tests_kernels_cublas_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
 tests_kernels_cublas_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
   $(CMOCKA_LIBS) -lm
 tests_kernels_cudnn_calls_SOURCES = tests/kernels/cudnn_calls.c \
+  tests/kernels/fake_cudnn.c tests/kernels/fake_cudnn.h \
   kernels/cuda/cudnn_attention.c
 tests_kernels_cudnn_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS) $(CUDNN_CFLAGS)
 tests_kernels_cudnn_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kernels: what cuDNN is asked for and with which addresses, without a GPU.
+/* kernels: the calls of cuDNN for attention, and their addresses, without a GPU.
  *
- * A stand-in for cuDNN finds its tensors by the addresses and strides it is given and
- * does on the cpu what was asked for: so parts, copies and working memory are right if
- * the result is that of one call of the cpu backend, to the bit. */
+ * fake_cudnn.c computes each call on the cpu.  If the result has the bits of one call
+ * of the cpu backend, then parts, copies and scratch memory were right. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,208 +17,12 @@
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/cudnn_plan.h"
 #include "kernels/half.h"
-
-enum { MOST_CALLS = 128, WORKSPACE = 1000 };
-
-/* ---- what cudnn_attention.c calls ---- */
-
-static struct {
-    int computes, repeatable, capability;
-    int calls, joins;
-    struct mdsk_cudnn_problem problem[MOST_CALLS];
-    struct mdsk_cudnn_call call[MOST_CALLS];
-    char *scratch;
-    int64_t scratch_bytes, most_scratch;
-} fake;
-
-static struct mdsk_cudnn_graph graph = {.workspace = WORKSPACE};
-
-int mdsk_cudnn_is_usable(void)
-{
-    return 1;
-}
-
-int mdsk_cuda_capability(void)
-{
-    return fake.capability;
-}
-
-int mdsk_cuda_is_repeatable(void)
-{
-    return fake.repeatable;
-}
-
-int mdsk_cuda_rc(cudaError_t code)
-{
-    return code == cudaSuccess ? 0 : -EIO;
-}
-
-/* What it held is lost, as it may be. */
-void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t bytes)
-{
-    (void)stream;
-    assert_int_equal(use, MDSK_CUDA_ATTEND);
-    free(fake.scratch);
-    fake.scratch = aligned_alloc(256, (size_t)(bytes + 255) / 256 * 256);
-    fake.scratch_bytes = bytes;
-    if (bytes > fake.most_scratch)
-        fake.most_scratch = bytes;
-    assert_non_null(fake.scratch);
-    if (fake.computes)
-        memset(fake.scratch, 0xff, (size_t)bytes);
-    return fake.scratch;
-}
-
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
-                              size_t from_pitch, size_t width, size_t rows,
-                              enum cudaMemcpyKind kind, cudaStream_t stream)
-{
-    (void)stream;
-    assert_int_equal(kind, cudaMemcpyDeviceToDevice);
-    assert_true(width <= to_pitch && width <= from_pitch);
-    assert_true(to_pitch < INT32_MAX && from_pitch < INT32_MAX); /* CUDA's limit */
-    for (size_t i = 0; i < rows && fake.computes; i++)
-        memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
-    return cudaSuccess;
-}
-
-int mdsk_cudnn_find(const struct mdsk_cudnn_problem *p,
-                    const struct mdsk_cudnn_graph **out)
-{
-    (void)p;
-    *out = &graph;
-    return 0;
-}
-
-static void *at(const struct mdsk_cudnn_call *c, int id)
-{
-    return c->data[id - 1];
-}
-
-static struct mdsk_heads heads_of(const struct mdsk_cudnn_call *c, int id)
-{
-    const int64_t *s = c->problem->stride[id - 1];
-
-    assert_int_equal((uintptr_t)at(c, id) % 16, 0);
-    return (struct mdsk_heads){at(c, id), s[0], s[2], s[1]};
-}
-
-static struct mdsk_attention_shape shape_of(const struct mdsk_cudnn_call *c)
-{
-    const struct mdsk_cudnn_problem *p = c->problem;
-    int64_t shift = p->mask == MDSK_CUDNN_ALL       ? p->Sk
-                    : p->mask == MDSK_CUDNN_SHIFTED ? c->shift
-                                                    : 0;
-
-    return (struct mdsk_attention_shape){.B = p->B,
-                                         .A = p->A,
-                                         .G = p->G,
-                                         .Sq = p->Sq,
-                                         .Sk = p->Sk,
-                                         .D = p->D,
-                                         .q_offset = shift,
-                                         .scale = c->scale,
-                                         .dtype = (enum mdsk_dtype)p->dtype};
-}
-
-/* Fill what is the graph's to write. */
-static void spoil(void *p, int64_t bytes)
-{
-    char *begin = p;
-
-    assert_true(begin >= fake.scratch &&
-                begin + bytes <= fake.scratch + fake.scratch_bytes);
-    memset(p, 0xff, (size_t)bytes);
-}
-
-/* cuDNN 9.19 takes other rows than meant beyond that. */
-static void assert_in_reach(const struct mdsk_cudnn_problem *p, int id)
-{
-    const int64_t *s = p->stride[id - 1];
-
-    assert_true((p->B - 1) * s[0] + (p->A - 1) * s[1] + (p->Sq - 1) * s[2] + p->D <=
-                (INT64_C(1) << 31));
-}
-
-static int run_forward(const struct mdsk_cudnn_call *c, void *workspace)
-{
-    struct mdsk_attention_fwd f = {.shape = shape_of(c),
-                                   .q = heads_of(c, MDSK_CUDNN_Q),
-                                   .k = heads_of(c, MDSK_CUDNN_K),
-                                   .v = heads_of(c, MDSK_CUDNN_V),
-                                   .o = heads_of(c, MDSK_CUDNN_O),
-                                   .lse = at(c, MDSK_CUDNN_LSE)};
-    int err = mdsk_attention_fwd_cpu(NULL, &f);
-
-    spoil(workspace, WORKSPACE);
-    return err;
-}
-
-static int run_backward(const struct mdsk_cudnn_call *c, void *workspace)
-{
-    const struct mdsk_cudnn_problem *p = c->problem;
-    struct mdsk_attention_bwd b = {.shape = shape_of(c),
-                                   .q = heads_of(c, MDSK_CUDNN_Q),
-                                   .k = heads_of(c, MDSK_CUDNN_K),
-                                   .v = heads_of(c, MDSK_CUDNN_V),
-                                   .o = heads_of(c, MDSK_CUDNN_O),
-                                   .d_o = heads_of(c, MDSK_CUDNN_D_O),
-                                   .dq = heads_of(c, MDSK_CUDNN_DQ),
-                                   .dk = heads_of(c, MDSK_CUDNN_DK),
-                                   .dv = heads_of(c, MDSK_CUDNN_DV),
-                                   .lse = at(c, MDSK_CUDNN_LSE),
-                                   .delta = at(c, MDSK_CUDNN_DELTA)};
-    int64_t queries = p->B * p->A * p->Sq * (int64_t)sizeof(float);
-
-    spoil(workspace, WORKSPACE);
-    spoil(b.delta, queries);
-    if (p->pass == MDSK_CUDNN_BACKWARD)
-        spoil(at(c, MDSK_CUDNN_DQ_SUM), queries * p->D);
-    return mdsk_attention_bwd_cpu(NULL, &b);
-}
-
-int mdsk_cudnn_call(cudaStream_t stream, const struct mdsk_cudnn_graph *g,
-                    struct mdsk_cudnn_call *c, void *workspace)
-{
-    (void)stream;
-    assert_ptr_equal(g, &graph);
-    assert_true(fake.calls < MOST_CALLS);
-    fake.problem[fake.calls] = *c->problem;
-    fake.call[fake.calls++] = *c;
-    if (c->problem->pass != MDSK_CUDNN_FORWARD) {
-        assert_in_reach(c->problem, MDSK_CUDNN_O);
-        assert_in_reach(c->problem, MDSK_CUDNN_D_O);
-    }
-    if (!fake.computes)
-        return 0;
-    return c->problem->pass == MDSK_CUDNN_FORWARD ? run_forward(c, workspace)
-                                                  : run_backward(c, workspace);
-}
-
-/* Where two results for the same queries lie is looked at; nothing is computed. */
-int mdsk_cuda_attention_merge_16(cudaStream_t stream,
-                                 const struct mdsk_attention_merge *a)
-{
-    const struct mdsk_cudnn_call *far = &fake.call[fake.calls - 2];
-    const struct mdsk_cudnn_call *near = &fake.call[fake.calls - 1];
-
-    (void)stream;
-    assert_false(fake.computes);
-    assert_ptr_equal(a->acc.data, at(far, MDSK_CUDNN_O));
-    assert_ptr_equal(a->o2.data, at(near, MDSK_CUDNN_O));
-    assert_ptr_equal(a->lse2, at(near, MDSK_CUDNN_LSE));
-    assert_int_equal(a->Sq, fake.problem[fake.calls - 1].Sq);
-    fake.joins++;
-    return 0;
-}
+#include "tests/kernels/fake_cudnn.h"
 
 static int start(void **state)
 {
     (void)state;
-    free(fake.scratch);
-    memset(&fake, 0, sizeof fake);
-    fake.computes = 1;
-    fake.capability = 90;
+    fake_cudnn_reset();
     return 0;
 }
 
@@ -242,7 +45,7 @@ struct problem {
     int64_t lse_stride, lse_n;
 };
 
-/* Addresses; memory only where it is touched.  NULL where so many are not to be had. */
+/* Reserve addresses; memory is used only where it is touched.  NULL if refused. */
 static void *map(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -251,7 +54,7 @@ static void *map(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-static void *take(size_t bytes)
+static void *map_or_fail(size_t bytes)
 {
     void *p = map(bytes);
 
@@ -293,7 +96,7 @@ static void problem_init(struct problem *p, const struct shape *c)
         int64_t row = (keys ? c->G : c->A) * c->D + (i == O || i == D_O ? c->pad : 0);
 
         p->bytes[i] = (size_t)(c->B * (keys ? c->Sk : c->Sq) * row * 2);
-        p->x[i] = (struct mdsk_heads){take(p->bytes[i]), row, c->B * row, c->D};
+        p->x[i] = (struct mdsk_heads){map_or_fail(p->bytes[i]), row, c->B * row, c->D};
         if (i <= D_O)
             fill(p, i);
     }
@@ -325,8 +128,8 @@ static struct mdsk_attention_bwd backward_of(const struct problem *p)
                                        p->x[DV], p->lse,    p->lse_stride, p->delta};
 }
 
-/* Array i as one block of memory, the caller's. */
-static uint16_t *gathered(const struct problem *p, int i, size_t *bytes)
+/* A packed copy of array i; the caller frees it. */
+static uint16_t *pack_array(const struct problem *p, int i, size_t *bytes)
 {
     int keys = i == K || i == V || i == DK || i == DV;
     int64_t width = (keys ? p->s.G : p->s.A) * p->s.D;
@@ -344,14 +147,15 @@ static uint16_t *gathered(const struct problem *p, int i, size_t *bytes)
 static void assert_same(const struct problem *a, const struct problem *b, int i)
 {
     size_t n = 0;
-    uint16_t *x = gathered(a, i, &n), *y = gathered(b, i, &n);
+    uint16_t *x = pack_array(a, i, &n), *y = pack_array(b, i, &n);
 
     assert_memory_equal(x, y, n);
     free(x);
     free(y);
 }
 
-/* Both ways from the same numbers. */
+/* Forward and backward of a shape, compared with the cpu backend; `calls` of cuDNN for
+ * the backward pass. */
 static void compare(const struct shape *c, int calls)
 {
     struct problem got, want;
@@ -380,12 +184,12 @@ static void compare(const struct shape *c, int calls)
     start(NULL);
 }
 
-static void tensors_are_found(void **state)
+static void test_tensors_of_all_layouts(void **state)
 {
     static const struct shape shapes[] = {
         {2, 4, 4, 64, 64, 64, 0, 0, 0},
-        {2, 4, 2, 37, 37, 40, 0, 0, 8},   /* rows of lse that are not aligned */
-        {2, 2, 1, 37, 37, 64, 0, 100, 0}, /* nor one after the other */
+        {2, 4, 2, 37, 37, 40, 0, 0, 8},   /* unaligned rows of lse */
+        {2, 2, 1, 37, 37, 64, 0, 100, 0}, /* and not contiguous */
         {1, 4, 2, 40, 104, 64, 64, 0, 0}, /* the last queries */
         {2, 6, 2, 48, 48, 32, 48, 0, 0},  /* all keys */
     };
@@ -395,26 +199,27 @@ static void tensors_are_found(void **state)
         compare(&shapes[i], 1);
 }
 
-/* Rows of o and d_o 2^31 bytes away: one sequence after the other while that brings
- * them near, copied where it does not, and dq with them. */
-static void far_rows_are_brought_near(void **state)
+/* Rows of o and d_o are up to 2^31 bytes apart: one sequence at a time if that is
+ * enough for 32-bit offsets, otherwise o, d_o and dq are copied. */
+static void test_rows_beyond_32bit_offsets(void **state)
 {
-    static const struct shape near = {2, 2, 1, 65, 65, 32, 0, 0, (1 << 23) - 1024};
-    static const struct shape far = {2, 2, 1, 65, 65, 32, 0, 70, 1 << 24};
+    static const struct shape by_sequence = {
+        2, 2, 1, 65, 65, 32, 0, 0, (1 << 23) - 1024};
+    static const struct shape copied = {2, 2, 1, 65, 65, 32, 0, 70, 1 << 24};
 
-    const size_t most = (size_t)20 << 30; /* twice o and d_o of the farther */
-    void *room;
+    const size_t most = (size_t)20 << 30; /* twice o and d_o of `copied` */
+    void *probe;
 
     (void)state;
-    room = map(most);
-    if (!room)
+    probe = map(most);
+    if (!probe)
         skip();
-    munmap(room, most);
-    compare(&near, 2);
-    compare(&far, 2);
+    munmap(probe, most);
+    compare(&by_sequence, 2);
+    compare(&copied, 2);
 }
 
-/* ---- parts, of problems whose numbers are never looked at ---- */
+/* ---- parts of large problems, which are not computed ---- */
 
 static struct mdsk_attention_bwd large(int64_t B, int64_t A, int64_t G, int64_t S)
 {
@@ -449,20 +254,20 @@ static void assert_part(const struct mdsk_attention_bwd *b, int i, int64_t s, in
     assert_int_equal(p->B, 1);
     assert_int_equal(p->A, n);
     assert_int_equal(p->G, n / group);
-    assert_ptr_equal(at(c, MDSK_CUDNN_Q), (uint16_t *)b->q.data +
-                                              s * b->q.batch_stride +
-                                              h * b->q.head_stride);
-    assert_ptr_equal(at(c, MDSK_CUDNN_DV), (uint16_t *)b->dv.data +
-                                               s * b->dv.batch_stride +
-                                               h / group * b->dv.head_stride);
-    assert_ptr_equal(at(c, MDSK_CUDNN_LSE),
+    assert_ptr_equal(fake_cudnn_address(c, MDSK_CUDNN_Q), (uint16_t *)b->q.data +
+                                                              s * b->q.batch_stride +
+                                                              h * b->q.head_stride);
+    assert_ptr_equal(fake_cudnn_address(c, MDSK_CUDNN_DV),
+                     (uint16_t *)b->dv.data + s * b->dv.batch_stride +
+                         h / group * b->dv.head_stride);
+    assert_ptr_equal(fake_cudnn_address(c, MDSK_CUDNN_LSE),
                      b->lse + (s * b->shape.A + h) * b->shape.Sq);
 }
 
-static void heads_take_turns(void **state)
+static void test_heads_in_parts(void **state)
 {
-    /* 128 MiB of sums a head, 1 GiB at once: 8 heads; but of those that share keys 12,
-     * and of three groups of 4 one: parts are equal */
+    /* 128 MiB of sums per head, and at most 1 GiB: up to 8 heads.  Of 12 heads in three
+     * groups that share keys, parts are one group: they must be equal. */
     struct mdsk_attention_bwd b = large(2, 12, 3, 1 << 18);
 
     (void)state;
@@ -482,8 +287,8 @@ static void heads_take_turns(void **state)
     assert_part(&b, 1, 0, 8, 8);
 }
 
-/* Repeatable sums take a square a head. */
-static void repeatable_is_bounded(void **state)
+/* Repeatable sums need Sq x Sk numbers per head. */
+static void test_repeatable_is_bounded(void **state)
 {
     struct mdsk_attention_bwd b = large(1, 4, 4, 1 << 14);
 
@@ -501,7 +306,7 @@ static void repeatable_is_bounded(void **state)
 
 /* ---- blocks of a long forward pass ---- */
 
-/* Which token of h an address is. */
+/* The token of h at this address. */
 static int64_t token_at(const struct mdsk_heads *h, const void *address)
 {
     int64_t n = (const uint16_t *)address - (const uint16_t *)h->data;
@@ -510,7 +315,7 @@ static int64_t token_at(const struct mdsk_heads *h, const void *address)
     return n / h->token_stride;
 }
 
-/* The keys that call i, for the queries from `at` on, covers: from `first` on; returns
+/* Check that call i, for the queries from `at` on, covers keys from `first` on; returns
  * the key after them. */
 static int64_t keys_of(const struct mdsk_attention_fwd *f, int i, int64_t at,
                        int64_t first)
@@ -544,12 +349,12 @@ static int plans(void)
     return n;
 }
 
-/* Every query meets all the keys it sees, once. */
+/* The calls cover every query with all keys that it sees, once. */
 static void assert_blocks(const struct mdsk_attention_fwd *f)
 {
     const struct mdsk_attention_shape *s = &f->shape;
     int64_t at = 0;
-    int i = 0, joins = 0;
+    int i = 0, merges = 0;
 
     while (i < fake.calls) {
         int64_t n = fake.problem[i].Sq, keys = 0, seen = s->q_offset + at + n;
@@ -560,16 +365,16 @@ static void assert_blocks(const struct mdsk_attention_fwd *f)
         if (keys < seen && keys < s->Sk) {
             assert_int_equal(fake.problem[i].Sq, n);
             keys = keys_of(f, i++, at, keys);
-            joins++;
+            merges++;
         }
         assert_true(keys >= seen || keys == s->Sk);
         at += n;
     }
     assert_int_equal(at, s->Sq);
-    assert_int_equal(fake.joins, joins);
+    assert_int_equal(fake.merges, merges);
 }
 
-static void long_rows_are_cut(void **state)
+static void test_forward_in_blocks(void **state)
 {
     static const struct {
         int64_t A, Sq, Sk, q_offset;
@@ -603,7 +408,7 @@ static void long_rows_are_cut(void **state)
         assert_blocks(&f);
         assert_int_equal(fake.calls, cases[i].calls);
         assert_in_range(plans(), 1, cases[i].plans);
-        if (fake.joins)
+        if (fake.merges)
             assert_in_range(fake.most_scratch, mdsk_attention_fwd_scratch(&f),
                             mdsk_attention_fwd_scratch(&f) * 11 / 10);
     }
@@ -622,7 +427,7 @@ static int refused(const struct mdsk_attention_bwd *b)
            mdsk_cudnn_attention_bwd(NULL, b) == -ENOTSUP && fake.calls == 0;
 }
 
-static void the_rest_is_left_to_others(void **state)
+static void test_unsupported_problems(void **state)
 {
     const struct mdsk_attention_bwd good = large(1, 2, 2, 64);
     struct mdsk_attention_bwd b = good;
@@ -660,15 +465,15 @@ static void the_rest_is_left_to_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(tensors_are_found, start),
-        cmocka_unit_test_setup(far_rows_are_brought_near, start),
-        cmocka_unit_test_setup(heads_take_turns, start),
-        cmocka_unit_test_setup(repeatable_is_bounded, start),
-        cmocka_unit_test_setup(long_rows_are_cut, start),
-        cmocka_unit_test_setup(the_rest_is_left_to_others, start),
+        cmocka_unit_test_setup(test_tensors_of_all_layouts, start),
+        cmocka_unit_test_setup(test_rows_beyond_32bit_offsets, start),
+        cmocka_unit_test_setup(test_heads_in_parts, start),
+        cmocka_unit_test_setup(test_repeatable_is_bounded, start),
+        cmocka_unit_test_setup(test_forward_in_blocks, start),
+        cmocka_unit_test_setup(test_unsupported_problems, start),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
-    free(fake.scratch);
+    fake_cudnn_reset();
     return failed;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kernels: softmax cross-entropy, whole and spread over ranks. */
+/* kernels: what the vocabulary is in - embedding, and softmax cross-entropy, with all
+ * words or with those of one rank. */
 #include "tests/kernels/check.h"
 
 #include <math.h>
@@ -8,8 +9,11 @@
 /* Relative Euclidean distance from the double reference.  sum: sqrt(3000) / 2^24, as
  * builds without vectors add up 3000 terms one after the other. */
 static const struct {
-    double stats, sum, loss, gradient;
-} tolerance = {.stats = 1e-6, .sum = 3.3e-6, .loss = 3e-7, .gradient = 1e-6};
+    double stats, sum, loss, gradient, embedding;
+} tolerance = {
+    .stats = 1e-6, .sum = 3.3e-6, .loss = 3e-7, .gradient = 1e-6, .embedding = 2e-7};
+
+/* ---- loss ------------------------------------------------------------------------ */
 
 /* words columns of which `valid` are words, rows ld apart. */
 struct xent {
@@ -371,6 +375,130 @@ static void test_nan_shows(void **state)
     assert_true(isnan(sum));
 }
 
+/* ---- embedding ------------------------------------------------------------------- */
+
+static const int64_t widths[] = {1, 3, 17, 65, 129, 64, 3000};
+
+enum { WIDTHS = sizeof widths / sizeof *widths };
+
+/* This rank has words 10 .. 10+words-1; every third token is another rank's. */
+static int32_t token_at(int64_t r, int64_t words)
+{
+    return r % 3 == 2 ? (r % 2 ? 9 : (int32_t)(10 + words))
+                      : (int32_t)(10 + r * r % words);
+}
+
+static void test_embedding(void **state)
+{
+    enum { B = 3, S = 65, FIRST = 4, TOKENS = B * S };
+    int32_t token[TOKENS];
+
+    (void)state;
+    for (int t = 0; t < 2 * DTYPES * WIDTHS; t++) {
+        const enum mdsk_dtype type = dtypes[t / 2 % DTYPES];
+        int64_t H = widths[t / 6], words = 7;
+        struct vec word = vec_random(words * H, 1, 1), y = vec_unset(TOKENS * H);
+        struct vec position = vec_random((FIRST + S) * H, 2, 1);
+        struct mdsk_embedding_fwd a = {.B = B,
+                                       .S = S,
+                                       .H = H,
+                                       .first_word = 10,
+                                       .words = words,
+                                       .first_token = FIRST,
+                                       .dtype = type,
+                                       .token = token,
+                                       .word = vec_as(type, &word),
+                                       .position =
+                                           t % 2 ? vec_as(type, &position) : NULL,
+                                       .y = vec_as(type, &y)};
+
+        for (int64_t i = 0; i < TOKENS * H; i++) {
+            int64_t r = i / H, w = token_at(r, words) - 10;
+
+            token[r] = token_at(r, words);
+            y.d[i] = w >= 0 && w < words ? word.d[w * H + i % H] : 0;
+            y.d[i] += t % 2 ? position.d[(FIRST + r / B) * H + i % H] : 0;
+        }
+        assert_int_equal(backend()->embedding_fwd(NULL, &a), 0);
+        assert_near_as(type, "embedding y", &y, tolerance.embedding);
+        vec_free(&word);
+        vec_free(&position);
+        vec_free(&y);
+    }
+}
+
+static void test_embedding_bwd(void **state)
+{
+    enum { B = 3, S = 65, FIRST = 4, TOKENS = B * S };
+    int32_t token[TOKENS];
+
+    (void)state;
+    for (int t = 0; t < 2 * DTYPES * WIDTHS; t++) {
+        const enum mdsk_dtype type = dtypes[t / 2 % DTYPES];
+        int64_t H = widths[t / 6], words = 7;
+        struct vec dword = vec_random(words * H, 1, 1);
+        struct vec dposition = vec_random((FIRST + S) * H, 2, 1);
+        struct vec dy = vec_random(TOKENS * H, 3, 1);
+        struct mdsk_embedding_bwd a = {.B = B,
+                                       .S = S,
+                                       .H = H,
+                                       .first_word = 10,
+                                       .words = words,
+                                       .first_token = FIRST,
+                                       .dtype = type,
+                                       .token = token,
+                                       .dy = vec_as(type, &dy),
+                                       .dword = dword.f,
+                                       .dposition = t % 2 ? dposition.f : NULL};
+
+        for (int64_t i = 0; i < TOKENS * H; i++) {
+            int64_t r = i / H, w = token_at(r, words) - 10;
+
+            token[r] = token_at(r, words);
+            if (w >= 0 && w < words)
+                dword.d[w * H + i % H] += dy.d[i];
+            if (t % 2)
+                dposition.d[(FIRST + r / B) * H + i % H] += dy.d[i];
+        }
+        assert_int_equal(backend()->embedding_bwd(NULL, &a), 0);
+        assert_near("embedding dword", &dword, tolerance.embedding);
+        assert_near("embedding dposition", &dposition, tolerance.embedding);
+        vec_free(&dword);
+        vec_free(&dposition);
+        vec_free(&dy);
+    }
+}
+
+static void test_embedding_bwd_same_bits_for_any_threads(void **state)
+{
+    enum { S = 500, H = 129, WORDS = 7 };
+    struct vec dy = vec_random(S * H, 3, 1), first = vec_zero(WORDS * H);
+    int32_t token[S];
+
+    (void)state;
+    for (int r = 0; r < S; r++)
+        token[r] = token_at(r, WORDS);
+    for (int t = 1; t <= 3; t++) {
+        struct vec dword = vec_zero(WORDS * H);
+        struct mdsk_embedding_bwd a = {.B = 1,
+                                       .S = S,
+                                       .H = H,
+                                       .first_word = 10,
+                                       .words = WORDS,
+                                       .token = token,
+                                       .dy = dy.f,
+                                       .dword = t == 1 ? first.f : dword.f};
+
+        mdsk_cpu_set_threads(t);
+        assert_int_equal(backend()->embedding_bwd(NULL, &a), 0);
+        assert_memory_equal(a.dword, first.f, WORDS * H * sizeof(float));
+        vec_free(&dword);
+    }
+    vec_free(&dy);
+    vec_free(&first);
+    mdsk_cpu_set_threads(2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +510,9 @@ int main(void)
         cmocka_unit_test(test_parts_make_the_whole),
         cmocka_unit_test(test_large_logits),
         cmocka_unit_test(test_nan_shows),
+        cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_embedding_bwd),
+        cmocka_unit_test(test_embedding_bwd_same_bits_for_any_threads),
     };
 
     mdsk_cpu_set_threads(2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kernels: what works row by row - norms, activations, embedding. */
+/* kernels: norms and activations. */
 #include "tests/kernels/check.h"
 
 #include <math.h>
@@ -10,12 +10,8 @@
  * zeros, then meet more ties that round down than up: hence 3e-6, and more where a row
  * is longer. */
 static const struct {
-    double norm, norm_dx, norm_sums, activation, embedding;
-} tolerance = {.norm = 3e-6,
-               .norm_dx = 1e-6,
-               .norm_sums = 3e-6,
-               .activation = 2e-7,
-               .embedding = 2e-7};
+    double norm, norm_dx, norm_sums, activation;
+} tolerance = {.norm = 3e-6, .norm_dx = 1e-6, .norm_sums = 3e-6, .activation = 2e-7};
 
 static const struct {
     int64_t R, H;
@@ -484,127 +480,6 @@ static void test_activation_extremes(void **state)
         assert_true(fabsf(x[i] - (i == 3 ? 0.5f : i < 3 ? 0 : 1)) < 1e-25f);
 }
 
-/* ---- embedding --------------------------------------------------------------------
- */
-
-/* Words 10 .. 10+words-1 are here; every third token is some other rank's. */
-static int32_t token_at(int64_t r, int64_t words)
-{
-    return r % 3 == 2 ? (r % 2 ? 9 : (int32_t)(10 + words))
-                      : (int32_t)(10 + r * r % words);
-}
-
-static void test_embedding(void **state)
-{
-    enum { B = 3, S = 65, FIRST = 4, TOKENS = B * S };
-    int32_t token[TOKENS];
-
-    (void)state;
-    for (int t = 0; t < 2 * DTYPES * SHAPES; t++) {
-        const enum mdsk_dtype type = dtypes[t / 2 % DTYPES];
-        int64_t H = shapes[t / 6].H, words = 7;
-        struct vec word = vec_random(words * H, 1, 1), y = vec_unset(TOKENS * H);
-        struct vec position = vec_random((FIRST + S) * H, 2, 1);
-        struct mdsk_embedding_fwd a = {.B = B,
-                                       .S = S,
-                                       .H = H,
-                                       .first_word = 10,
-                                       .words = words,
-                                       .first_token = FIRST,
-                                       .dtype = type,
-                                       .token = token,
-                                       .word = vec_as(type, &word),
-                                       .position =
-                                           t % 2 ? vec_as(type, &position) : NULL,
-                                       .y = vec_as(type, &y)};
-
-        for (int64_t i = 0; i < TOKENS * H; i++) {
-            int64_t r = i / H, w = token_at(r, words) - 10;
-
-            token[r] = token_at(r, words);
-            y.d[i] = w >= 0 && w < words ? word.d[w * H + i % H] : 0;
-            y.d[i] += t % 2 ? position.d[(FIRST + r / B) * H + i % H] : 0;
-        }
-        assert_int_equal(backend()->embedding_fwd(NULL, &a), 0);
-        assert_near_as(type, "embedding y", &y, tolerance.embedding);
-        vec_free(&word);
-        vec_free(&position);
-        vec_free(&y);
-    }
-}
-
-static void test_embedding_bwd(void **state)
-{
-    enum { B = 3, S = 65, FIRST = 4, TOKENS = B * S };
-    int32_t token[TOKENS];
-
-    (void)state;
-    for (int t = 0; t < 2 * DTYPES * SHAPES; t++) {
-        const enum mdsk_dtype type = dtypes[t / 2 % DTYPES];
-        int64_t H = shapes[t / 6].H, words = 7;
-        struct vec dword = vec_random(words * H, 1, 1);
-        struct vec dposition = vec_random((FIRST + S) * H, 2, 1);
-        struct vec dy = vec_random(TOKENS * H, 3, 1);
-        struct mdsk_embedding_bwd a = {.B = B,
-                                       .S = S,
-                                       .H = H,
-                                       .first_word = 10,
-                                       .words = words,
-                                       .first_token = FIRST,
-                                       .dtype = type,
-                                       .token = token,
-                                       .dy = vec_as(type, &dy),
-                                       .dword = dword.f,
-                                       .dposition = t % 2 ? dposition.f : NULL};
-
-        for (int64_t i = 0; i < TOKENS * H; i++) {
-            int64_t r = i / H, w = token_at(r, words) - 10;
-
-            token[r] = token_at(r, words);
-            if (w >= 0 && w < words)
-                dword.d[w * H + i % H] += dy.d[i];
-            if (t % 2)
-                dposition.d[(FIRST + r / B) * H + i % H] += dy.d[i];
-        }
-        assert_int_equal(backend()->embedding_bwd(NULL, &a), 0);
-        assert_near("embedding dword", &dword, tolerance.embedding);
-        assert_near("embedding dposition", &dposition, tolerance.embedding);
-        vec_free(&dword);
-        vec_free(&dposition);
-        vec_free(&dy);
-    }
-}
-
-static void test_embedding_bwd_same_bits_for_any_threads(void **state)
-{
-    enum { S = 500, H = 129, WORDS = 7 };
-    struct vec dy = vec_random(S * H, 3, 1), first = vec_zero(WORDS * H);
-    int32_t token[S];
-
-    (void)state;
-    for (int r = 0; r < S; r++)
-        token[r] = token_at(r, WORDS);
-    for (int t = 1; t <= 3; t++) {
-        struct vec dword = vec_zero(WORDS * H);
-        struct mdsk_embedding_bwd a = {.B = 1,
-                                       .S = S,
-                                       .H = H,
-                                       .first_word = 10,
-                                       .words = WORDS,
-                                       .token = token,
-                                       .dy = dy.f,
-                                       .dword = t == 1 ? first.f : dword.f};
-
-        mdsk_cpu_set_threads(t);
-        assert_int_equal(backend()->embedding_bwd(NULL, &a), 0);
-        assert_memory_equal(a.dword, first.f, WORDS * H * sizeof(float));
-        vec_free(&dword);
-    }
-    vec_free(&dy);
-    vec_free(&first);
-    mdsk_cpu_set_threads(2);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -618,9 +493,6 @@ int main(void)
         cmocka_unit_test(test_activation),
         cmocka_unit_test(test_activation_slopes),
         cmocka_unit_test(test_activation_extremes),
-        cmocka_unit_test(test_embedding),
-        cmocka_unit_test(test_embedding_bwd),
-        cmocka_unit_test(test_embedding_bwd_same_bits_for_any_threads),
     };
 
     mdsk_cpu_set_threads(2);
