@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034,SC2154
-# What bench/gpu and bench/longseq share; sourced by them.  They set: me (their name), build,
-# python, device, limit, records, and of a row: row gpus layers hidden heads seq.
+# Functions of bench/gpu, bench/longseq and bench/plan, which source this file and set: me (their
+# name), build, python, device, limit, records, and for each row: row gpus layers hidden heads seq.
 
 die() {
     echo "$me: $1" >&2
@@ -11,53 +11,53 @@ die() {
 # shellcheck source=tests/gpu/build.sh
 . "$here/../tests/gpu/build.sh"
 
-# The build directory, and a folder to work in.
+# Find the build directory, and make a folder to work in.
 open_build() {
-    unset MDS_BUILD # mds_pretrain knows all variables that begin so
+    unset MDS_BUILD # mds_pretrain would take it for an option
     [ -x "$build/src/programs/mds_pretrain" ] ||
         die "$build: no src/programs/mds_pretrain there; give the build directory"
     build=$(cd "$build" && pwd) || exit 1
     use_build "$(cd "$here/.." && pwd)" "$build" || exit 1
     work=$(mktemp -d "${TMPDIR:-/tmp}/mds-bench.XXXXXX") || exit 1
     sampler=
-    trap 'stop_watching; rm -rf "$work"' EXIT
+    trap 'stop_memory_sampler; rm -rf "$work"' EXIT
     trap 'exit 1' HUP INT TERM
     "$python" "$here/records.py" tokens "$work/tokens" || die "no tokens could be made"
 }
 
-# open_results ADD FILE: FILE and the records beside it, new unless ADD is something
+# open_results ADD FILE: results go to FILE, records to FILE.jsonl; emptied unless ADD is set
 open_results() {
     results=$2 records=$2.jsonl
     mkdir -p "$(dirname "$results")" || exit 1
     [ -n "$1" ] || : > "$records"
 }
 
-# note WHO: JSON lines on stdin become records of this row and WHO
-note() {
+# add_records WHO: add JSON lines from stdin to the records, with this row and WHO
+add_records() {
     sed -n 's/^{/{"row": "'"$row"'", "who": "'"$1"'", /p' | tee -a "$records"
 }
 
-# fail WHO TRY LOG: a record of what went wrong
-fail() {
+# record_failure WHO TRY LOG: a record of $status and of the first error in LOG
+record_failure() {
     why=$(grep -a -i 'error\|fail\|refused' "$3" | head -n 1 | tr -d '"\\\t' | cut -c1-200)
-    [ "$status" != 124 ] || why='took too long, see the limits'
+    [ "$status" != 124 ] || why='took longer than its limit'
     [ -n "$why" ] || why=$(tail -n 1 "$3" | tr -d '"\\\t' | cut -c1-200)
-    echo "{\"try\": \"$2\", \"error\": \"status $status: $why\"}" | note "$1"
+    echo "{\"try\": \"$2\", \"error\": \"status $status: $why\"}" | add_records "$1"
 }
 
-words_help='words between commas: micro-batch; none, selective, full; of blocks norms alone
-                      (ln), the activation (act), both (ln+act) again; host:
-                      what recompute keeps is there, hostN: activations of N blocks;
-                      kN: blocks per kept input; zN: ZeRO; opt: optimizer on the host,
-                      nvme: in a file in NVME_PATH, rest: weights on the host, too;
-                      tpN, sp, uN, ringN, ppN: ranks;
-                      gN: micro-batches a step; tN, cN, mN, lN: tiles of the
-                      sequence, chunks of attention, tiles of MLP and loss; xN: chunks of
-                      what tensor ranks exchange; aN%, dN%: of blocks, whose attention is
-                      kept, whose inputs are not on the host; rope'
+try_help='comma-separated words: N: micro-batch size; none, selective, full,
+                      ln, act, ln+act: what is recomputed (blocks, norms, activation);
+                      kN: blocks per checkpoint; host: checkpoints on the host;
+                      hostN: N blocks offloaded; zN: ZeRO stage; opt: optimizer on the
+                      host, nvme: in a file in NVME_PATH, rest: weights on the host, too;
+                      tpN, sp, uN, ringN, ppN: parallel sizes; gN: micro-batches per
+                      step; tN, mN, lN: tiles of sequence, MLP and loss; cN: attention
+                      chunk; xN: chunks of tensor-parallel communication; aN%, dN%:
+                      blocks that keep attention, and that keep inputs on the device;
+                      rope'
 
-# The options that a try's words stand for, in $options.
-read_try() {
+# parse_try TRY: set $options to the options of mds_pretrain that its words stand for.
+parse_try() {
     options=
     for word in $(echo "$1" | tr , ' '); do
         n=${word#"${word%%[0-9]*}"}
@@ -89,7 +89,7 @@ read_try() {
         m[0-9]*) more="--mlp-tile $n" ;;
         l[0-9]*) more="--loss-tile $n" ;;
         *)
-            echo "error: no such word in a try of mds: $word" > "$work/log"
+            echo "error: a try has no word $word; see --help" > "$work/log"
             return 1
             ;;
         esac
@@ -97,8 +97,8 @@ read_try() {
     done
 }
 
-# Samples of the memory in use: of each GPU (MiB), and of the host (KiB).
-watch_memory() {
+# Sample the memory in use twice a second: of each GPU (MiB), and of the host (KiB).
+start_memory_sampler() {
     : > "$work/memory"
     : > "$work/host"
     (while sleep 0.5; do
@@ -110,21 +110,21 @@ watch_memory() {
     sampler=$!
 }
 
-stop_watching() {
+stop_memory_sampler() {
     [ -z "$sampler" ] || kill "$sampler" 2> "$work/null"
     sampler=
 }
 
-# pretrain TRY STEPS OPTIONS...: a run over the row's shape; $status, $begun, $work/log,
-# and $work/steps.jsonl tell how it went
+# pretrain TRY STEPS OPTIONS...: run mds_pretrain on the row's shape.  Sets $status and
+# $started_at; leaves $work/log and $work/steps.jsonl.
 pretrain() {
     status=-
-    read_try "$1" || return
+    parse_try "$1" || return
     steps_of_run=$2
     shift 2
     rm -f "$work/steps.jsonl"
-    watch_memory
-    begun=$(date +%s.%N)
+    start_memory_sampler
+    started_at=$(date +%s.%N)
     # MPIEXEC and the options are lists of words
     # shellcheck disable=SC2086
     timeout -k 5 "$limit" $MPIEXEC -n "$gpus" mds_pretrain --device "$device" --bf16 \
@@ -135,11 +135,11 @@ pretrain() {
         --metrics-jsonl "$work/steps.jsonl" $options ${model_options-} ${BENCH_FLAGS-} "$@" \
         > "$work/log" 2>&1 < /dev/null
     status=$?
-    stop_watching
+    stop_memory_sampler
 }
 
-# The machine and what was built on it.
-describe() {
+# Print the GPUs, and the versions of CUDA and mds.
+describe_machine() {
     if command -v nvidia-smi > "$work/null"; then
         ask_gpus name,memory.total,driver_version |
             sed 's/\(, [0-9]*\),/\1 MiB,/' | sort | uniq -c

@@ -45,7 +45,7 @@ test_expect_success PYTHON 'gpu: tries that fail are records, the others are tim
     bench gpu --shape "tiny 1 1 16 2 32" --mds-tries "1,nonsense 1,u2 1,host1 1,full,g2" \
         --parts mds --steps 2 --warmup 1 &&
     grep "^ *tiny  *1  *[1-9][0-9]* .* 1,full,g2 " results &&
-    grep "^tiny mds 1,nonsense: .*no such word" results &&
+    grep "^tiny mds 1,nonsense: .*has no word nonsense" results &&
     grep "^tiny mds 1,u2: status 1: .*mds: error" results &&
     grep "^tiny mds 1,host1: status 1: .*num-layers 1: of the 1 block of a model" results &&
     grep "^tiny mds 1,full,g2: .* 2 steps" results
@@ -92,10 +92,10 @@ test_expect_success PYTHON 'longseq: fewer layers than the whole, on a line' '
 
 test_expect_success PYTHON 'longseq: layers that have not the mixture of the whole are refused' '
     bench longseq --shape "tiny 1 8 16 2 64" --layers 1,2,8 --try 1,full,k2,t32,rope --steps 1 &&
-    grep "^tiny 1,full,k2,t32,rope, 1 layers: status -: error: 1 layers have no such" results &&
+    grep "^tiny 1,full,k2,t32,rope, 1 layers: status -: error: 1 layers cannot have" results &&
     grep "^ *tiny  *1  *64  *2,8 of 8 " results &&
     bench longseq --shape "tiny 1 4 16 2 64" --layers 3,4 --try 1,none,host1,rope --steps 1 &&
-    grep "^tiny 1,none,host1,rope, 3 layers: status -: error: 3 layers have no such" results &&
+    grep "^tiny 1,none,host1,rope, 3 layers: status -: error: 3 layers cannot have" results &&
     grep "^ *tiny  *1  *64  *4 of 4 " results
 '
 # Layers of 1 s, and 0.5 s for the rest; 700 TFLOP/s in products, 655 and 541 in attention.
