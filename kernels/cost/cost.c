@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What each operation must do at least, from its shapes.
  *
- * flops count the multiply-adds of products, two each, as the whole field does; sums,
- * exponentials and the like count nothing: what they take is bytes.  bytes count every
- * input read once and every output written once; what is added to is both. */
+ * flops: two for each multiply-add of matrix products, as is usual.  Sums, exponentials
+ * and the like count 0: their cost is bytes.  bytes: every input read once and every
+ * output written once; tensors that are added to count twice. */
 #include "kernels/unfused/attention.h"
 #include "kernels/table.h"
 
@@ -107,7 +107,7 @@ static double heads_bytes(const struct mdsk_attention_shape *s, int q, int kv,
            stats * queries * (double)sizeof(float);
 }
 
-/* Bytes that plain attention moves for each visible pair: so many f32 numbers, and so
+/* Bytes that unfused attention moves for each visible pair: so many f32 numbers, and so
  * many of the type, written or read. */
 static double unfused_bytes(const struct mdsk_attention_shape *s, int wide, int narrow)
 {
@@ -117,8 +117,8 @@ static double unfused_bytes(const struct mdsk_attention_shape *s, int wide, int 
            (wide * (double)sizeof(float) + narrow * dtype_bytes(s->dtype));
 }
 
-/* Two products: q k^T and p v.  Plain: scores are read for their maximum, for their sum
- * and for p. */
+/* Two products: q k^T and p v.  Unfused: scores are read for their maximum, for their
+ * sum and for p. */
 struct mdsk_cost mdsk_attention_fwd_cost(const struct mdsk_attention_fwd *a)
 {
     return (struct mdsk_cost){4 * visible_scores(&a->shape) * (double)a->shape.D,
@@ -126,8 +126,9 @@ struct mdsk_cost mdsk_attention_fwd_cost(const struct mdsk_attention_fwd *a)
                                   unfused_bytes(&a->shape, 4, 2)};
 }
 
-/* Five products: q k^T again, d_o v^T, and one each for dq, dk, dv.  delta is written
- * and read.  Plain: two make scores, which become p, read once, and ds, read twice. */
+/* Five products: q k^T again, d_o v^T, and one each for dq, dk, dv. delta is written
+ * and read.  Unfused: two make scores, which become p, read once, and ds, read twice.
+ */
 struct mdsk_cost mdsk_attention_bwd_cost(const struct mdsk_attention_bwd *a)
 {
     return (struct mdsk_cost){10 * visible_scores(&a->shape) * (double)a->shape.D,
@@ -135,8 +136,7 @@ struct mdsk_cost mdsk_attention_bwd_cost(const struct mdsk_attention_bwd *a)
                                   unfused_bytes(&a->shape, 4, 5)};
 }
 
-/* Whether 32 bits do not count `unit` bytes for each element up to the end of the last
- * row. */
+/* Whether offsets in x, with `unit` bytes per element, exceed 32 bits. */
 static int exceeds_32bit(const struct mdsk_heads *x,
                          const struct mdsk_attention_shape *s, int64_t B, int64_t A,
                          int64_t unit)
@@ -147,9 +147,9 @@ static int exceeds_32bit(const struct mdsk_heads *x,
     return end > INT32_MAX / unit;
 }
 
-/* cuDNN 9.19 sums o d_o from other rows than meant where these are 2^31 bytes away (a
- * layer of 2^20 tokens x 2048: dv right, dq and dk not).  dq was right at 1.6e9
- * elements, and has not been looked at farther. */
+/* cuDNN 9.19 computes wrong addresses for rows of o and d_o beyond 2^31 bytes: with
+ * 2^20 tokens x 2048, dv was right, dq and dk were not. dq was right at 1.6e9 elements;
+ * more has not been tested. */
 static int needs_copy(const struct mdsk_attention_bwd *a, int64_t B, int64_t A)
 {
     const int64_t size = (int64_t)mdsk_dtype_size(a->shape.dtype);
@@ -176,8 +176,9 @@ struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_b
     return part;
 }
 
-/* 131,072 rows of queries, of all heads, fill an H200's multiprocessors eight times; a
- * block of more than 32,768 queries no longer keeps together in its keys. */
+/* 131,072 rows of queries, over all heads, fill an H200's multiprocessors eight times.
+ * With more than 32,768 queries in a block, its thread blocks no longer read the same
+ * keys at about the same time. */
 struct mdsk_attention_blocks
 mdsk_attention_fwd_blocks(const struct mdsk_attention_shape *s)
 {
@@ -261,7 +262,8 @@ struct mdsk_cost mdsk_embedding_fwd_cost(const struct mdsk_embedding_fwd *a)
                       rows * sizeof(int32_t));
 }
 
-/* Each row is added to a word's; a position's row once however many sequences. */
+/* Each row is added to its word's row; a position's row is read and written once for
+ * all sequences. */
 struct mdsk_cost mdsk_embedding_bwd_cost(const struct mdsk_embedding_bwd *a)
 {
     double rows = (double)a->B * (double)a->S, H = (double)a->H;

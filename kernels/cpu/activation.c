@@ -78,7 +78,7 @@ MDSK_DISPATCH static void swiglu_bwd(int64_t n, const float *gate, const float *
     }
 }
 
-/* Functions of n elements of x, or of gate and up. */
+/* The loops of each activation function, over n elements of x, or of gate and up. */
 static const struct {
     void (*fwd)(int64_t n, const float *x, float *y);
     void (*bwd)(int64_t n, const float *x, const float *dy, float *dx);
@@ -93,14 +93,14 @@ static const struct {
                 float *dgate, float *dup);
 } gated[MDSK_ACTIVATION_KINDS] = {[MDSK_SWIGLU] = {swiglu, swiglu_bwd}};
 
-/* Threads share rows, or, where it does not matter what a row is, pieces of MDSK_GRAIN
- * elements. */
+/* Tasks for threads: the rows of a gated function; otherwise ranges of MDSK_GRAIN
+ * elements, whatever the rows. */
 static int64_t tasks_of(enum mdsk_activation_kind kind, int64_t R, int64_t F)
 {
     return mdsk_activation_of(kind)->gated ? R : mdsk_ceil_div(R * F, MDSK_GRAIN);
 }
 
-/* Elements at .. at+n-1. */
+/* y of elements at .. at+n-1. */
 static void ungated_range(const struct mdsk_activation_fwd *a, int64_t at, int64_t n)
 {
     int64_t step = mdsk_step(a->dtype, n);

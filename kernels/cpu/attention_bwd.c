@@ -2,11 +2,11 @@
 /* Flash attention, backward: probabilities are computed again from lse, block pair by
  * block pair.
  *
- * A block of keys collects dk and dv over all queries; dq is summed over the blocks of
- * keys in ascending order.  One walk that does both takes 5 products a pair but only
- * yields a task per key/value head, and sums dq in the tensor, which must be f32 for
- * that; two walks take 7 and yield a task per block.  Both add in the same order, so
- * the choice, which depends on the threads, changes no bit. */
+ * For a block of keys, dk and dv are summed over all queries; dq is summed over the
+ * blocks of keys in ascending order.  One pass that does both needs 5 matrix products
+ * per pair, but has only one task per key/value head, and sums dq in the tensor, which
+ * must be f32.  Two passes need 7 products and have a task per block.  Both add in the
+ * same order, so the choice, which depends on the number of threads, changes no bit. */
 #include "kernels/cpu/attention.h"
 
 #include <errno.h>
@@ -18,8 +18,8 @@
 #include "kernels/cpu/vmath.h"
 
 enum {
-    RUN = 4 * MDSK_QUERIES,  /* queries of a task of the second walk */
-    WIDE = 2 * MDSK_QUERIES, /* rows of a room's `wide` */
+    RUN = 4 * MDSK_QUERIES,  /* queries of a task of the second pass */
+    WIDE = 2 * MDSK_QUERIES, /* rows of `wide` in a thread's scratch */
 };
 _Static_assert((int)WIDE >= (int)MDSK_KEYS, "a block of keys fits");
 
@@ -31,7 +31,7 @@ struct scratch {
     float *dk, *dv;     /* [MDSK_KEYS, width] */
     float *dq;          /* [RUN, width], or of one pair [MDSK_QUERIES, width] */
     float *mask;
-    float *wide;    /* of what is stored in 16 bits: keys, or two blocks of queries */
+    float *wide;    /* f32 copy of 16-bit tensors: keys, or two blocks of queries */
     int64_t width;  /* D in whole panels */
     int64_t packed; /* keys of the block in k */
     struct mdsk_view q_rows, d_o_rows; /* of the pair */
@@ -44,7 +44,7 @@ static int64_t scratch_floats(const struct mdsk_attention_shape *s)
            mdsk_staging_floats(s->dtype, WIDE * s->D);
 }
 
-/* The calling thread's part of the scratch memory. */
+/* The calling thread's scratch memory. */
 static struct scratch scratch_at(const struct mdsk_attention_shape *s, float *scratch)
 {
     struct scratch w = {.width = mdsk_panels(s->D)};

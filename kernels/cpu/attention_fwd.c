@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Flash attention, forward: a task is a run of queries of one head; it walks over the
- * keys block by block with an online softmax.
+/* Flash attention, forward: a task is a range of queries of one head; it goes through
+ * the keys block by block with an online softmax.
  *
  * Scores are kept transposed, a row per key and a column per query: maxima and sums
  * over the keys then go down the columns, vector by vector, and never across one; keys
@@ -95,7 +95,7 @@ MDSK_DISPATCH static void exp_and_sum(int64_t n, const float *top, float *p, flo
         sum[q] += part[q];
 }
 
-/* What was summed under the old maximum shrinks to the new one. */
+/* Scale the sums made with the old maximum to the new one. */
 MDSK_DISPATCH static void shrink_sums(int64_t m, const float *old, const float *top,
                                       float *shrink, float *sum, float *o,
                                       int64_t width)
@@ -228,7 +228,7 @@ static void load_key_block(const struct mdsk_attention_fwd *a, int64_t b, int64_
     w->keys = mdsk_view(&a->shape, &a->k, b, j, g, n, w->wide);
 }
 
-/* Divide the sums and store them; lse of the run. */
+/* Store the sums, divided, and lse, of a range of queries. */
 static void store_queries(const struct mdsk_attention_fwd *a, int64_t b, int64_t h,
                           int64_t first, int64_t last, const struct scratch *w)
 {
@@ -266,7 +266,8 @@ static void query_range_fwd(const struct mdsk_attention_fwd *a, int64_t b, int64
     store_queries(a, b, h, first, last, w);
 }
 
-/* Long runs of a causal mask come first, so that the last to finish is a short one. */
+/* With a causal mask the longest ranges are started first, so that a short one finishes
+ * last. */
 static int fused_fwd(const struct mdsk_attention_fwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attention over one part of the keys and attention over another become one. */
+/* Merge attention over two parts of the keys. */
 #include "kernels/cpu/attention.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@ MDSK_DISPATCH static void blend(int64_t n, float keep, float take, const float *
         y[i] = y[i] * keep + x[i] * take;
 }
 
-/* One query.  The weights come from the difference alone: lse may be large.  What has
- * weight 0 may not be set, and is not read. */
+/* One query.  The weights are computed from the difference of the two lse, which may be
+ * large.  An operand of weight 0 may be undefined and is not read. */
 static void merge_row(int64_t D, const float *o2, float lse2, float *acc, float *lse)
 {
     float top = fmaxf(*lse, lse2), sum;

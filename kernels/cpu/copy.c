@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Moving numbers: rows apart or together, and from one type to another. */
+/* Copying rows with strides, and casting between types. */
 #include "kernels/elementwise.h"
 #include "kernels/table.h"
 

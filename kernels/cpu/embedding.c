@@ -40,7 +40,7 @@ int mdsk_embedding_fwd_cpu(void *stream, const struct mdsk_embedding_fwd *a)
     return 0;
 }
 
-/* Columns c .. c+n-1 of every row, in the order of the rows; room [n]. */
+/* Add columns c .. c+n-1 of every row, in the order of rows; scratch: room [n]. */
 static void add_columns(const struct mdsk_embedding_bwd *a, int64_t c, int64_t n,
                         float *room)
 {
@@ -55,8 +55,8 @@ static void add_columns(const struct mdsk_embedding_bwd *a, int64_t c, int64_t n
     }
 }
 
-/* Threads share the columns, not the rows: no two write one word, and each sum has the
- * same order whatever their number. */
+/* Threads divide the columns, not the rows: no two write the same element, and the
+ * order of each sum does not depend on their number. */
 int mdsk_embedding_bwd_cpu(void *stream, const struct mdsk_embedding_bwd *a)
 {
     int threads = mdsk_threads_for(a->B * a->S * a->H);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The product library, and its name. */
+/* GEMMs by OpenBLAS or the built-in one. */
 #include "kernels/cpu/gemm.h"
 #include "config.h"
 
@@ -20,9 +20,9 @@ static struct {
     CALLS(MDSK_LIBRARY_CALL)
 } blas;
 
-static int wanted_threads; /* 0: as many as it likes */
+static int wanted_threads; /* 0: OpenBLAS's default */
 
-/* It makes its threads as it is opened, one for each core unless told otherwise. */
+/* OpenBLAS starts its threads when it is opened: one per core unless told otherwise. */
 static int open_openblas(void)
 {
     static const char *const names[] = {CALLS(MDSK_LIBRARY_NAME) NULL};
@@ -77,7 +77,7 @@ int mdsk_gemm(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
     return 0;
 }
 
-/* For all threads; a smaller one would be made by one of them. */
+/* A GEMM large enough for all threads. */
 static int warm_up_openblas(void)
 {
     const int64_t n = 256;
@@ -89,9 +89,9 @@ static int warm_up_openblas(void)
     return err;
 }
 
-/* OpenBLAS takes memory for each thread and for the caller, as it is opened
- * or at the first product, and where it is refused asks again without end: 128 MiB of
- * addresses on x86-64, and a stack; besides what the library itself takes. */
+/* OpenBLAS allocates memory for each thread and for the caller, when it is opened or at
+ * the first GEMM: 128 MiB of addresses on x86-64, and a stack; besides the library
+ * itself.  If that is refused it tries again for ever, so it is checked first. */
 static int has_memory_for(int n)
 {
     const size_t size = ((size_t)(n + 1) * 136 + 64) << 20;

@@ -8,8 +8,8 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/storage.h"
 
-/* A thread's room: three rows. */
-enum { ROWS_OF_ROOM = 3 };
+/* Rows of a thread's scratch memory. */
+enum { SCRATCH_ROWS = 3 };
 
 MDSK_INLINED float row_sum(const float *x, int64_t n)
 {
@@ -58,7 +58,7 @@ MDSK_INLINED void norm_row(const struct mdsk_norm_fwd *a, const struct weights *
     }
 }
 
-/* What is normalised: x, or the sum as it is stored. */
+/* The row to normalise: x, or x + r, rounded to the storage type. */
 MDSK_INLINED const float *summed_row(const struct mdsk_norm_fwd *a, int64_t row,
                                      float *room)
 {
@@ -92,7 +92,7 @@ int mdsk_norm_fwd_cpu(void *stream, const struct mdsk_norm_fwd *a)
 {
     enum { ROWS = 16 };
     int threads = mdsk_threads_for(a->R * a->H);
-    int64_t floats = mdsk_staging_floats(a->dtype, ROWS_OF_ROOM * a->H);
+    int64_t floats = mdsk_staging_floats(a->dtype, SCRATCH_ROWS * a->H);
     float *room =
         mdsk_scratch(mdsk_staging_floats(a->dtype, 2 * a->H) + threads * floats);
     float *rows = room + mdsk_staging_floats(a->dtype, 2 * a->H);
@@ -111,7 +111,7 @@ int mdsk_norm_fwd_cpu(void *stream, const struct mdsk_norm_fwd *a)
     return 0;
 }
 
-/* dx of one row, and its share of dgamma and dbeta.  With xhat = (x - mean) rstd and g
+/* dx of one row, and its terms of dgamma and dbeta.  With xhat = (x - mean) rstd and g
  * = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)), without mean(g) in RMSNorm.
  */
 MDSK_INLINED void norm_row_bwd(const struct mdsk_norm_bwd *a, const float *gamma,
@@ -142,7 +142,8 @@ MDSK_INLINED void norm_row_bwd(const struct mdsk_norm_bwd *a, const float *gamma
     mdsk_put(a->dtype, dx, a->H, a->dx, at);
 }
 
-/* Rows r0 .. r1-1; their dgamma and dbeta go to sum [2H] by way of block [2H]. */
+/* Rows r0 .. r1-1. dgamma and dbeta are summed over 64 rows at a time in block [2H],
+ * and the blocks added to sum [2H]. */
 MDSK_DISPATCH static void norm_rows_bwd(const struct mdsk_norm_bwd *a,
                                         const float *gamma, int64_t r0, int64_t r1,
                                         float *block, float *sum, float *room)
@@ -159,12 +160,13 @@ MDSK_DISPATCH static void norm_rows_bwd(const struct mdsk_norm_bwd *a,
     }
 }
 
-/* Scratch: the parts' sums, their blocks, the total, gamma, and rows of each thread. */
+/* Scratch memory: for each part its sum and its block; the total; gamma; the threads'
+ * rows. */
 int mdsk_norm_bwd_cpu(void *stream, const struct mdsk_norm_bwd *a)
 {
     int64_t parts = mdsk_parts(a->R), rows = mdsk_ceil_div(a->R, parts);
     int64_t wide = 2 * a->H,
-            floats = mdsk_staging_floats(a->dtype, ROWS_OF_ROOM * a->H);
+            floats = mdsk_staging_floats(a->dtype, SCRATCH_ROWS * a->H);
     int threads = mdsk_threads_for(a->R * a->H);
     float *sums = mdsk_scratch((2 * parts + 1) * wide +
                                mdsk_staging_floats(a->dtype, a->H) + threads * floats);

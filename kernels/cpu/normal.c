@@ -57,7 +57,7 @@ MDSK_INLINED void turn(uint32_t b, double *c, double *s)
     *s = quarter & 2 ? -*s : *s;
 }
 
-/* Numbers 4 block .. 4 block + SPAN - 1. */
+/* SPAN random numbers, from number 4 block on. */
 MDSK_DISPATCH static void fill_span(uint64_t key, int64_t block, double std,
                                     float out[SPAN])
 {

@@ -36,7 +36,7 @@ struct scratch {
     int64_t floats;
 };
 
-/* A thread's two. */
+/* The two scratch memories of a thread. */
 struct scratches {
     struct scratch operation, product;
 };

@@ -58,7 +58,7 @@ void mdsk_tile_mm(int64_t m, int64_t n, int64_t k, const struct mdsk_tile_a *a,
     mm_any(m, n, k, a, b, c, ldc, add);
 }
 
-/* Rows of B lie one after the other in the panel's direction: copy. */
+/* Rows of B are contiguous: copy them into panels. */
 MDSK_DISPATCH static void pack_rows(int64_t k, int64_t cols, const float *b,
                                     int64_t row, float *out)
 {
@@ -90,7 +90,7 @@ static inline void transpose4(const float *b, int64_t col, float *out)
     *(vec4 *)(out + 3 * MDSK_NR) = (vec4){high01[2], high01[3], high23[2], high23[3]};
 }
 
-/* Columns of B are contiguous: a transposition. */
+/* Columns of B are contiguous: transpose them into panels. */
 static void pack_columns(int64_t k, int64_t cols, const float *b, int64_t col,
                          float *out)
 {
