@@ -53,8 +53,8 @@ void mds_gpt_add_attention_vectors(struct registrar *reg, const char *layer,
 
 /* ---- attention of whole sequences ---- */
 
-struct mds_attention mds_gpt_attention(const struct context *c,
-                                       const struct block_ids *id)
+static struct mds_attention attention_spec(const struct context *c,
+                                           const struct block_ids *id)
 {
     const struct mds_model_config *m = &c->g->cfg;
     struct mds_comm *tp = mds_group(c->g->groups, MDS_AXIS_TENSOR);
@@ -89,7 +89,7 @@ struct attention_buffers mds_gpt_attention_buffers(const struct context *c,
 enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
                            const struct work *w, const struct attention_buffers *b)
 {
-    struct mds_attention a = mds_gpt_attention(c, id);
+    struct mds_attention a = attention_spec(c, id);
     struct mds_chunked chunked = w->chunked;
 
     chunked.o = b->o;
@@ -100,7 +100,7 @@ enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
 enum mds_rc mds_gpt_attend_bwd(const struct context *c, const struct block_ids *id,
                                const struct work *w, const struct attention_buffers *b)
 {
-    struct mds_attention a = mds_gpt_attention(c, id);
+    struct mds_attention a = attention_spec(c, id);
     struct mds_chunked chunked = w->chunked;
 
     chunked.o = b->o;
@@ -141,7 +141,7 @@ enum mds_rc mds_gpt_qkv_open(const struct context *c, const struct block_ids *id
     int64_t width = id->attention.qkv.out;
     struct context t;
 
-    *v = (struct qkv_rows){.a = mds_gpt_attention(c, id),
+    *v = (struct qkv_rows){.a = attention_spec(c, id),
                            .whole = whole,
                            .rows = whole,
                            .gradient = gradient};
@@ -200,7 +200,7 @@ enum mds_rc mds_gpt_o_open(const struct context *c, const struct block_ids *id,
     int64_t width = id->attention.out.in;
     struct context t;
 
-    *v = (struct o_rows){.a = mds_gpt_attention(c, id),
+    *v = (struct o_rows){.a = attention_spec(c, id),
                          .whole = whole,
                          .row_bytes = width * (int64_t)mdsk_dtype_size(c->par.dtype)};
     mds_gpt_tile(c, 0, 1, &t);

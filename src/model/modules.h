@@ -141,9 +141,6 @@ struct attention_buffers mds_gpt_attention_buffers(const struct context *c,
  * ranks (Ulysses) or copied to and from the host (--attention-chunk). */
 int mds_gpt_attention_stages_rows(const struct context *c);
 
-struct mds_attention mds_gpt_attention(const struct context *c,
-                                       const struct block_ids *id);
-
 /* Attention over whole sequences: qkv -> o, lse; and backward: d_o -> dqkv. */
 enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
                            const struct work *w, const struct attention_buffers *b);
