@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which options of activation memory go together.  Each rule says what an option needs;
- * config reports what is broken, the planner lets its own choices give way. */
+ * config reports rules that are broken, and the planner changes its own choices, never
+ * the user's, to keep them. */
 #include "config/activations.h"
 #include "base/units.h"
 
 #include <stdio.h>
 
-/* ---- what may hold ---- */
+/* ---- conditions ---- */
 
 enum condition {
-    RECOMPUTES = 1 << 0, /* blocks' insides are computed again: full or selective */
+    RECOMPUTES = 1 << 0, /* recompute is full or selective */
     FULL = 1 << 1,
     SELECTIVE = 1 << 2,
     SAVES_ACTIVATIONS = 1 << 3, /* no recompute, or that of --recompute-modules */
@@ -46,7 +47,8 @@ static unsigned rank_conditions_met(const struct mds_activations *a,
            bit_if(r->blocks == 0 || a->offload_layers <= most, TWO_BLOCKS_RESIDENT);
 }
 
-/* All that hold; those of ranks do where nobody knows them. */
+/* All conditions that are met.  Without ranks (r NULL) those about ranks count as
+ * met. */
 static unsigned conditions_met(const struct mds_activations *a,
                                const struct mds_act_ranks *r)
 {
@@ -79,12 +81,13 @@ static void adjust_to_condition(struct mds_activations *a, enum condition c)
 /* ---- rules ---- */
 
 struct rule {
-    const char *key; /* of the option that this is about, wherever it is on */
+    const char *key; /* of the option that needs the conditions when it is on */
     unsigned needs;  /* all of these */
-    /* What the planner makes so for an option that the user gave; 0: nothing */
+    /* Condition that the planner meets by changing its own choices if the user gave the
+ * option; 0: none */
     enum condition adjusts;
     enum mds_act_effect effect;
-    const char *text; /* what the user gets; or what follows is asked for it */
+    const char *text; /* for the user; with `explain`, the option's name for it */
     void (*explain)(const struct mds_activations *a, const struct mds_act_ranks *r,
                     const char *what, struct mds_act_finding *f);
 };
@@ -124,7 +127,7 @@ static void explain_saved_activations(const struct mds_activations *a,
              what, mds_recompute_names[a->recompute]);
 }
 
-/* A block's buffers are worked on while those of another are copied. */
+/* One block's buffers are in use while another's are copied. */
 static void explain_resident_blocks(const struct mds_activations *a,
                                     const struct mds_act_ranks *r, const char *what,
                                     struct mds_act_finding *f)
@@ -140,7 +143,7 @@ static void explain_resident_blocks(const struct mds_activations *a,
              mds_plural(r->blocks), r->whose, give);
 }
 
-/* In an order in which what is turned off turns off what needs it. */
+/* Ordered so that an option that is turned off comes before those that need it. */
 static const struct rule rules[] = {
     {"train.sequence_tile", RECOMPUTES, 0, MDS_ACT_FAULT,
      "--sequence-tile needs recompute; give "
@@ -252,7 +255,7 @@ int mds_act_check(struct mds_activations *a, const struct mds_act_ranks *r, int 
     return 1;
 }
 
-/* ---- giving way ---- */
+/* ---- changing the planner's choices ---- */
 
 static void apply_user_options(struct mds_activations *a,
                                const struct mds_activations *user, unsigned given)
@@ -267,7 +270,7 @@ static int is_user_option(const struct rule *rule, unsigned given)
     return (given & 1u << (mds_act_option(rule->key) - mds_act_options)) != 0;
 }
 
-/* What breaks a rule is turned off, but for what was given. */
+/* Turn off options that break a rule, except those that the user gave. */
 static void turn_off_broken_options(struct mds_activations *a,
                                     const struct mds_activations *user, unsigned given)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Options of activation memory in words. */
+/* Options of activation memory as text, for command lines and for people. */
 #include "base/units.h"
 #include "config/options.h"
 

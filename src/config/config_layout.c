@@ -76,7 +76,7 @@ static int pipeline_fits(const struct mds_config_run *run, int64_t pipeline)
 
 /* ---- the grid ---- */
 
-/* Whether nobody set an option: then it follows from SP_TYPE. */
+/* Returns 1 and marks the option as derived if nobody set it. */
 static int derive_if_unset(struct mds_config_run *run, const char *key, const char *how)
 {
     if (mds_settings_of(&run->settings, key)->level != MDS_LEVEL_DEFAULT)
@@ -109,7 +109,7 @@ static void apply_sp_type(struct mds_config_run *run)
     }
 }
 
-/* Megatron turns it off, too, where there is nothing to cut. */
+/* As in Megatron, it is off if there is only one tensor rank. */
 static void drop_sequence_parallel(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_parallel_config *p = &run->config.parallel;
@@ -125,7 +125,7 @@ static void drop_sequence_parallel(struct mds_config_run *run, struct mds_diag *
                          "one tensor rank");
 }
 
-/* Chunks of what nobody exchanges. */
+/* Warn about chunks of an exchange that does not take place. */
 static void check_comm_chunks(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_parallel_config *p = &run->config.parallel;
@@ -141,8 +141,8 @@ int64_t mds_config_model_ranks(const struct mds_config_run *run)
     return mds_axes_model_ranks(mds_axes, run->config.parallel.size);
 }
 
-/* The size that leaves no rank over and that the model allows, nearest to the wrong
- * one; 0: none. */
+/* Of the sizes that use all ranks and that the model allows, the one nearest to
+ * `wrong`; 0: none. */
 static int64_t nearest_valid_size(const struct mds_config_run *run, int64_t wrong,
                                   fits_fn *fits)
 {
@@ -211,7 +211,7 @@ int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
     return 1;
 }
 
-/* ---- the model's shares ---- */
+/* ---- whether the model divides ---- */
 
 static void check_tensor_size(const struct mds_config_run *run, struct mds_diag *diag)
 {
@@ -255,8 +255,8 @@ static void check_ulysses_size(const struct mds_config_run *run, struct mds_diag
         (long long)nearest_valid_size(run, p->ulysses, ulysses_fits));
 }
 
-/* Ranks of the ring take two pieces each, of which Ulysses and tensor ranks take parts.
- */
+/* Each ring rank has two chunks of the sequence; Ulysses and tensor ranks share
+ * each. */
 static void check_sequence_length(const struct mds_config_run *run,
                                   struct mds_diag *diag)
 {
@@ -284,7 +284,7 @@ static void check_sequence_length(const struct mds_config_run *run,
     mds_str_fini(&what);
 }
 
-/* ---- the pipeline's ---- */
+/* ---- the pipeline ---- */
 
 /* 0 after a fault. */
 static int resolve_model_chunks(struct mds_config_run *run, struct mds_diag *diag)

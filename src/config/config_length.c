@@ -33,7 +33,7 @@ static int64_t to_steps(const struct mds_config_run *run, int unit, int64_t n)
     return unit == TOKENS ? n / per_step + (n % per_step != 0) : n;
 }
 
-/* Of several ways to say one thing, those nearest to the user count. */
+/* If a length is given in several units, drop those of lower precedence. */
 static void drop_lower_levels(struct mds_config_run *run, const struct length *l)
 {
     int nearest = STEPS;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is kept where and in which numbers: do ZeRO, offload, recompute and precision go
- * together? */
+/* Checks that ZeRO, offload, recompute and precision can be combined. */
 #include "config/config_impl.h"
 
 #include <errno.h>
@@ -10,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Each rank looks at its own node's folder. */
+/* Every rank checks the folder on its own node. */
 static void check_nvme_folder(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const char *path = run->config.parallel.nvme_path;
@@ -81,7 +80,7 @@ struct requested {
     const char *beside; /* key of one that says what the level does; or NULL */
 };
 
-/* Where a level and an option say the same the nearer to the user counts. */
+/* If a level and an option set the same thing, the one with precedence counts. */
 static struct requested requested_activations(const struct mds_config_run *run)
 {
     const char *text = run->config.train.activation_memory;
@@ -133,7 +132,7 @@ int mds_config_next_level(const struct mds_config *c, int *level,
     return 0;
 }
 
-/* Of auto the last level that may be, for checks: it needs least. */
+/* For auto apply the last level that is allowed, because it needs least memory. */
 static void apply_activation_level(struct mds_config *c,
                                    const struct requested *requested)
 {

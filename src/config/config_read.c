@@ -121,7 +121,8 @@ static int starts_with(const char *line, const char *word)
     return strncmp(line, word, strlen(word)) == 0;
 }
 
-/* Whether steps were given as so many passes, which depends on the layout. */
+/* Whether the saved run set its gradient accumulation steps, whose meaning depends on
+ * the layout. */
 static int has_accumulation_steps(const char *text)
 {
     const char *line = strstr(text, "\n  accumulation:");
@@ -129,7 +130,7 @@ static int has_accumulation_steps(const char *text)
     return line && !mds_settings_is_derived(line + 1, strcspn(line + 1, "\n"));
 }
 
-/* Whether a line of a saved configuration is about what not every layout allows. */
+/* Whether a line of a saved configuration sets an option that some layouts rule out. */
 static int depends_on_layout(const char *line)
 {
     char start[64];
@@ -255,7 +256,7 @@ static void print_activation_level(const struct mds_activations *a, const char *
     mds_str_fini(&text);
 }
 
-/* What a level stands for; of auto each that may be chosen. */
+/* Print the options that a level stands for; for auto, those of each allowed level. */
 static void print_activation_levels(const struct mds_config *c, FILE *f)
 {
     struct mds_config at = *c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What follows from the settings and the number of ranks, and whether it all fits. */
+/* Derives what follows from the settings and the number of ranks, and checks it. */
 #include "config/config_impl.h"
 
 #include "base/minmax.h"
@@ -108,7 +108,7 @@ static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
     return 1;
 }
 
-/* unit divides whole; if not, a fault that names the neighbours, and 0. */
+/* Whether unit divides whole; if not, a fault names the nearest multiples. */
 static int check_global_batch_divides(const struct mds_config_run *run, int64_t unit,
                                       int64_t whole, const char *what,
                                       struct mds_diag *diag)
@@ -130,7 +130,7 @@ static int check_global_batch_divides(const struct mds_config_run *run, int64_t 
     return 0;
 }
 
-/* global is given: the other two follow, or must agree. */
+/* The global batch is given: derive micro-batch and accumulation, or check them. */
 static void derive_from_global_batch(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_batch_config *b = &run->config.batch;
@@ -233,7 +233,7 @@ int mds_split_shares(const char *text, double shares[3])
     return 1;
 }
 
-/* Files that are cut, or files for each split. */
+/* Either --data-path with --split, or files for each split. */
 static void check_data_paths(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_data_config *d = &run->config.data;
@@ -387,7 +387,7 @@ static void check_checkpoints(const struct mds_config_run *run, struct mds_diag 
                        "folder, and --save-interval");
 }
 
-/* What needs a step to be made. */
+/* A fault for an option that needs training steps. */
 static void fault_with_skip_train(const struct mds_config_run *run, const char *key,
                                   struct mds_diag *diag)
 {

@@ -45,8 +45,8 @@ struct reader {
     struct mds_diag *diag;
 };
 
-/* Of the keys that stand in the same map as path, the one whose name is nearest;
- * buf holds it. */
+/* Among the keys of the map that contains path, the one whose name is nearest, in
+ * buf. */
 static const char *nearest_sibling(const char *path, char *buf, size_t size)
 {
     const char *dot = strrchr(path, '.'), *near;
@@ -91,8 +91,8 @@ static int scale_of_power(const char *text, char *buf, size_t size)
     return 0;
 }
 
-/* Scripts write this file for the type of numbers they mean: that another one counts
- * is said. */
+/* Scripts write this file with the precision they mean: warn if another source has
+ * precedence. */
 static void warn_of_other_dtype(const struct reader *r,
                                 const struct mds_option_alias *key, const char *text,
                                 const char *origin)
@@ -137,7 +137,7 @@ static const struct mds_option_alias *find_deepspeed_key(const char *path)
     return NULL;
 }
 
-/* Whether path is a map that holds keys of ours. */
+/* Whether path is a map with keys that mds reads. */
 static int is_map_of_known_keys(const char *path)
 {
     size_t n = strlen(path);

@@ -112,7 +112,7 @@ static const char *subcommand_of(const struct mds_option_set *set, const char *n
     return NULL;
 }
 
-/* A name that nobody knows, or another subcommand or program that is to be given it. */
+/* A fault for an unknown option, or one of another subcommand or program. */
 static void fault_unknown_option(const struct mds_option_set *set, const char *name,
                                  struct mds_diag *diag)
 {
@@ -141,8 +141,8 @@ static void fault_unknown_option(const struct mds_option_set *set, const char *n
                        mds_str_hint(near, "see --help", hint));
 }
 
-/* What stands behind an option that nobody knows are its values, as a rule, or where
- * there may be operands the first is: one fault is enough. */
+/* Skip the values of an unknown option, so that it causes one fault: all words up to
+ * the next option, or only the first if the program takes operands. */
 static void skip_values(const struct mds_option_set *set, const char *value,
                         struct args *a)
 {
@@ -285,8 +285,8 @@ int mds_option_set_reads(const struct mds_option_set *set, const char *name,
     return 0;
 }
 
-/* A variable that is none of ours: a fault if its name says it should be, a warning if
- * it looks like a slip. */
+/* An unknown variable: a fault if it has the program's prefix, a warning if it looks
+ * like a misspelling. */
 static void check_unknown_variable(const struct mds_option_set *set, const char *name,
                                    struct mds_diag *diag)
 {

@@ -91,7 +91,8 @@ static int parse_string(const struct mds_option *o, const char *text,
     return 0;
 }
 
-/* The type alone; -1 where text is none of it, and *what says what it must be. */
+/* Parse by type, without checking the range; -1 if text is malformed.  *what says what
+ * it must be. */
 static int parse_number(const struct mds_option *o, const char *text,
                         union mds_value *v, const char **what)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a checkpoint's configuration says of the model, and what a run does about it. */
+/* Inherits the model's settings from a checkpoint, and compares a checkpoint's settings
+ * with a run's. */
 #include "config/config_impl.h"
 #include "config/optset_impl.h"
 
@@ -48,8 +49,7 @@ int mds_config_affects_model(const char *key)
     return relevance_of(key) != NEVER;
 }
 
-/* Settings that may change from job to job, and show in the losses.  The layout and the
- * batch are told elsewhere. */
+/* Settings that a run may change when it resumes, and that affect the losses. */
 static int is_reported_change(const char *key)
 {
     static const char *const others[] = {"model.hidden_dropout",
@@ -120,7 +120,7 @@ static int is_derived(const struct saved *s, const struct mds_node *n)
     return mds_settings_is_derived(line, strcspn(line, "\n"));
 }
 
-/* ---- taking it over ---- */
+/* ---- inheriting ---- */
 
 static void inherit_setting(struct mds_config_run *run, const struct saved *s,
                             const char *key, int also_derived, const char *origin,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the files lie that come with mds. */
+/* Finds the files that are installed with mds. */
 #include "config/config_impl.h"
 
 #include "base/host.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* folder as it was named when mds was built: maybe by a symbolic link. */
+/* `folder` is the name at build time, which may be a symbolic link. */
 static int is_inside_folder(const char *path, const char *folder)
 {
     char real[PATH_MAX];
@@ -26,7 +26,7 @@ static int is_uninstalled(const char *program)
            is_inside_folder(program, MDS_BUILDDIR "/bench");
 }
 
-/* How many bytes of two paths are folders that both are in. */
+/* Length of the longest folder prefix that two paths share. */
 static size_t common_folder_length(const char *a, const char *b)
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists with a place, and wholes made of them. */
+/* Lists at a known file offset, and virtual data sets made of them. */
 #include "io/h5_array.h"
 #include "io/h5_internal.h"
 
@@ -26,7 +26,7 @@ hid_t mds_h5_create_dataset(struct mds_h5 *f, const char *name, hid_t type, hid_
     return id;
 }
 
-/* ---- lists with a place ---- */
+/* ---- lists at a known file offset ---- */
 
 static hid_t element_type(enum mds_h5_element element)
 {

@@ -176,7 +176,7 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
 
 /* ---- submission ---- */
 
-/* log: where the words of the command went, if not here; or NULL. */
+/* log: the folder with the command's output in job.log, or NULL. */
 static enum mds_rc read_job_id(FILE *f, const char *command, const char *log, char *id,
                                size_t size)
 {

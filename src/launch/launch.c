@@ -223,7 +223,7 @@ static void default_nvme_path(const struct mds_launch *l, struct mds_config_run 
                  scratch, l->machine->name);
 }
 
-/* What prints and leaves would do so on every rank, or be a run after all. */
+/* Options that only print would do so on every rank. */
 static enum mds_rc check_action(const struct mds_launch *l,
                                 const struct mds_config_run *run)
 {
@@ -313,7 +313,7 @@ enum mds_rc mds_launch_request(const struct mds_launch *l,
     return rc;
 }
 
-/* The winner's options, in *chosen. */
+/* Add the options of the best layout to *chosen. */
 static enum mds_rc choose_planned_layout(const struct mds_launch *l,
                                          const struct mds_config_run *run,
                                          struct mds_argv *chosen)
@@ -362,7 +362,7 @@ static enum mds_rc predict_step(const struct mds_launch *l,
                              &level);
 }
 
-/* What would fit, around what is set. */
+/* Print the layouts that fit with the options that are set. */
 static void print_layouts_that_fit(const struct mds_launch *l)
 {
     struct mds_config_run *asked = NULL;

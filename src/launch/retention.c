@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many checkpoints a job keeps, and for how many there is room. */
+/* How many checkpoints a job keeps, and how many fit on the disk. */
 #include "base/log.h"
 #include "base/units.h"
 #include "ckpt/folder.h"

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- what stands behind the subcommand ---- */
+/* ---- operands ---- */
 
 static enum mds_rc parse_nodes(const char *text, int64_t *out)
 {
@@ -122,7 +122,7 @@ static enum mds_rc choose_run_name(const struct mds_launch *l,
                : mds_fail(MDS_EUSER, "--name '%s': must be a name, not a path", name);
 }
 
-/* ---- what a job needs to go on ---- */
+/* ---- options that a job needs to save and resume ---- */
 
 static int is_set_by_user(const struct mds_config_run *asked, const char *key)
 {

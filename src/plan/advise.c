@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What would fit, where nothing does, or not what was asked for. */
+/* Advice when nothing fits, or not what the user asked for: what would fit. */
 #include "base/minmax.h"
 #include "base/units.h"
 #include "plan/plan.h"
@@ -124,7 +124,7 @@ void mds_plan_advise(const struct mds_plan_request *r, const struct mds_plan *p,
         return;
     }
     if (p->reject_count == 0 || !p->rejects[0].divides)
-        return; /* a fault of the settings, not of room: mds_plan_refuse says it */
+        return; /* an error in the settings: mds_plan_refuse reports it */
     fprintf(f, "nothing fits\n");
     if (mds_plan_max_seq(r, &l) != MDS_OK)
         return;

@@ -90,7 +90,7 @@ static int probe_length(struct length_search *f, const struct variant *w, int64_
 
 /* ---- bounds ---- */
 
-/* The shortest length that counts as longer: a part in 256, and a unit at least. */
+/* The next length worth finding: longer by 1/256, and by a unit at least. */
 static int64_t next_useful_length(const struct length_search *f)
 {
     int64_t step = f->out->seq / 256 / f->unit * f->unit;
@@ -98,7 +98,7 @@ static int64_t next_useful_length(const struct length_search *f)
     return f->out->seq + (step > f->unit ? step : f->unit);
 }
 
-/* Where the line through both reaches all that there is. */
+/* The length at which the line through both reaches the limit, 1. */
 static double length_at_limit(int64_t s, double at_s, int64_t t, double at_t)
 {
     double x;
@@ -131,7 +131,7 @@ static int64_t length_of_tiles(const struct length_search *f,
     return mds_round_up(seq, f->unit);
 }
 
-/* Two and three tiles. */
+/* Dry runs at two and three tiles. */
 static int probe_two_lengths(struct length_search *f, struct variant *w,
                              struct usage *a, struct usage *b)
 {
@@ -190,7 +190,7 @@ static double interpolate_length(const struct usage *low, const struct usage *hi
     return (double)low->seq + step * (1 - had) / (need - had);
 }
 
-/* Short of what would be a gain, that is asked first. */
+/* The next length to try; a length that would be a gain is tried first. */
 static int64_t next_length(const struct length_search *f, const struct variant *w)
 {
     int64_t gain = next_useful_length(f), low = w->low.seq;
@@ -203,7 +203,7 @@ static int64_t next_length(const struct length_search *f, const struct variant *
     return round_down_to_unit(f, seq);
 }
 
-/* One dry run more, and the bound that follows. */
+/* One more dry run of a variant, and its new bound. */
 static void probe_next_length(struct length_search *f, struct variant *w)
 {
     struct usage at;
@@ -258,7 +258,7 @@ static void add_grid_if_possible(struct length_search *f, struct variants *all,
         append_variant(f, all, &g);
 }
 
-/* What is fixed makes some variants the same. */
+/* Fixed members make some variants equal. */
 static int is_distinct(const struct length_search *f, const struct variants *all,
                        size_t from, const struct variant *w)
 {
@@ -320,7 +320,7 @@ static struct variant *most_promising_variant(const struct length_search *f,
     return best;
 }
 
-/* No time is left for a grid, nor for all variants of it. */
+/* Time ran out: drop all variants of a grid. */
 static void give_up_grid(struct length_search *f, struct variants *all,
                          const struct mds_layout *grid)
 {
@@ -355,7 +355,7 @@ static void search_lengths(struct length_search *f, const struct mds_plan_grids 
     free(all.v);
 }
 
-/* What was found by brief runs is run whole. */
+/* Confirm the result by full dry runs, with shorter lengths if it does not fit. */
 static void confirm_longest(struct length_search *f)
 {
     struct mds_plan_longest *l = f->out;

@@ -14,16 +14,16 @@
  * passes alone promise most first, until none promises half of what was found.  The
  * best are then run whole: all else is by brief dry runs. */
 
-/* So many of the best are run whole. */
+/* Number of best layouts that get a full dry run. */
 enum { CONFIRMED = 3 };
 
-/* Grids that promise less than that part of the best are left out. */
+/* Grids whose bound is below this fraction of the best result are skipped. */
 static const double promising_fraction = 0.5;
 
 /* ---- parts one and two ---- */
 
-/* Whether the model divides so; *e is its most frugal layout then.  A length that
- * tensor ranks cannot share is left whole among them. */
+/* Whether the model divides over the grid; *e is then the least-memory layout.
+ * Sequence parallelism is turned off if the tensor ranks cannot share the length. */
 static int divides_model(struct search *s, struct mds_layout *grid,
                          struct mds_plan_entry *e)
 {
@@ -41,7 +41,7 @@ static int divides_model(struct search *s, struct mds_layout *grid,
     }
 }
 
-/* *e needs more than a grid that was out. */
+/* Whether *e needs more memory than the last rejected grid; it gets that estimate. */
 static int exceeds_last_reject(const struct search *s, struct mds_plan_entry *e)
 {
     if (s->last_reject.estimate.tokens_s == 0 ||
@@ -96,8 +96,8 @@ static void try_least_memory(struct search *s, const struct mds_layout *grid,
     }
 }
 
-/* Without recompute, and were gradients and weights there at once: memory is of no
- * account. */
+/* Upper bound of a grid's speed: no recompute, and no time for gradients, weights and
+ * host transfers; memory is ignored. */
 static double throughput_bound(struct search *s, const struct mds_layout *grid)
 {
     struct mds_plan_entry e = mds_search_make_entry(s, grid, 0, 0);
@@ -122,7 +122,7 @@ static void add_candidate(struct search *s, const struct candidate *c)
 
 static int confirm_by_full_run(struct search *s, struct mds_plan_entry *e);
 
-/* Something that fits, soon. */
+/* Find a first layout that fits, quickly. */
 static void find_first_fit(struct search *s, const struct candidate *c)
 {
     try_least_memory(s, &c->grid, &s->first_fit);
@@ -209,10 +209,10 @@ static void search_all_grids(struct search *s)
     s->candidates = NULL;
 }
 
-/* ---- as they are ---- */
+/* ---- full dry runs ---- */
 
-/* Whether it fits when it is run whole; some blocks fewer may have to keep attention's
- * results. */
+/* Whether a full dry run fits, if need be with attention's results saved of a few
+ * blocks less. */
 static int confirm_by_full_run(struct search *s, struct mds_plan_entry *e)
 {
     enum { FEWER = 3 };
@@ -230,8 +230,8 @@ static int confirm_by_full_run(struct search *s, struct mds_plan_entry *e)
 
 /* ---- order ---- */
 
-/* Each thing kept on the host has to gain 2 %: what hides behind computing in a
- * forecast may show, on a host that others use as well. */
+/* Each kind of offload must gain 2 %: transfers that the estimate overlaps with
+ * computing may be slower on a shared host. */
 static double score_of(const struct mds_plan_entry *e)
 {
     const struct mds_layout *l = &e->layout;
@@ -278,7 +278,7 @@ static void confirm_best(struct search *s)
         qsort(p->fits, n, sizeof *p->fits, by_score);
 }
 
-/* What those that are nearest to fit need: so far a part of it is known. */
+/* Estimate the rejects nearest to fitting; so far only a lower bound is known. */
 static void refine_rejects(struct search *s)
 {
     struct mds_plan *p = s->plan;
@@ -297,7 +297,7 @@ static void sort_results(struct mds_plan *p)
         qsort(p->rejects, p->reject_count, sizeof *p->rejects, by_need);
 }
 
-/* What is in the way of a row of the table, NULL if nothing is. */
+/* Why a row of the model table is not chosen; NULL if it may be. */
 static const char *why_row_loses(struct search *s, struct mds_plan_entry *e)
 {
     const struct mds_plan *p = s->plan;
@@ -346,7 +346,7 @@ static void prefer_row(struct search *s, const struct mds_layout_row *row)
     p->fits[0] = e;
 }
 
-/* The rest of the budget is for the third part. */
+/* Share of the budget for the first two parts. */
 static const double search_fraction = 0.8;
 
 enum mds_rc mds_plan_search(const struct mds_plan_request *r, struct mds_diag *diag,

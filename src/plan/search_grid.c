@@ -67,7 +67,6 @@ static void report_progress(struct search *s)
              s->deadline_s > now ? s->deadline_s - now : 0);
 }
 
-/* 0 if the model does not divide so; then mds_fail_text() says why. */
 int mds_search_estimate(struct search *s, struct mds_plan_entry *e,
                         enum mds_predict_how how)
 {
@@ -79,7 +78,6 @@ int mds_search_estimate(struct search *s, struct mds_plan_entry *e,
     return runs > 0 && !s->rc;
 }
 
-/* The same by a brief run, if it is none of the last. */
 int mds_search_estimate_cached(struct search *s, struct mds_plan_entry *e)
 {
     e->layout = mds_layout_keep(e->layout, &s->user, s->plan->fixed);
@@ -94,9 +92,9 @@ int mds_search_estimate_cached(struct search *s, struct mds_plan_entry *e)
     return 1;
 }
 
-/* ---- using the room that is left ---- */
+/* ---- using spare memory, or offloading what does not fit ---- */
 
-/* Whether what is fixed and the rest of the layout let it be so. */
+/* Whether the layout survives applying the fixed members. */
 static int respects_fixed(const struct search *s, const struct mds_layout *l)
 {
     struct mds_layout kept = mds_layout_keep(*l, &s->user, s->plan->fixed);
@@ -104,7 +102,6 @@ static int respects_fixed(const struct search *s, const struct mds_layout *l)
     return mds_layout_equal(&kept, l);
 }
 
-/* Of the fullest stage, or chunk of one. */
 static int64_t blocks_of_fullest_stage(const struct search *s,
                                        const struct mds_layout *l)
 {
@@ -113,8 +110,8 @@ static int64_t blocks_of_fullest_stage(const struct search *s,
     return mds_plan_blocks(s->r, l) + uneven;
 }
 
-/* A count between one that fits and one that does not, by the line through what both
- * need; rounded towards the one that fits. */
+/* A count between one that fits and one that does not, by linear interpolation of what
+ * they need, rounded towards the one that fits. */
 static int64_t interpolate_blocks(int64_t good, int64_t good_need, int64_t bad,
                                   int64_t bad_need, int64_t limit)
 {
@@ -125,7 +122,7 @@ static int64_t interpolate_blocks(int64_t good, int64_t good_need, int64_t bad,
     return n == good ? good + one : n == bad ? bad - one : n;
 }
 
-/* Keep attention's results of as many blocks as fit, in a layout that fits. */
+/* In a layout that fits, save attention's results of as many blocks as also fit. */
 static void keep_attention_of_most(struct search *s, struct mds_plan_entry *e)
 {
     int64_t limit = e->estimate.device_limit, good_need = e->estimate.device_bytes;
@@ -152,8 +149,8 @@ static void keep_attention_of_most(struct search *s, struct mds_plan_entry *e)
     *e = best;
 }
 
-/* A layout that fits but for what it keeps on the host gets the inputs of some blocks
- * back on the device: as few as will do. */
+/* If only host memory is too small, keep the inputs of some blocks on the device: as
+ * few as suffice. */
 static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
 {
     const struct mds_estimate *is = &e->estimate;
@@ -183,8 +180,8 @@ static void keep_inputs_on_device(struct search *s, struct mds_plan_entry *e)
     *e = best;
 }
 
-/* Of how many blocks all that they keep has to leave the device so that the rest fits.
- * Blocks have most of what activations take. */
+/* How many blocks must be offloaded for the rest to fit, assuming that blocks make up
+ * most of the activations. */
 static int64_t blocks_to_offload(const struct search *s, const struct mds_plan_entry *e)
 {
     const struct mds_estimate *is = &e->estimate;
@@ -195,7 +192,7 @@ static int64_t blocks_to_offload(const struct search *s, const struct mds_plan_e
     return over <= 0 ? 0 : block > 0 ? (over + block - 1) / block : blocks;
 }
 
-/* Whether the device may have room for it, blocks that leave left out. */
+/* Whether it may fit the device if blocks are offloaded. */
 static int may_fit_device(const struct search *s, const struct mds_plan_entry *e)
 {
     int stays = mds_recompute_of(&e->layout.act) != MDS_RECOMPUTE_NONE;
@@ -204,8 +201,8 @@ static int may_fit_device(const struct search *s, const struct mds_plan_entry *e
     return blocks_to_offload(s, e) <= most;
 }
 
-/* A layout that needs too much of the device puts all that blocks keep on the host, of
- * as few blocks as will do.  1 if it fits then. */
+/* If device memory is too small, offload everything that blocks save, of as few blocks
+ * as suffice.  Returns 1 if it fits then. */
 static int offload_blocks(struct search *s, struct mds_plan_entry *e)
 {
     int64_t most = mds_plan_offloadable(s->r, &e->layout);
@@ -227,8 +224,8 @@ static int offload_blocks(struct search *s, struct mds_plan_entry *e)
     return 0;
 }
 
-/* Whether full recompute may run in tiles instead: that is faster, for then blocks keep
- * attention's results, and needs less. */
+/* Whether untiled full recompute could be tiled instead, which is faster, because
+ * blocks then save attention's results, and needs less memory. */
 static int tiles_are_better(const struct search *s, struct mds_layout l, int64_t tile)
 {
     int whole = l.act.recompute == MDS_RECOMPUTE_FULL && l.act.sequence_tile == 0;
@@ -238,8 +235,8 @@ static int tiles_are_better(const struct search *s, struct mds_layout l, int64_t
     return whole && tile > 0 && respects_fixed(s, &l);
 }
 
-/* Whether this layout of the grid was tried: 1 if it fitted, 0 if it did not, -1 if it
- * was not tried.  Many are the same because of what is fixed. */
+/* The result of a layout of this grid that was tried: 1 it fitted, 0 it did not, -1 not
+ * tried yet.  Fixed members make many of them equal. */
 static int find_tried_layout(const struct search *s, const struct mds_layout *l)
 {
     for (int i = 0; i < s->tried_count; i++)
@@ -254,8 +251,8 @@ static void record_tried(struct search *s, const struct mds_layout *l, int fits)
     s->tried[s->tried_count++].fits = fits;
 }
 
-/* Whether weights, gradients and states are too much already: no level of activations
- * will do then. */
+/* Whether weights, gradients and states alone exceed the device, so that no level of
+ * activation memory can fit. */
 static int states_exceed_device(const struct mds_estimate *e)
 {
     const int64_t *peak = e->memory.peak;
@@ -264,8 +261,8 @@ static int states_exceed_device(const struct mds_estimate *e)
            e->device_limit;
 }
 
-/* A layout of the grid that is searched.  Returns whether it fits; *e becomes it
- * without what uses the room that is left. */
+/* Estimate a layout, adjusted to use spare memory.  Returns whether it fits; *e is the
+ * layout before the adjustments. */
 static int try_activation_level(struct search *s, struct mds_plan_entry *e)
 {
     struct mds_plan_entry at;
@@ -295,7 +292,7 @@ struct mds_plan_entry mds_search_make_entry(const struct search *s,
     return e;
 }
 
-/* A level before which the device has room for none. */
+/* No level below this one can fit the device. */
 static int first_possible_level(struct search *s, const struct mds_layout *grid,
                                 int placement)
 {
@@ -313,9 +310,9 @@ static int first_possible_level(struct search *s, const struct mds_layout *grid,
     return low;
 }
 
-/* The levels of activations from `level` up to the first that fits: those behind it are
- * slower.  Returns the first that the device may have room for, MDS_ACT_LEVELS if
- * there is none: where there is less room those before it are too much, too. */
+/* Try the levels of activation memory from `level` up to the first that fits; later
+ * ones are slower.  Returns the first level that may fit the device, or MDS_ACT_LEVELS:
+ * a placement that needs more can start there. */
 static int try_placement(struct search *s, const struct mds_layout *grid, int placement,
                          int level)
 {
@@ -342,8 +339,8 @@ static int try_placement(struct search *s, const struct mds_layout *grid, int pl
     return first;
 }
 
-/* Without other holders of the same weights ZeRO has nothing to share, but stage 1 and
- * 3 are what offload goes with. */
+/* With one rank per copy of the weights ZeRO has nothing to shard; its stages 1 and 3
+ * are tried only with offload. */
 static int is_redundant_placement(const struct search *s, const struct mds_layout *grid,
                                   int placement)
 {

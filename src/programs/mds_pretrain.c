@@ -50,7 +50,7 @@ static void init_log(const struct mds_world *w, const struct mds_config *c)
     mds_log_init(w->rank, w->ranks, w->host, level);
 }
 
-/* What was printed has arrived, or the run fails. */
+/* Fail if standard output could not be written. */
 static void flush_output_or_abort(const struct mds_world *w)
 {
     if (mds_stdout_flush())
@@ -88,7 +88,7 @@ static enum mds_rc find_machine(const struct mds_config *c, struct mds_diag *dia
     return query_local_gpu(c, *m);
 }
 
-/* The level of activation memory that a machine has room for. */
+/* Choose the first level of activation memory that fits the machine. */
 static enum mds_rc predict_activation_level(struct mds_config *c,
                                             const struct mds_machine *m)
 {
@@ -126,7 +126,7 @@ static enum mds_rc choose_level_for_machine(struct mds_config *c)
     return rc;
 }
 
-/* Any rank of any number can be played. */
+/* The dry run can be of any rank of any number. */
 static enum mds_rc print_or_dry_run(struct mds_config_run *run, struct mds_diag *diag)
 {
     if (run->action == MDS_ACTION_SHOW || run->action == MDS_ACTION_RUN)

@@ -184,10 +184,9 @@ static void expect_off(const char *args, int64_t world, const char *what)
     close_reading(&r);
 }
 
-/* Of all options of activation memory two are the user's, and the others whatever a
- * program has chosen: these give way, and break no rule then; what the user gave stays.
- */
-static void test_chosen_gives_way(void **state)
+/* With every pair of options given by the user and all others chosen by the program,
+ * the program's choices are changed so that no rule is broken, and the user's stay. */
+static void test_planner_choices_yield_to_options(void **state)
 {
     const struct mds_act_ranks one = {.tensor = 1, .sequence = 1, .hidden = 64};
     unsigned seed = 1;
@@ -452,7 +451,7 @@ int main(void)
         cmocka_unit_test_setup(test_impossible_grids, setup),
         cmocka_unit_test_setup(test_unshareable_models, setup),
         cmocka_unit_test_setup(test_interleaving, setup),
-        cmocka_unit_test(test_chosen_gives_way),
+        cmocka_unit_test(test_planner_choices_yield_to_options),
         cmocka_unit_test_setup(test_levels, setup),
         cmocka_unit_test_setup(test_levels_and_options, setup),
         cmocka_unit_test_setup(test_open_level, setup),

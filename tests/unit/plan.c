@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-static void a_plan_ranks_what_fits(void **state)
+static void layouts_that_fit_are_ranked_by_speed(void **state)
 {
     struct toy t = open_toy("");
     const struct mds_plan *p = search(&t, 4);
@@ -30,7 +30,7 @@ static int on_host(const struct mds_plan_entry *e)
 }
 
 /* Of layouts as fast as each other the one that keeps less on the host goes first. */
-static void the_host_has_to_gain_something(void **state)
+static void offload_is_ranked_2_percent_slower(void **state)
 {
     struct toy t =
         open_toy("--tensor-model-parallel-size 2 --recompute-granularity full");
@@ -54,7 +54,7 @@ static void the_host_has_to_gain_something(void **state)
 }
 
 /* The more room a GPU has, the more blocks keep attention's result, up to all. */
-static void what_room_there_is_is_used(void **state)
+static void spare_memory_saves_attention_results(void **state)
 {
     struct toy t = open_toy("--seq-length 65536 --recompute-granularity full "
                             "--cpu-checkpointing --sequence-tile 256 --loss-tile 256");
@@ -75,7 +75,7 @@ static void what_room_there_is_is_used(void **state)
 
 /* Full recompute that needs no tiles for want of room is faster in tiles all the same,
  * where blocks keep attention's results: of a stage's no more than it has. */
-static void full_recompute_keeps_attention(void **state)
+static void tiled_full_recompute_saves_attention(void **state)
 {
     struct toy t = open_toy("--num-layers 5 --seq-length 65536 --zero-stage 1 "
                             "--recompute-granularity full --global-batch-size 2 "
@@ -92,7 +92,7 @@ static void full_recompute_keeps_attention(void **state)
 
 /* The less room a GPU has, the more blocks leave it, up to half of a stage's, and no
  * more than have to. */
-static void blocks_leave_for_want_of_room(void **state)
+static void blocks_are_offloaded_if_memory_is_short(void **state)
 {
     (void)state;
     for (int64_t ranks = 1; ranks <= 2; ranks++) {
@@ -132,7 +132,7 @@ static void blocks_leave_for_want_of_room(void **state)
     }
 }
 
-static void what_is_fixed_stays(void **state)
+static void options_set_by_the_user_are_kept(void **state)
 {
     struct toy t = open_toy("--tensor-model-parallel-size 2 --zero-stage 1 "
                             "--recompute-granularity full");
@@ -155,7 +155,7 @@ static void what_is_fixed_stays(void **state)
 
 /* What goes with some layouts alone is in each that is offered, and mds_pretrain takes
  * them all. */
-static void what_goes_with_few_layouts_stays(void **state)
+static void options_of_few_layouts_are_kept(void **state)
 {
     static const char *const some[] = {
         "--keep-attention-layers 2",
@@ -199,7 +199,7 @@ static void what_goes_with_few_layouts_stays(void **state)
 }
 
 /* Of options that do not go together the sentence says so. */
-static void what_goes_with_no_layout_is_refused(void **state)
+static void options_that_no_layout_allows_are_errors(void **state)
 {
     static const struct {
         const char *options, *sentence;
@@ -229,7 +229,7 @@ static void what_goes_with_no_layout_is_refused(void **state)
 }
 
 /* Blocks to be offloaded save all activations, in each layout that is offered. */
-static void blocks_that_shall_leave_do(void **state)
+static void offload_set_by_the_user_is_kept(void **state)
 {
     struct toy t = open_toy("--cpu-offloading-num-layers 2"),
                u = open_toy("--cpu-offloading-num-layers 3");
@@ -247,7 +247,7 @@ static void blocks_that_shall_leave_do(void **state)
 }
 
 /* A level is kept as the options are that it stands for; auto leaves all open. */
-static void a_level_stays(void **state)
+static void a_level_set_by_the_user_is_kept(void **state)
 {
     struct toy t = open_toy("--activation-memory 5"),
                u = open_toy("--activation-memory auto"), v = open_toy("");
@@ -265,7 +265,7 @@ static void a_level_stays(void **state)
 }
 
 /* The words that ask for a layout, and no word for what there is without. */
-static void a_layout_is_asked_for(void **state)
+static void a_layout_in_full_is_kept(void **state)
 {
     struct mds_layout l = {.tensor = 2,
                            .act.recompute = MDS_RECOMPUTE_SELECTIVE,
@@ -291,7 +291,7 @@ static void a_layout_is_asked_for(void **state)
 }
 
 /* Where all is fixed there is one layout, and it is dry_runs about once. */
-static void what_is_all_fixed_is_one_row(void **state)
+static void a_fixed_layout_gives_one_row(void **state)
 {
     struct toy t = open_toy(
         "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 1 "
@@ -307,7 +307,7 @@ static void what_is_all_fixed_is_one_row(void **state)
 }
 
 /* Time is asked for before each dry run, not once a grid: here there is but one. */
-static void a_search_ends_in_time(void **state)
+static void a_search_ends_within_its_budget(void **state)
 {
     struct toy t = open_toy("--tensor-model-parallel-size 2 "
                             "--pipeline-model-parallel-size 1 "
@@ -345,7 +345,7 @@ static void a_search_ends_in_time(void **state)
 }
 
 /* As was long not found: 25 billion weights, a million tokens, 8 nodes of four GPUs. */
-static void a_million_tokens_have_a_plan_soon(void **state)
+static void a_million_tokens_are_planned_in_time(void **state)
 {
     struct toy t = {.run = read_run("--num-layers 64 --hidden-size 6144 --bf16 "
                                     "--num-attention-heads 64 --seq-length 1000000 "
@@ -366,7 +366,7 @@ static void a_million_tokens_have_a_plan_soon(void **state)
 }
 
 /* SP_TYPE fixes the whole grid; what it does not say is searched. */
-static void a_kind_of_sequence_parallelism_stays(void **state)
+static void sp_type_is_kept(void **state)
 {
     struct toy megatron = open_toy("--sp-type megatron"), ds = open_toy("--sp-type ds");
     const struct mds_plan *p = search(&megatron, 4);
@@ -386,7 +386,7 @@ static void a_kind_of_sequence_parallelism_stays(void **state)
 }
 
 /* The plan's memory is the engine's own. */
-static void memory_is_what_the_engine_measures(void **state)
+static void predicted_memory_is_what_the_engine_measures(void **state)
 {
     const struct mds_layout l = {
         .tensor = 2, .pipeline = 1, .ulysses = 2, .ring = 1, .zero = 2, .micro = 1};
@@ -410,7 +410,7 @@ static void memory_is_what_the_engine_measures(void **state)
     close_toy(&t);
 }
 
-static void a_row_of_the_table_goes_first(void **state)
+static void a_row_of_the_model_table_goes_first(void **state)
 {
     static const char table[] =
         "TOY: {layers: 4, hidden: 256, heads: 8}\n"
@@ -438,23 +438,23 @@ static void a_row_of_the_table_goes_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plan_ranks_what_fits),
-        cmocka_unit_test(the_host_has_to_gain_something),
-        cmocka_unit_test(what_room_there_is_is_used),
-        cmocka_unit_test(full_recompute_keeps_attention),
-        cmocka_unit_test(blocks_leave_for_want_of_room),
-        cmocka_unit_test(blocks_that_shall_leave_do),
-        cmocka_unit_test(what_is_fixed_stays),
-        cmocka_unit_test(what_goes_with_few_layouts_stays),
-        cmocka_unit_test(what_goes_with_no_layout_is_refused),
-        cmocka_unit_test(a_level_stays),
-        cmocka_unit_test(a_layout_is_asked_for),
-        cmocka_unit_test(what_is_all_fixed_is_one_row),
-        cmocka_unit_test(a_search_ends_in_time),
-        cmocka_unit_test(a_million_tokens_have_a_plan_soon),
-        cmocka_unit_test(a_kind_of_sequence_parallelism_stays),
-        cmocka_unit_test(memory_is_what_the_engine_measures),
-        cmocka_unit_test(a_row_of_the_table_goes_first),
+        cmocka_unit_test(layouts_that_fit_are_ranked_by_speed),
+        cmocka_unit_test(offload_is_ranked_2_percent_slower),
+        cmocka_unit_test(spare_memory_saves_attention_results),
+        cmocka_unit_test(tiled_full_recompute_saves_attention),
+        cmocka_unit_test(blocks_are_offloaded_if_memory_is_short),
+        cmocka_unit_test(offload_set_by_the_user_is_kept),
+        cmocka_unit_test(options_set_by_the_user_are_kept),
+        cmocka_unit_test(options_of_few_layouts_are_kept),
+        cmocka_unit_test(options_that_no_layout_allows_are_errors),
+        cmocka_unit_test(a_level_set_by_the_user_is_kept),
+        cmocka_unit_test(a_layout_in_full_is_kept),
+        cmocka_unit_test(a_fixed_layout_gives_one_row),
+        cmocka_unit_test(a_search_ends_within_its_budget),
+        cmocka_unit_test(a_million_tokens_are_planned_in_time),
+        cmocka_unit_test(sp_type_is_kept),
+        cmocka_unit_test(predicted_memory_is_what_the_engine_measures),
+        cmocka_unit_test(a_row_of_the_model_table_goes_first),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

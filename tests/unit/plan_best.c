@@ -106,7 +106,7 @@ static void search_all(struct exhaustive *x)
 /* ---- tests ---- */
 
 /* Whatever is left out or estimated by shorter runs. */
-static void the_best_is_that_of_all_layouts(void **state)
+static void the_best_layout_matches_an_exhaustive_search(void **state)
 {
     static const char *const options[] = {
         "--num-layers 16 --seq-length 32768",
@@ -142,7 +142,7 @@ static void the_best_is_that_of_all_layouts(void **state)
 
 /* GPT25B, a million tokens, 8 nodes of four GPUs: of all layouts those near its best,
  * which takes seconds.  All of them are compared by hand (above). */
-static void so_is_that_of_a_real_model(void **state)
+static void so_does_the_best_for_a_real_model(void **state)
 {
     struct toy t = {.run =
                         read_options("--model-size-key GPT25B --seq-length 1M --bf16 "
@@ -216,8 +216,8 @@ static int compare(int argc, char **argv)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_is_that_of_all_layouts),
-        cmocka_unit_test(so_is_that_of_a_real_model),
+        cmocka_unit_test(the_best_layout_matches_an_exhaustive_search),
+        cmocka_unit_test(so_does_the_best_for_a_real_model),
     };
 
     if (argc > 4)

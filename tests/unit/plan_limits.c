@@ -3,7 +3,7 @@
 #include "tests/unit/toy_plan.h"
 
 /* The sentence, and not that memory is short. */
-static void sizes_that_cannot_be_are_refused(void **state)
+static void impossible_sizes_are_errors(void **state)
 {
     struct toy t = open_toy("--ds-sequence-parallel-size 3");
     const struct mds_plan_request r = request(&t, 4);
@@ -17,7 +17,7 @@ static void sizes_that_cannot_be_are_refused(void **state)
     close_toy(&t);
 }
 
-static void what_would_fit_is_said(void **state)
+static void advice_names_what_would_fit(void **state)
 {
     struct toy t =
         open_toy("--seq-length 32000 --recompute-granularity none --zero-stage 1 "
@@ -40,7 +40,7 @@ static void what_would_fit_is_said(void **state)
     close_toy(&t);
 }
 
-static void what_does_not_fit_says_why(void **state)
+static void rejects_say_why(void **state)
 {
     struct toy t = open_toy("--seq-length 2000000");
     const struct mds_plan *p = search(&t, 2);
@@ -55,7 +55,7 @@ static void what_does_not_fit_says_why(void **state)
 
 /* The least of a grid is what is nearest to fit, wherever states are: here 12 bytes of
  * a weight, which the host nearly has. */
-static void what_does_not_fit_is_the_least(void **state)
+static void rejects_show_their_least_memory_layout(void **state)
 {
     struct toy t = open_toy("--hidden-size 9216 --num-attention-heads 8");
     const struct mds_plan *p = search(&t, 2);
@@ -69,7 +69,7 @@ static void what_does_not_fit_is_the_least(void **state)
 }
 
 /* Without GPUs what is on the device and on the host is in one place. */
-static void what_a_cpu_lacks_is_the_sum(void **state)
+static void cpu_ranks_need_device_and_host_memory(void **state)
 {
     struct toy t = open_toy("--hidden-size 7168 --device cpu --offload-device cpu");
     const struct mds_plan_request r = request(&t, 2);
@@ -111,7 +111,7 @@ static void the_longest_sequence_fits_and_twice_it_does_not(void **state)
 
 /* Layouts without recompute may offload activations to the host: a plan finds no layout
  * for a longer sequence. */
-static void the_longest_has_blocks_on_the_host(void **state)
+static void the_longest_sequence_offloads_blocks(void **state)
 {
     static const char *const fixed[] = {"--recompute-granularity none",
                                         "--recompute-modules layernorm",
@@ -133,7 +133,7 @@ static void the_longest_has_blocks_on_the_host(void **state)
 
 /* mds_plan_fits tries all grids at one length: the longest fits, and a little more does
  * not, whatever is fixed; in few dry runs. */
-static void the_longest_is_that_of_all_layouts(void **state)
+static void the_longest_sequence_matches_an_exhaustive_search(void **state)
 {
     static const char *const fixed[] = {
         "",
@@ -162,7 +162,7 @@ static void the_longest_is_that_of_all_layouts(void **state)
 }
 
 /* A model that no memory here holds. */
-static void there_may_be_no_longest(void **state)
+static void no_sequence_may_fit_at_all(void **state)
 {
     struct toy t = open_toy("--hidden-size 65536");
     const struct mds_plan_request r = request(&t, 2);
@@ -177,15 +177,15 @@ static void there_may_be_no_longest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_that_cannot_be_are_refused),
-        cmocka_unit_test(what_would_fit_is_said),
-        cmocka_unit_test(what_does_not_fit_says_why),
-        cmocka_unit_test(what_does_not_fit_is_the_least),
-        cmocka_unit_test(what_a_cpu_lacks_is_the_sum),
+        cmocka_unit_test(impossible_sizes_are_errors),
+        cmocka_unit_test(advice_names_what_would_fit),
+        cmocka_unit_test(rejects_say_why),
+        cmocka_unit_test(rejects_show_their_least_memory_layout),
+        cmocka_unit_test(cpu_ranks_need_device_and_host_memory),
         cmocka_unit_test(the_longest_sequence_fits_and_twice_it_does_not),
-        cmocka_unit_test(the_longest_has_blocks_on_the_host),
-        cmocka_unit_test(the_longest_is_that_of_all_layouts),
-        cmocka_unit_test(there_may_be_no_longest),
+        cmocka_unit_test(the_longest_sequence_offloads_blocks),
+        cmocka_unit_test(the_longest_sequence_matches_an_exhaustive_search),
+        cmocka_unit_test(no_sequence_may_fit_at_all),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

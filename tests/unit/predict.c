@@ -149,7 +149,7 @@ static void extrapolated_runs_match_full_ones(void **state)
 
 /* Gathers and reductions go around a ring of nodes: with 160 times as many ranks each
  * message is short, and there are 160 times as many behind each other. */
-static void rings_of_many_nodes_take_long(void **state)
+static void rings_over_many_nodes_are_slow(void **state)
 {
     static const int worlds[] = {128, 20480};
     double data_s[2];
@@ -196,7 +196,7 @@ static void exported_weights_pass_through_the_host(void **state)
 
 /* Auto takes the first level that fits: a later one where there is less memory, and the
  * last where none fits. */
-static void less_memory_is_a_later_level(void **state)
+static void less_memory_selects_a_higher_level(void **state)
 {
     struct mds_config_run *run =
         read_run(gpt1_3b,
@@ -242,7 +242,7 @@ static const double pass_gib = 1645568.0 * 2 * (128 * 2 + 4) / (1 << 30);
 
 /* The fullest GPU as nvidia-smi counts: bench/results of 2026-11-21 to 23.  Layouts
  * whose memory has changed since are left out. */
-static void memory_is_what_h200s_had_in_use(void **state)
+static void predicted_memory_matches_h200(void **state)
 {
     static const struct {
         const char *model, *layout;
@@ -292,7 +292,7 @@ static void memory_is_what_h200s_had_in_use(void **state)
 /* Seconds of a step, the same runs; layouts whose engine has changed since are left
  * out.  A ring's short pieces are slower than the profile's attention, stages that idle
  * clock higher. */
-static void time_is_what_h200s_took(void **state)
+static void predicted_time_matches_h200(void **state)
 {
     static const struct {
         const char *model, *layout;
@@ -367,7 +367,7 @@ static void time_is_what_h200s_took(void **state)
 
 /* Of six blocks the stages in the middle have two, the first and the last one: memory
  * and time are those of four times two, but for an embedding and a micro-batch. */
-static void stages_in_the_middle_count(void **state)
+static void middle_stages_are_predicted(void **state)
 {
     static const char four[] =
         "--hidden-size 4096 --num-attention-heads 32 --seq-length 2048 --vocab-size 66 "
@@ -383,7 +383,7 @@ static void stages_in_the_middle_count(void **state)
 
 /* Behind products of other chunks a little of a message hides; short ones do not gain
  * by it, and are not cut. */
-static void chunks_hide_messages(void **state)
+static void chunked_messages_overlap(void **state)
 {
     static const char four[] =
         "--tensor-model-parallel-size 4 --sequence-parallel --micro-batch-size 8";
@@ -411,7 +411,7 @@ static const char on_host[] =
 /* The host's update hides behind the next step's first forward pass, no more: with more
  * micro-batches that is shorter, though the step is as long.  Of states in a file 24
  * bytes a weight pass the disk, at 2 GB/s unless a profile says more. */
-static void the_hosts_update_shows_in_part(void **state)
+static void the_host_update_overlaps_in_part(void **state)
 {
     struct mds_estimate one, eight, files;
 
@@ -432,7 +432,7 @@ static void the_hosts_update_shows_in_part(void **state)
 
 /* Nothing for a lone rank, nor without collectives of device memory; connections cost
  * where there are peers, and few of them where peers are on other nodes. */
-static void buffers_follow_the_peers(void **state)
+static void nccl_buffers_grow_with_peers(void **state)
 {
     const struct mds_comm_channels n = {24, 32};
     struct mds_comm *alone, *eight;
@@ -458,7 +458,7 @@ static void buffers_follow_the_peers(void **state)
 }
 
 /* Heads are taken together while their sums of dq stay within a GiB. */
-static void attention_takes_parts(void **state)
+static void attention_backward_is_split_by_scratch(void **state)
 {
     struct mdsk_attention_bwd a = {.shape = {.B = 2,
                                              .A = 8,
@@ -495,7 +495,7 @@ static void attention_takes_parts(void **state)
 
 /* The longest sequence for which the model table says that a layout is known to be good
  * does fit on each machine with such GPUs; there is no row for a longer one. */
-static void rows_of_the_table_fit(void **state)
+static void rows_of_the_model_table_fit(void **state)
 {
     static const struct {
         const char *model, *machine;
@@ -546,7 +546,7 @@ static void rows_of_the_table_fit(void **state)
 /* What five of 24 blocks keep goes to the host and comes back behind the computing, of
  * which a little more is made again; of 18, 11 GiB each way, it does not, whatever goes
  * there besides; nor where a block is a fourth of what there is to hide behind. */
-static void what_leaves_hides_in_part(void **state)
+static void offload_overlaps_in_part(void **state)
 {
     static const char run[] = "--seq-length 2048 --micro-batch-size 8 "
                               "--global-batch-size 16";
@@ -579,18 +579,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(extrapolated_runs_match_full_ones),
-        cmocka_unit_test(rings_of_many_nodes_take_long),
-        cmocka_unit_test(less_memory_is_a_later_level),
-        cmocka_unit_test(memory_is_what_h200s_had_in_use),
+        cmocka_unit_test(rings_over_many_nodes_are_slow),
+        cmocka_unit_test(less_memory_selects_a_higher_level),
+        cmocka_unit_test(predicted_memory_matches_h200),
         cmocka_unit_test(exported_weights_pass_through_the_host),
-        cmocka_unit_test(time_is_what_h200s_took),
-        cmocka_unit_test(rows_of_the_table_fit),
-        cmocka_unit_test(stages_in_the_middle_count),
-        cmocka_unit_test(chunks_hide_messages),
-        cmocka_unit_test(the_hosts_update_shows_in_part),
-        cmocka_unit_test(what_leaves_hides_in_part),
-        cmocka_unit_test(buffers_follow_the_peers),
-        cmocka_unit_test(attention_takes_parts),
+        cmocka_unit_test(predicted_time_matches_h200),
+        cmocka_unit_test(rows_of_the_model_table_fit),
+        cmocka_unit_test(middle_stages_are_predicted),
+        cmocka_unit_test(chunked_messages_overlap),
+        cmocka_unit_test(the_host_update_overlaps_in_part),
+        cmocka_unit_test(offload_overlaps_in_part),
+        cmocka_unit_test(nccl_buffers_grow_with_peers),
+        cmocka_unit_test(attention_backward_is_split_by_scratch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
