@@ -18,6 +18,15 @@ enum mds_lr_decay { MDS_LR_CONSTANT, MDS_LR_LINEAR, MDS_LR_COSINE, MDS_LR_WSD };
 /* What to do about a step whose loss or gradient is not finite. */
 enum mds_nonfinite { MDS_NONFINITE_STOP, MDS_NONFINITE_SKIP, MDS_NONFINITE_ROLLBACK };
 
+/* How rotary frequencies are scaled for longer sequences; rope.h has the formulas. */
+enum mds_rope_scaling {
+    MDS_ROPE_UNSCALED,
+    MDS_ROPE_LINEAR,
+    MDS_ROPE_NTK,
+    MDS_ROPE_YARN,
+    MDS_ROPE_LLAMA3
+};
+
 /* Storage of weights and activations; sums, statistics and the loss are f32 always. */
 enum mds_number_type { MDS_TYPE_F32, MDS_TYPE_BF16, MDS_TYPE_F16 };
 
@@ -43,6 +52,11 @@ struct mds_model_config {
     char *window_skip;
     int64_t window;           /* derived: keys that a query of a local layer sees */
     int64_t window_skip_freq; /* derived: every such layer is global; 0: a list */
+    enum mds_rope_scaling rope_scaling;
+    double rope_factor;    /* >= 1: how many times longer sequences are */
+    int64_t rope_original; /* tokens of a sequence in the first training */
+    double rope_beta_fast, rope_beta_slow; /* turns in those tokens; fast 0: default */
+    double rope_attention_factor;          /* 0: by the factor */
     enum mds_norm_choice norm;
     double norm_eps;
     int chosen[MDSK_ACTIVATION_KINDS]; /* one flag per function; at most one is set */

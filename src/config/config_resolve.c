@@ -103,6 +103,7 @@ static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
         return 0;
     resolve_heads(run, diag);
     resolve_positions(run, diag);
+    mds_config_check_rope(run, diag);
     resolve_activation(run, diag);
     mds_config_resolve_window(run, diag);
     return 1;

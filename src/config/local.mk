@@ -24,6 +24,7 @@ src_config_libmds_config_a_SOURCES = \
   src/config/optset_print.c \
   src/config/optset_read.c \
   src/config/optset_value.c \
+  src/config/rope.c src/config/rope.h \
   src/config/saved.c \
   src/config/shipped.c \
   src/config/tree.c src/config/tree.h \

@@ -60,6 +60,8 @@ const struct mds_option_alias mds_megatron_aliases[] = {
     {"NHEADS", "--num-attention-heads", NULL, NULL},
     {"ROPE_THETA", "--rotary-base", NULL, NULL},
     {"--rotary-position-embeddings-theta", "--rotary-base", NULL, NULL},
+    {"--use-rope-scaling", "--rope-scaling-type", "llama3", NULL},
+    {"--rotary-scaling-factor", "--rope-scaling-factor", NULL, NULL},
     {"OPTIMIZER", "--optimizer", NULL, NULL},
     {"OPTIM", "--optimizer", NULL, NULL},
     {"MIN_LR", "--min-lr", NULL, NULL},
@@ -316,6 +318,9 @@ const struct mds_option_foreign mds_megatron_unsupported[] = {
     {"--word-embedding-init-std", embeddings},
     {"--adjust-word-embedding-init", embeddings},
     {"--init-method-xavier-uniform", embeddings},
+    {"--rotary-seq-len-interpolation-factor",
+     "option of this name; give --rope-scaling-type linear --rope-scaling-factor"},
+    {"--mscale*", "option of this name; see --rope-attention-factor"},
     {"--reset-position-ids", documents},
     {"--reset-attention-mask", documents},
     {"--no-save-optim", "checkpoint without the optimizer's states; see "

@@ -2,6 +2,7 @@
 /* mds_pretrain's options.  Flags are Megatron-DeepSpeed's where it has one, variables
  * the ALCF scripts' where they have one. */
 #include "config/options.h"
+#include "config/rope.h"
 
 #include <config.h>
 
@@ -123,6 +124,31 @@ static const struct mds_option rows[] = {
      MDS_OPT_STRING, NULL, 0, 0, NULL, AT(model.window_skip), "N",
      .help = "every N-th layer sees all earlier keys; or a list, 1 for a layer with "
              "the window: [1,1,0]*4"},
+    {shape, "model.rope_scaling_type", "--rope-scaling-type", "MDS_ROPE_SCALING_TYPE",
+     MDS_OPT_ENUM, "none", 0, 0, mds_rope_scaling_names, AT(model.rope_scaling), "kind",
+     .help =
+         "scale the rotary frequencies for longer sequences: all alike (linear), by "
+         "a larger base (ntk), or only those of long waves (yarn, llama3)"},
+    {shape, "model.rope_scaling_factor", "--rope-scaling-factor",
+     "MDS_ROPE_SCALING_FACTOR", MDS_OPT_REAL, "1", 1, NO_MAX, NULL,
+     AT(model.rope_factor), "factor",
+     .help = "how many times longer sequences are than those of the first training"},
+    {shape, "model.rope_original", "--original-max-position-embeddings",
+     "MDS_ORIGINAL_MAX_POSITION_EMBEDDINGS", MDS_OPT_COUNT, "0", 0, 1e10, NULL,
+     AT(model.rope_original), "tokens",
+     .help = "length of those sequences; yarn and llama3 need it"},
+    {shape, "model.rope_beta_fast", "--rope-beta-fast", "MDS_ROPE_BETA_FAST",
+     MDS_OPT_REAL, "0", 0, NO_MAX, NULL, AT(model.rope_beta_fast), "turns",
+     .help = "yarn and llama3 keep frequencies that make more turns than this in that "
+             "length; 0: 32 with yarn, 4 with llama3"},
+    {shape, "model.rope_beta_slow", "--rope-beta-slow", "MDS_ROPE_BETA_SLOW",
+     MDS_OPT_REAL, "1", 1e-9, NO_MAX, NULL, AT(model.rope_beta_slow), "turns",
+     .help = "and divide those that make fewer than this by the factor"},
+    {shape, "model.rope_attention_factor", "--rope-attention-factor",
+     "MDS_ROPE_ATTENTION_FACTOR", MDS_OPT_REAL, "0", 0, NO_MAX, NULL,
+     AT(model.rope_attention_factor), "factor",
+     .help = "yarn multiplies queries and keys by this as they rotate; 0: "
+             "0.1 ln(factor) + 1"},
     {shape, "model.norm", "--normalization", "MDS_NORMALIZATION", MDS_OPT_ENUM,
      "LayerNorm", 0, 0, norms, AT(model.norm), "kind", .help = "kind of normalization"},
     {shape, "model.norm_eps", "--norm-epsilon", "MDS_NORM_EPSILON", MDS_OPT_REAL,

@@ -32,6 +32,12 @@ static const struct {
     {"model.max_positions", WITH_LEARNED},
     {"model.rotary_percent", WITH_ROPE},
     {"model.rotary_base", WITH_ROPE},
+    {"model.rope_scaling_type", WITH_ROPE},
+    {"model.rope_scaling_factor", WITH_ROPE},
+    {"model.rope_original", WITH_ROPE},
+    {"model.rope_beta_fast", WITH_ROPE},
+    {"model.rope_beta_slow", WITH_ROPE},
+    {"model.rope_attention_factor", WITH_ROPE},
 };
 
 static enum relevance relevance_of(const char *key)

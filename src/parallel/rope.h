@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The frequencies of rotary positions. */
+/* The table that rotary positions are computed from: config/rope.h has the formulas. */
 #ifndef MDS_PARALLEL_ROPE_H
 #define MDS_PARALLEL_ROPE_H
 

@@ -238,6 +238,13 @@ static void test_changes_since_a_checkpoint(void **state)
     expect_changes("model: {position: none, rotary_base: 7, max_positions: 4}\n",
                    "--position-embedding-type rope (now none)", "");
     expect_changes("model:\n  swiglu: true\n", "--swiglu 0 (now true)", "");
+    expect_changes("model: {position: rope, rope_scaling_type: yarn, "
+                   "rope_scaling_factor: 8, rope_original: 64}\n",
+                   "--rope-scaling-type none (now yarn), --rope-scaling-factor 1 (now "
+                   "8), --original-max-position-embeddings 0 (now 64)",
+                   "");
+    expect_changes("model: {position: none, rope_scaling_type: yarn}\n",
+                   "--position-embedding-type rope (now none)", "");
     expect_changes("optim:\n  lr: 1e-2\ntrain:\n  eval_iters: 6\n", "", "");
     assert_fails(mds_config_compare("model: {", "ck/iter_1", "", &c), MDS_EUSER,
                  "ck/iter_1");

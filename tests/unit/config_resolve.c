@@ -2,6 +2,10 @@
 /* config: model shapes, what follows from the values, and what does not fit. */
 #include "reading.h"
 
+#include "config/rope.h"
+
+#include <math.h>
+
 /* ---- the model table ---- */
 
 static void test_model_table(void **state)
@@ -388,6 +392,145 @@ static void test_impossible_windows(void **state)
                   "or a list of layers");
 }
 
+/* ---- rotary frequencies ---- */
+
+static void assert_near(double is, double wanted)
+{
+    if (fabs(is - wanted) > 1e-6 * fabs(wanted))
+        print_error("%.9g is not %.9g\n", is, wanted);
+    assert_true(fabs(is - wanted) <= 1e-6 * fabs(wanted));
+}
+
+/* Frequencies of some pairs, and the factor of cos and sin, as transformers 4.51 and
+ * 5.23 compute them (ROPE_INIT_FUNCTIONS of a LlamaConfig; ntk with factor 4 is
+ * "dynamic" with factor 1 at four times max_position_embeddings). */
+static void test_scaled_frequencies(void **state)
+{
+    static const struct {
+        const char *args;
+        double attention_factor;
+        struct {
+            int i;
+            double frequency;
+        } pair[6];
+    } known[] = {
+        {"--kv-channels 128 --rotary-base 500000 --rope-scaling-type llama3 "
+         "--rope-scaling-factor 8 --original-max-position-embeddings 8192",
+         1,
+         {{1, 0.81461722},
+          {31, 0.00085675146},
+          {32, 0.00052484602},
+          {37, 6.3415144e-05},
+          {48, 6.6478697e-06},
+          {63, 3.0689259e-07}}},
+        {"--kv-channels 128 --rotary-base 1000000 --rope-scaling-type yarn "
+         "--rope-scaling-factor 4 --original-max-position-embeddings 32768",
+         1.13862944,
+         {{1, 0.80584222},
+          {16, 0.031622779},
+          {31, 0.00080295978},
+          {32, 0.00060294115},
+          {37, 0.00012993149},
+          {63, 3.1023444e-07}}},
+        {"--kv-channels 64 --rope-scaling-type yarn --rope-scaling-factor 16 "
+         "--original-max-position-embeddings 4096 --rope-beta-fast 16 "
+         "--rope-beta-slow 2",
+         1.27725887,
+         {{1, 0.7498942},
+          {15, 0.0091679599},
+          {16, 0.0058333334},
+          {21, 0.00014821086},
+          {24, 6.2500003e-05},
+          {31, 8.3345094e-06}}},
+        {"--kv-channels 128 --rotary-percent 0.5 --rope-scaling-type linear "
+         "--rope-scaling-factor 4",
+         1,
+         {{0, 0.25},
+          {1, 0.18747355},
+          {8, 0.025},
+          {15, 0.0033338037},
+          {21, 0.00059284345},
+          {31, 3.3338038e-05}}},
+        {"--kv-channels 64 --rope-scaling-type ntk --rope-scaling-factor 4",
+         1,
+         {{0, 1},
+          {1, 0.7170983},
+          {8, 0.069924548},
+          {16, 0.0048894426},
+          {21, 0.00092715619},
+          {31, 3.3338034e-05}}},
+        {"--kv-channels 64 --rope-scaling-type yarn --rope-scaling-factor 1 "
+         "--original-max-position-embeddings 4096 --rope-attention-factor 0.5",
+         0.5,
+         {{0, 1},
+          {1, 0.7498942},
+          {8, 0.1},
+          {16, 0.01},
+          {24, 0.001},
+          {31, 1.3335214e-4}}},
+    };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        char args[512];
+        double frequency[64];
+        struct reading r;
+
+        snprintf(args, sizeof args, "--position-embedding-type rope %s", known[k].args);
+        r = resolve(args, 1);
+        assert_fine(&r);
+        mds_rope_frequencies(&r.run->config.model, frequency);
+        for (int p = 0; p < 6; p++)
+            assert_near(frequency[known[k].pair[p].i], known[k].pair[p].frequency);
+        assert_near(mds_rope_attention_factor(&r.run->config.model),
+                    known[k].attention_factor);
+        close_reading(&r);
+    }
+}
+
+static void test_unscaled_frequencies(void **state)
+{
+    struct reading r = resolve("--position-embedding-type rope --rotary-base 77", 1);
+    double frequency[8];
+
+    (void)state;
+    assert_fine(&r);
+    mds_rope_frequencies(&r.run->config.model, frequency);
+    for (int i = 0; i < 8; i++)
+        assert_true(frequency[i] == pow(77, -2 * (double)i / 16));
+    assert_true(mds_rope_attention_factor(&r.run->config.model) == 1);
+    close_reading(&r);
+}
+
+static void test_scaling_misfits(void **state)
+{
+    struct reading r;
+
+    (void)state;
+    expect_misfit("--rope-scaling-type linear --rope-scaling-factor 4", 1,
+                  "--rope-scaling-type linear is for rotary positions");
+    expect_misfit("--position-embedding-type rope --rope-scaling-type ntk", 1,
+                  "ntk needs --rope-scaling-factor");
+    expect_misfit("--position-embedding-type rope --use-rope-scaling "
+                  "--rope-scaling-factor 8",
+                  1, "llama3 needs --original-max-position-embeddings");
+    expect_misfit("--position-embedding-type rope --rope-scaling-type yarn "
+                  "--rotary-scaling-factor 8 --original-max-position-embeddings 64 "
+                  "--rope-beta-slow 32",
+                  1, "--rope-beta-slow 32 is not below --rope-beta-fast 32");
+    expect_misfit("--position-embedding-type rope --rope-scaling-type yarn "
+                  "--rope-scaling-factor 8 --original-max-position-embeddings 64 "
+                  "--rotary-base 1",
+                  1, "needs one above 1");
+    expect_misfit("--position-embedding-type rope --rope-scaling-type ntk "
+                  "--rope-scaling-factor 2 --kv-channels 2",
+                  1, "4 or more elements rotate");
+    r = resolve("--position-embedding-type rope --rope-scaling-factor 2", 1);
+    assert_int_equal(r.rc, MDS_OK);
+    assert_said(&r.diag, "--rope-scaling-factor has no effect without");
+    close_reading(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -401,6 +544,9 @@ int main(void)
         cmocka_unit_test_setup(test_split, setup),
         cmocka_unit_test_setup(test_windows, setup),
         cmocka_unit_test_setup(test_impossible_windows, setup),
+        cmocka_unit_test_setup(test_scaled_frequencies, setup),
+        cmocka_unit_test_setup(test_unscaled_frequencies, setup),
+        cmocka_unit_test_setup(test_scaling_misfits, setup),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
