@@ -16,6 +16,7 @@
 #include "ckpt/reader.h"
 #include "ckpt/safetensors.h"
 #include "config/config.h"
+#include "config/tree.h"
 
 enum mds_hf_kind { MDS_HF_GPT2, MDS_HF_NEOX, MDS_HF_LLAMA, MDS_HF_QWEN3 };
 
@@ -50,6 +51,15 @@ struct mds_hf_source {
  * what no model of ours does. */
 enum mds_rc mds_hf_get_config(const char *path, struct mds_hf_source *source,
                               struct mds_str *settings);
+
+/* "rope_scaling", if the model scales its frequencies, and back: their linear, yarn and
+ * llama3 are ours of that name.  The other types are MDS_EUSER, but for dynamic: it is
+ * no scaling up to max_position_embeddings, and a warning says so. */
+void mds_hf_put_rope_scaling(const struct mds_model_config *m, struct mds_str *out);
+enum mds_rc mds_hf_get_rope_scaling(const struct mds_tree *t, struct mds_str *out);
+
+/* A number as Python writes a float. */
+void mds_hf_add_real(struct mds_str *out, double value);
 
 /* ---- tensors ---- */
 

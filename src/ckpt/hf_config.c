@@ -3,9 +3,11 @@
 #include "base/minmax.h"
 #include "base/units.h"
 #include "ckpt/hf.h"
+#include "config/rope.h"
 #include "config/tree.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,11 +99,9 @@ static void put_int(struct mds_str *out, const char *key, int64_t value)
 
 static void put_real(struct mds_str *out, const char *key, double value)
 {
-    char text[32];
-
-    mds_format_real(value, text, sizeof text);
-    mds_str_add(out, "  \"%s\": %s%s,\n", key, text,
-                strpbrk(text, ".e") ? "" : ".0"); /* Python distinguishes 1 and 1.0 */
+    mds_str_add(out, "  \"%s\": ", key);
+    mds_hf_add_real(out, value);
+    mds_str_add(out, ",\n");
 }
 
 static void put_text(struct mds_str *out, const char *key, const char *value)
@@ -136,6 +136,15 @@ static void put_gpt2(const struct mds_model_config *m, struct mds_str *out)
     put_real(out, "attn_pdrop", m->attention_dropout);
 }
 
+/* As imported, if that is longer.  Some versions of transformers read yarn's factor as
+ * this length divided by the original one. */
+static int64_t longest_sequence(const struct mds_model_config *m)
+{
+    if (m->rope_scaling == MDS_ROPE_YARN)
+        return llround(m->rope_factor * (double)m->rope_original);
+    return mds_max(m->seq_length, m->max_positions);
+}
+
 /* The sizes that gpt_neox, llama and qwen3 give the same names. */
 static void put_sizes(const struct mds_model_config *m, struct mds_str *out)
 {
@@ -143,8 +152,7 @@ static void put_sizes(const struct mds_model_config *m, struct mds_str *out)
     put_int(out, "intermediate_size", m->ffn_hidden);
     put_int(out, "num_hidden_layers", m->layers);
     put_int(out, "num_attention_heads", m->heads);
-    /* max_positions: as imported */
-    put_int(out, "max_position_embeddings", mds_max(m->seq_length, m->max_positions));
+    put_int(out, "max_position_embeddings", longest_sequence(m));
     put_real(out, "attention_dropout", m->attention_dropout);
 }
 
@@ -154,7 +162,8 @@ static void put_neox(const struct mds_model_config *m, struct mds_str *out)
     put_sizes(m, out);
     put_real(out, "layer_norm_eps", m->norm_eps);
     put_real(out, "rotary_pct", m->rotary_percent);
-    put_real(out, "rotary_emb_base", m->rotary_base);
+    put_real(out, "rotary_emb_base", mds_rope_base(m));
+    mds_hf_put_rope_scaling(m, out);
     put_real(out, "hidden_dropout", m->hidden_dropout);
     put_bool(out, "use_parallel_residual", m->parallel_residual);
     put_bool(out, "attention_bias", 1);
@@ -167,7 +176,8 @@ static void put_llama(const struct mds_model_config *m, struct mds_str *out)
     put_int(out, "num_key_value_heads", m->kv_heads);
     put_int(out, "head_dim", m->head_dim);
     put_real(out, "rms_norm_eps", m->norm_eps);
-    put_real(out, "rope_theta", m->rotary_base);
+    put_real(out, "rope_theta", mds_rope_base(m));
+    mds_hf_put_rope_scaling(m, out);
 }
 
 void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
@@ -393,24 +403,6 @@ static enum mds_rc get_activation(const struct mds_tree *t, const struct form *f
     return found ? MDS_OK : MDS_EUSER;
 }
 
-/* Stretched rotary frequencies, under either of their names. */
-static enum mds_rc check_scaling(const struct mds_tree *t)
-{
-    static const char *const places[] = {"rope_scaling", "rope_parameters"};
-
-    for (int i = 0; i < 2; i++) {
-        const struct mds_node *map = mds_node_get(t->root, places[i]);
-        const struct mds_node *type = mds_node_get(map, "rope_type");
-
-        if (!type)
-            type = mds_node_get(map, "type");
-        if (type && type->text && strcmp(type->text, "default") != 0)
-            return mds_fail(MDS_EUSER, "%s: %s of type %s: mds scales no frequencies",
-                            t->name, places[i], type->text);
-    }
-    return MDS_OK;
-}
-
 static int is_true(const struct mds_tree *t, const char *key, const char *fallback)
 {
     const char *text = get_value(t, key);
@@ -455,8 +447,8 @@ static enum mds_rc parse_config(const struct mds_tree *t, struct mds_hf_source *
     f = &forms[source->kind];
     for (const struct fixed *i = f->fixed; i->theirs; i++)
         MDS_TRY(check_fixed(t, i));
-    MDS_TRY(check_scaling(t));
     mds_str_add(out, "model:\n%s", f->constant);
+    MDS_TRY(mds_hf_get_rope_scaling(t, out));
     MDS_TRY(get_activation(t, f, out));
     for (const struct number *const *list = f->numbers; *list; list++)
         for (const struct number *i = *list; i->theirs; i++)

@@ -206,9 +206,49 @@ test_expect_success 'what mds does not compute is refused by name' '
     with llama "s/silu/gelu/" && not_in "hidden_act is gelu" &&
     with llama "s/\"mlp_bias\": false/\"mlp_bias\": true/" &&
     not_in "changed: tensor model.layers.0.mlp.gate_proj.bias is missing" &&
-    with llama "s/\"vocab_size\"/\"rope_scaling\": {\"rope_type\": \"yarn\"}, &/" &&
-    not_in "rope_scaling of type yarn" &&
+    with llama "s/\"vocab_size\"/\"rope_scaling\": {\"rope_type\": \"longrope\"}, &/" &&
+    not_in "rope_scaling of type longrope, which has two factors of its own for each frequency; mds computes" &&
+    with llama "s/\"vocab_size\"/\"rope_scaling\": {\"type\": \"linear\", \"factor\": \"x\"}, &/" &&
+    not_in "rope_scaling of type linear: factor is not a number" &&
+    with llama "s/\"vocab_size\"/\"rope_scaling\": {\"type\": \"linear\"}, &/" &&
+    not_in "rope_scaling of type linear has no factor" &&
+    with llama "s/\"vocab_size\"/\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 4, \"truncate\": false}, &/" &&
+    not_in "rope_parameters has truncate false" &&
     with llama "s/{/[/" && not_in "config.json"
+'
+# scaled_to WORDS OPTIONS...: a model with scaled frequencies goes out with these words, and comes back as it was
+scaled_to() {
+    words=$1
+    shift
+    rm -rf scaled scaled-* && pretrain --train-iters 1 --save scaled "$@" &&
+        mds_ckpt export --format hf --output scaled-hf scaled && grep -F "$words" scaled-hf/config.json &&
+        mds_ckpt import scaled-hf scaled-back && mds_ckpt diff --weights scaled scaled-back &&
+        pretrain --train-iters 2 --load scaled-back "$@" && mds_ckpt export --format hf --output scaled-out scaled-back &&
+        for f in hf out; do grep "rope\|position" scaled-$f/config.json >scaled-$f.rope; done && test_cmp scaled-hf.rope scaled-out.rope
+}
+test_expect_success 'scaled rotary frequencies go out and come back' '
+    scaled_to "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4.0}," $gpt_neox \
+        --rope-scaling-type linear --rope-scaling-factor 4 &&
+    scaled_to "{\"rope_type\": \"llama3\", \"factor\": 8.0, \"original_max_position_embeddings\": 16, \"high_freq_factor\": 4.0, \"low_freq_factor\": 1.0}" \
+        $llama --rope-scaling-type llama3 --rope-scaling-factor 8 --original-max-position-embeddings 16 &&
+    yarn="--rope-scaling-type yarn --rope-scaling-factor 4 --original-max-position-embeddings 16 --rope-beta-fast 3 --rope-attention-factor 1.5" &&
+    scaled_to "\"beta_fast\": 3.0, \"beta_slow\": 1.0, \"attention_factor\": 1.5}" $qwen3 $yarn --seq-length 64 &&
+    grep "\"max_position_embeddings\": 64," scaled-hf/config.json &&
+    sed "s/\"attention_factor\": 1.5/\"mscale\": 2, \"mscale_all_dim\": 0.5/" scaled-hf/config.json >c && mv c scaled-hf/config.json &&
+    mds_ckpt import scaled-hf scaled-mscale && mds_ckpt info --config scaled-mscale | grep "^  rope_attention_factor: 1\.194" &&
+    pretrain $llama --rope-scaling-type ntk --rope-scaling-factor 4 --train-iters 1 --save ntk &&
+    mds_ckpt export --format hf --output ntk-hf ntk && grep "\"rope_theta\": 160000.0" ntk-hf/config.json && ! grep scaling ntk-hf/config.json
+'
+test_expect_success 'their other ways to say it: dynamic, a factor of 1, and without a length' '
+    with llama "s/\"vocab_size\"/\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 4.0}, &/" &&
+    mds_ckpt import changed dynamic 2>err && grep "warn: .*of type dynamic: .* up to 32 tokens; .* ntk --rope-scaling-factor 4 n - 3" err &&
+    mds_ckpt info --config dynamic | grep "^  # rope_scaling_type: none " &&
+    with llama "s/\"vocab_size\"/\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 1.0, \"rope_theta\": 10000.0}, \"rope_scaling\": null, &/" &&
+    mds_ckpt import changed one && mds_ckpt info --config one | grep "^  rope_scaling_factor: 1 " &&
+    with llama "s/\"vocab_size\"/\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": null, \"original_max_position_embeddings\": 8}, &/" &&
+    mds_ckpt import changed null && mds_ckpt info --config null | grep "^  rope_scaling_factor: 4 " &&
+    with llama "s/\"vocab_size\"/\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}, &/" &&
+    mds_ckpt import changed short && mds_ckpt info --config short | grep "^  rope_original: 32 "
 '
 test_expect_success 'newer names of the rotary settings' '
     with llama "s/\"rope_theta\": 10000.0/\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}/" &&

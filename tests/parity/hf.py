@@ -62,20 +62,60 @@ def configs():
             max_position_embeddings=64, rope_theta=5000.0)
 
 
+def scaled_configs():
+    """Rotary frequencies that are scaled, for sequences of 64 tokens."""
+    llama = {"hidden_size": 48, "intermediate_size": 112, "num_hidden_layers": 2,
+             "vocab_size": 66, "num_attention_heads": 2, "rope_theta": 5000.0,
+             "max_position_embeddings": 64}
+    neox = {"hidden_size": 48, "intermediate_size": 112, "num_hidden_layers": 2,
+            "vocab_size": 66, "num_attention_heads": 2, "rotary_pct": 0.5,
+            "max_position_embeddings": 64, "hidden_act": "gelu_new"}
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16,
+            "beta_fast": 2.0, "beta_slow": 0.5}
+    yield "llama-linear", transformers.LlamaConfig(
+        **llama, rope_scaling={"type": "linear", "factor": 4.0})
+    yield "llama-one", transformers.LlamaConfig(
+        **llama, rope_scaling={"rope_type": "linear", "factor": 1.0})
+    yield "llama-llama3", transformers.LlamaConfig(**llama, rope_scaling={
+        "rope_type": "llama3", "factor": 4.0, "original_max_position_embeddings": 16,
+        "low_freq_factor": 0.5, "high_freq_factor": 2.0})
+    yield "llama-dynamic", transformers.LlamaConfig(
+        **llama | {"max_position_embeddings": 32},
+        rope_scaling={"rope_type": "dynamic", "factor": 2.0})
+    yield "neox-linear", transformers.GPTNeoXConfig(
+        **neox, rope_scaling={"rope_type": "linear", "factor": 4.0})
+    if version() >= (4, 50):  # the ones before overlook the original length
+        yield "llama-yarn", transformers.LlamaConfig(**llama, rope_scaling=yarn)
+        yield "neox-yarn", transformers.GPTNeoXConfig(
+            **neox, rope_scaling=yarn | {"attention_factor": 1.5})
+
+
+def version():
+    return tuple(int(x) for x in transformers.__version__.split(".")[:2])
+
+
 def make(folder):
     """Nothing is 0 or 1 exactly, so that what ends in a wrong place shows."""
     torch.manual_seed(1234)
     for name, config in configs():
         model = transformers.AutoModelForCausalLM.from_config(config)
-        with torch.no_grad():
-            for n, p in model.named_parameters():
-                is_gain = p.ndim == 1 and n.endswith("weight")
-                p.normal_(1.0 if is_gain else 0.0, 0.05)
+        randomize(model, 0.05)
         model.save_pretrained(f"{folder}/{name}", max_shard_size="40kB")
         if name == "gpt2":
             make_bare(model, config, f"{folder}/{name}-bare")
         half = model.to(torch.bfloat16)
         half.save_pretrained(f"{folder}/{name}-bf16")
+    for name, config in scaled_configs():
+        model = transformers.AutoModelForCausalLM.from_config(config)
+        randomize(model, 0.3)  # large enough for the loss to depend on positions
+        model.save_pretrained(f"{folder}/{name}")
+
+
+def randomize(model, spread):
+    with torch.no_grad():
+        for n, p in model.named_parameters():
+            is_gain = p.ndim == 1 and n.endswith("weight")
+            p.normal_(1.0 if is_gain else 0.0, spread)
 
 
 def make_bare(model, config, folder):

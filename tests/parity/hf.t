@@ -29,10 +29,12 @@ goes_out() {
             "saved-$name"
 }
 
-# comes_in NAME: a model of transformers' into a checkpoint, and a step with it
+# comes_in NAME OPTIONS...: a model of transformers' into a checkpoint, and a step with it
 comes_in() {
-    mds_ckpt import "made/$1" "in-$1" && mds_ckpt verify "in-$1" &&
-        first_loss "$1" --load "in-$1"
+    name=$1
+    shift
+    mds_ckpt import "made/$name" "in-$name" && mds_ckpt verify "in-$name" &&
+        first_loss "$name" --load "in-$name" "$@"
 }
 
 rope='--use-rotary-position-embeddings --untie-embeddings-and-output-weights'
@@ -53,6 +55,14 @@ result "transformers makes models" "$python" "$here/hf.py" make made
     result "gpt2 without biases goes out" goes_out gpt2-plain $gpt --disable-bias-linear
     result "gpt_neox without biases goes out" goes_out neox-plain $gpt $rope --disable-bias-linear
 }
+scaled="$rope --init-method-std 0.3 --original-max-position-embeddings 16 --rope-scaling-factor 4"
+# shellcheck disable=SC2086
+{
+    result "llama3's frequencies go out" goes_out llama3-ours $llama $scaled --rope-scaling-type llama3 \
+        --rope-beta-fast 2 --rope-beta-slow 0.5
+    result "yarn goes out" goes_out yarn-ours $gpt $scaled --rotary-percent 0.5 --rope-scaling-type yarn
+    result "ntk goes out" goes_out ntk-ours $llama $scaled --rope-scaling-type ntk
+}
 checks='out-gpt2-ours trace-gpt2-ours gpt2-ours.jsonl
     out-neox-ours trace-neox-ours neox-ours.jsonl
     out-relu2-ours trace-relu2-ours relu2-ours.jsonl
@@ -64,6 +74,18 @@ for m in gpt2 neox neox-parallel neox-relu2 llama llama-bias llama-attention-bia
     result "$m comes in" comes_in $m
     checks="$checks made/$m trace-$m $m.jsonl"
 done
+# Longer than 32 tokens transformers' dynamic is ntk with this factor.
+dynamic='--rope-scaling-type ntk --rope-scaling-factor 3 --override-model-config'
+for m in llama-linear llama-one llama-llama3 llama-dynamic neox-linear llama-yarn neox-yarn; do
+    [ -d made/$m ] || continue # transformers is too old for these two
+    options=
+    [ $m = llama-dynamic ] && options=$dynamic
+    # shellcheck disable=SC2086
+    result "$m comes in" comes_in $m $options
+    checks="$checks made/$m trace-$m $m.jsonl"
+done
+[ -d made/llama-yarn ] && checks="$checks out-yarn-ours trace-yarn-ours yarn-ours.jsonl"
+checks="$checks out-llama3-ours trace-llama3-ours llama3-ours.jsonl out-ntk-ours trace-ntk-ours ntk-ours.jsonl"
 if [ -d made/qwen3 ]; then # transformers is new enough to know it
     result "qwen3 comes in" comes_in qwen3
     checks="$checks made/qwen3 trace-qwen3 qwen3.jsonl out-qwen3-ours trace-qwen3-ours qwen3-ours.jsonl"

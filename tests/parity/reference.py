@@ -47,6 +47,7 @@ def options(argv):
     p.add_argument("--rotary-percent", type=float, default=1.0)
     p.add_argument("--normalization", type=str.lower, default="layernorm")
     p.add_argument("--norm-epsilon", type=float, default=1e-5)
+    p.add_argument("--init-method-std", type=float, default=0.05)
     p.add_argument("--lr", type=float)
     p.add_argument("--min-lr", type=float, default=0.0)
     p.add_argument("--lr-warmup-iters", type=int, default=0)
@@ -182,7 +183,7 @@ def init(path, o):
     rng = np.random.default_rng(1234)
     arrays = {}
     for name, shape in shapes(o):
-        a = rng.normal(0, 0.05, shape) + (1 if name.endswith("gamma") else 0)
+        a = rng.normal(0, o.init_method_std, shape) + (1 if name.endswith("gamma") else 0)
         arrays[name] = a.astype(np.float32)
     stfile.save(path, arrays, {"format": "pt"})
 
