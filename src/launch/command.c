@@ -99,7 +99,8 @@ static void list_gpu_order(const struct mds_launch *l, int order[MDS_AFFINITY_GP
     }
 }
 
-/* Where each rank has a GPU and the cores near it are known they are given by name. */
+/* Bind each rank to the cores near its GPU if they are known, else as the profile
+ * says. */
 static void add_binding(const struct mds_launch *l, struct mds_argv *out)
 {
     const struct mds_machine *m = l->machine;
@@ -133,8 +134,8 @@ static void add_gpu_order(const struct mds_launch *l, struct mds_str *out)
         mds_str_add(out, "%s%d", i ? "," : "", order[i]);
 }
 
-/* PBS sets OMP_NUM_THREADS for every job, and NCPUS with it, to the cores of a chunk:
- * nobody has chosen that. */
+/* PBS sets OMP_NUM_THREADS and NCPUS of every job to the cores of a chunk: that value
+ * is no choice of the user's. */
 static int is_set_by_pbs(const char *name, const char *value)
 {
     const char *cores = getenv("NCPUS");
@@ -307,7 +308,7 @@ static void add_srun_command(const struct mds_launch *l, struct mds_argv *out)
     add_binding(l, out);
 }
 
-/* What the MPI standard says of mpiexec. */
+/* mpiexec as in the MPI standard. */
 static void add_plain_command(const struct mds_launch *l, struct mds_argv *out)
 {
     mds_argv_add_split(out, l->machine->launcher.flags);
@@ -315,13 +316,13 @@ static void add_plain_command(const struct mds_launch *l, struct mds_argv *out)
     add_binding(l, out);
 }
 
-/* Launchers that hand on the environment they have: srun, and on one host all. */
+/* Launchers that pass their environment on: srun, and on one host all. */
 static int launcher_passes_environment(enum mds_launcher kind)
 {
     return kind == MDS_LAUNCHER_SRUN || kind == MDS_LAUNCHER_PLAIN;
 }
 
-/* The program beside this one, else by its name alone: the shell's path finds it. */
+/* mds_pretrain beside this program, else by name, to be found in PATH. */
 static void add_program(const struct mds_launch *l, struct mds_argv *out)
 {
     char here[PATH_MAX], path[PATH_MAX + 16] = "";

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- where ---- */
+/* ---- machine, nodes and ranks ---- */
 
 /* Ranks on each node. */
 static enum mds_rc count_ranks_per_node(struct mds_launch *l)
@@ -165,7 +165,7 @@ void mds_launch_close(struct mds_launch *l)
     mds_machine_destroy(l->machine);
 }
 
-/* ---- what ---- */
+/* ---- configuration ---- */
 
 /* A GPU for each rank; ranks on CPUs may be as many as they like.  Where a list of
  * visible GPUs is wrong the profile counts. */
@@ -278,9 +278,9 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv 
     return rc;
 }
 
-/* ---- which layout ---- */
+/* ---- layout ---- */
 
-/* Whether sizes are left to a plan. */
+/* Whether a plan chooses the layout. */
 static int is_layout_open(const struct mds_launch *l, const struct mds_config_run *run)
 {
     const struct mds_settings *s = &run->settings;
@@ -433,7 +433,7 @@ static enum mds_rc check_path_list(const char *option, const char *text)
     return rc;
 }
 
-/* A job that waits for hours should find its data. */
+/* Check before a job waits in a queue for hours. */
 static enum mds_rc check_data_paths(const struct mds_data_config *d)
 {
     MDS_TRY(check_path_list("--data-path", d->paths));
@@ -454,7 +454,7 @@ static int is_worth_comparing(const struct mds_launch *l)
            l->machine->node.gpus > 0 && l->ranks > 1;
 }
 
-/* Where sizes or SP_TYPE are set, and nobody asked for just that (--layout given). */
+/* For layouts that the user set, unless with --layout given. */
 static void compare_with_plan(const struct mds_launch *l, const struct mds_estimate *e)
 {
     struct mds_config_run *asked = NULL;

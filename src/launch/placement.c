@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was found about nodes, ranks and GPUs. */
+/* The table of findings about nodes, ranks and GPUs, and printing it. */
 #include "launch/placement.h"
 #include "base/log.h"
 #include "base/units.h"

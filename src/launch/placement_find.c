@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ask every source, and decide. */
+/* Queries all sources, and chooses nodes, GPUs and slots. */
 #include "launch/placement.h"
 #include "base/minmax.h"
 #include "base/units.h"

@@ -22,7 +22,7 @@ static double map_number(const struct mds_node *map, const char *key)
     return n && n->text ? strtod(n->text, NULL) : 0;
 }
 
-/* JSON has no word for a loss that is not finite but null. */
+/* In JSON a loss that is not finite is null. */
 static double step_loss(const struct mds_node *map)
 {
     const struct mds_node *n = mds_node_get(map, "lm_loss");

@@ -24,8 +24,8 @@ static enum mds_rc parse_nodes(const char *text, int64_t *out)
     return MDS_OK;
 }
 
-/* A number alone is seconds to PBS, minutes to Slurm and Cobalt: whoever writes one is
- * asked which. */
+/* A bare number means seconds to PBS, minutes to Slurm and Cobalt, so it is an
+ * error. */
 static enum mds_rc parse_walltime(const char *text, double *out)
 {
     if (!text[strspn(text, "0123456789")])
@@ -129,8 +129,7 @@ static int is_set_by_user(const struct mds_config_run *asked, const char *key)
     return mds_settings_of(&asked->settings, key)->level > MDS_LEVEL_DERIVED;
 }
 
-/* Where the ranks write, and that they leave in order: unless the user said otherwise.
- */
+/* Add options for the output files and for an orderly exit unless the user set them. */
 static void add_default_options(const struct mds_job *j,
                                 const struct mds_config_run *asked,
                                 struct mds_argv *words)
@@ -163,8 +162,8 @@ static double predicted_save_s(const struct mds_launch *l, const struct mds_esti
     return mds_ckpt_bytes(e->parameters) / (double)l->ranks / 0.4e9;
 }
 
-/* How long before the walltime to leave: as asked, else not past its middle, lest
- * nothing be trained. */
+/* How long before the walltime to exit: as the user set it, else at most half of it, so
+ * that something is trained. */
 static double exit_margin_s(const struct mds_job *j, const struct mds_estimate *e)
 {
     double s = 120 + 2 * e->step_s + predicted_save_s(j->launch, e);
@@ -188,7 +187,7 @@ static int64_t round_down_to_125(double n)
     return 1;
 }
 
-/* What a job that is killed loses, at most: seconds. */
+/* The most training time in seconds that a killed job may lose. */
 static double acceptable_loss_s(const struct mds_job *j)
 {
     const struct mds_queue *q = mds_job_queue(j);
@@ -196,7 +195,7 @@ static double acceptable_loss_s(const struct mds_job *j)
     return q && q->preemptable ? 600 : 1800;
 }
 
-/* How often to save, and when to leave: appended where the user has not said it. */
+/* Add options for the save interval and the exit time unless the user set them. */
 static void add_save_interval_and_exit(struct mds_job *j,
                                        const struct mds_config_run *asked,
                                        const struct mds_estimate *e,

@@ -5,7 +5,7 @@
 
 /* ---- a dry run ---- */
 
-/* a -= b, of what is counted. */
+/* Subtract the calls, FLOPs and bytes of b from a. */
 static void subtract_ledger(struct mds_ledger *a, const struct mds_ledger *b)
 {
     for (int i = 0; i < MDS_OPS; i++) {
@@ -23,7 +23,7 @@ static void subtract_stats(struct mds_comm_stats *a, const struct mds_comm_stats
     }
 }
 
-/* The step alone: what the start of a run does is not in it. */
+/* Run one step, and measure it without what the start of a run does. */
 static enum mds_rc run_engine_step(struct mds_engine *e, struct mds_dev *dev,
                                    const struct mds_groups *g, struct mds_dry_step *out)
 {
@@ -99,7 +99,7 @@ enum mds_rc mds_plan_dry_run(const struct mds_config *c, const struct mds_dry_ra
     return rc;
 }
 
-/* ---- a straight line through two ---- */
+/* ---- extrapolation ---- */
 
 static int64_t extrapolate_line(int64_t a, int64_t b, double at)
 {
@@ -123,8 +123,8 @@ static struct mds_mem_account extrapolate_memory(const struct mds_mem_account *a
     return out;
 }
 
-/* *a (at 0) becomes what lies at `at` on the line through it and b (at 1).  Spans and
- * what NCCL takes do not grow with the model. */
+/* Set *a to the point `at` on the line through a (at 0) and b (at 1).  Spans and NCCL's
+ * memory do not grow with the model. */
 static void extrapolate_step(struct mds_dry_step *a, const struct mds_dry_step *b,
                              double at)
 {
@@ -152,10 +152,10 @@ static void extrapolate_step(struct mds_dry_step *a, const struct mds_dry_step *
     a->nccl_bytes = mds_max(a->nccl_bytes, b->nccl_bytes);
 }
 
-/* ---- short runs ---- */
+/* ---- which counts are extrapolated ---- */
 
-/* What a run is made shorter by, in this order.  Each is a number in the configuration
- * of which the step's ledger is a straight line, between or beyond low and high. */
+/* A count in the configuration in which the step's ledger is linear: the full count,
+ * and the two that are run instead.  high 0: the full count is run. */
 struct samples {
     int64_t full, low, high;
 };
@@ -166,7 +166,7 @@ static int64_t max_blocks(const struct mds_config *c)
     return (c->model.layers + c->parallel.pipeline - 1) / c->parallel.pipeline;
 }
 
-/* Of a number of blocks for which something is kept: none and all are run. */
+/* For a number of blocks that save something: 0 and all blocks are run. */
 static struct samples sample_kept(int64_t n, int64_t all)
 {
     return (struct samples){n, 0, n > 0 && n < all ? all : 0};
@@ -197,14 +197,14 @@ static int64_t block_period(const struct mds_config *c)
     return n;
 }
 
-/* Some inputs on the device, each of several blocks: no straight line. */
+/* If some saved inputs stay on the device and each serves several blocks, the ledger is
+ * not linear. */
 static int inputs_are_irregular(const struct mds_config *c)
 {
     return c->train.act.device_inputs > 0 && mds_act_group(&c->train.act) > 1;
 }
 
-/* Blocks of a stage: so few that each kind of them is there, the first, the last and
- * those between. */
+/* Blocks of a stage: few, but enough to have a first, a last and some between. */
 static struct samples sample_blocks(const struct mds_config *c)
 {
     int64_t n = c->model.layers / c->parallel.pipeline, more = block_period(c);
@@ -216,7 +216,8 @@ static struct samples sample_blocks(const struct mds_config *c)
     return (struct samples){n, low, low + more};
 }
 
-/* Micro-batches: as many as there are stages come before all stages have work. */
+/* Micro-batches: enough to fill the pipeline, which takes as many as there are
+ * stages. */
 static struct samples sample_batches(const struct mds_config *c)
 {
     int64_t n = c->batch.accumulation, p = c->parallel.pipeline;
@@ -243,7 +244,7 @@ static struct samples samples_of(const struct mds_config *c, int what)
     }
 }
 
-/* All blocks stay all blocks. */
+/* Options that mean all blocks still do after the change. */
 static void set_block_count(struct mds_config *c, int64_t n)
 {
     c->model.layers = n * c->parallel.pipeline + c->model.layers % c->parallel.pipeline;

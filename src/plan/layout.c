@@ -26,7 +26,7 @@ static const struct member grid[] = {
     {"batch.global", AT(global)},
 };
 
-/* Behind those of the grid come those of activations. */
+/* Members of the grid come first, then those of activation memory. */
 enum { GRID = sizeof grid / sizeof *grid, MEMBERS = GRID + MDS_ACT_OPTIONS };
 
 _Static_assert(sizeof(struct mds_layout) ==
@@ -218,7 +218,6 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
     return rc;
 }
 
-/* What is not 0 needs an option. */
 void mds_layout_options(const struct mds_layout *l, unsigned fixed, struct mds_str *out)
 {
     for (int i = 0; i < GRID; i++)

@@ -21,7 +21,7 @@ enum {
 
 #define LONGEST ((double)(INT64_C(1) << 33))
 
-/* What is needed at a length, as parts of what there is. */
+/* Memory needed at a length, as fractions of the limits. */
 struct usage {
     int64_t seq;
     double device, host;

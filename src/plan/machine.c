@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the reader is at. */
+/* State of the reader. */
 struct reader {
     const struct mds_tree *t;
     struct mds_machine *m;
@@ -28,7 +28,7 @@ static const char *origin_of(struct reader *r, const struct mds_node *n)
 
 /* ---- names and faults ---- */
 
-/* Sections that are no rows of facts. */
+/* Sections that have their own readers. */
 static const char *const other_sections[] = {"environment", "queues", "settings",
                                              "attention"};
 
@@ -86,14 +86,13 @@ static int is_date(const char *text)
            text[n] == '\0' && m >= 1 && m <= 12 && d >= 1 && d <= 31;
 }
 
-/* What a section says of all its facts. */
+/* Whether a key gives the source or date of the whole section. */
 static int is_origin(const struct mds_node *n)
 {
     return strcmp(n->key, "source") == 0 || strcmp(n->key, "date") == 0;
 }
 
-/* Whether map says where its facts are from and of when; a date that is none is a fault
- * by itself. */
+/* Whether map has a source and a date; a malformed date is a fault of its own. */
 static int has_source(struct reader *r, const struct mds_node *map)
 {
     const struct mds_node *source = mds_node_get(map, "source");
@@ -197,7 +196,7 @@ static int read_queue_number(struct reader *r, const struct mds_node *n, int64_t
     return -1;
 }
 
-/* What the batch system calls it, where several rows are of one queue. */
+/* The batch system's name of a queue, if several rows are of one queue. */
 static void read_queue_name(struct reader *r, const struct mds_node *n,
                             struct mds_queue *q)
 {
@@ -323,7 +322,8 @@ static enum mds_rc read_attention(struct reader *r, const struct mds_node *secti
     return mds_machine_read_attention(r->t, section, r->m, r->diag);
 }
 
-/* What mds_pretrain will take from here: its faults are the profile's.  After facts. */
+/* Check the settings that mds_pretrain will read from here.  Call it after the facts
+ * are read. */
 static enum mds_rc check_settings(struct reader *r, const struct mds_node *section)
 {
     struct mds_tree part = *r->t;

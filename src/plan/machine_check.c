@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a profile must say, and what must agree in it. */
+/* Checks that a profile is complete and consistent. */
 #include "base/str.h"
 #include "plan/machine_impl.h"
 

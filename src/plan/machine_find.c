@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which profile is meant. */
+/* Finds a profile by name or by host name. */
 #include "base/str.h"
 #include "config/options.h"
 #include "plan/machine_impl.h"
@@ -82,7 +82,7 @@ static const char *patterns_of(const struct mds_machine *m, size_t patterns)
     return text;
 }
 
-/* Whether the environment has what it has on that machine. */
+/* Whether machine.variable, if given, is set in the environment. */
 static int environment_matches(const struct mds_machine *m)
 {
     char name[64];

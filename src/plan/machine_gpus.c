@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A host without a profile of its own, and its GPUs. */
+/* Merges GPU facts into the profile of a host that has none of its own. */
 #include "base/alloc.h"
 #include "device/device.h"
 #include "plan/machine_impl.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the GPUs bring; all else is the host's. */
+/* Sections that are taken from the GPUs' profile; all others are the host's. */
 static const char *const sections[] = {"gpu",   "rates",    "attention",
                                        "links", "overhead", NULL};
 

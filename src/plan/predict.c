@@ -4,8 +4,8 @@
 #include "pipeline/split.h"
 #include "plan/time.h"
 
-/* A tenth is the system's.  A machine without a queue is this host, whatever the
- * profile says. */
+/* A tenth is left to the system.  For a machine without a batch system, which is this
+ * host, the memory that is free now counts. */
 static int64_t host_limit(const struct mds_machine *m, int per_node)
 {
     if (mds_machine_is_local(m))
@@ -47,7 +47,7 @@ static void set_throughput(const struct mds_config *c, int world,
                      e->step_s / world;
 }
 
-/* Take over of `of` what is worse. */
+/* Keep the worse of both: the slower step, and the larger memory. */
 static void keep_worse_of(struct mds_estimate *e, const struct mds_estimate *of)
 {
     const struct mds_estimate *quicker = of->step_s > e->step_s ? e : of;
@@ -107,7 +107,7 @@ static enum mds_rc predict_rank(const struct prediction *p, int rank,
     return MDS_OK;
 }
 
-/* Blocks of a stage. */
+/* Number of blocks of a pipeline stage, all model chunks together. */
 static int64_t blocks_of_stage(const struct mds_config *c, int stage)
 {
     const struct mds_parallel_config *p = &c->parallel;
@@ -121,8 +121,8 @@ static int64_t blocks_of_stage(const struct mds_config *c, int stage)
     return sum;
 }
 
-/* The first stage keeps the most activations, the last has the logits, and of others
- * the first that has more blocks than those before it, the most of all. */
+/* The first stage saves the most activations, the last has the logits, and between them
+ * the first with the most blocks, if it has more than the first stage. */
 int mds_predict_ranks(const struct mds_config *c, int world,
                       int rank[MDS_PREDICT_RANKS])
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plan for people. */
+/* Prints a plan. */
 #include "base/units.h"
 #include "metrics/memory.h"
 #include "plan/plan.h"
@@ -104,7 +104,7 @@ static void print_layout_row(const struct mds_plan_request *r,
     mds_str_fini(&text);
 }
 
-/* The purposes that take most, largest first. */
+/* The three purposes that need most memory, largest first. */
 static void print_largest(const struct mds_estimate *e, FILE *f)
 {
     int done = 0;

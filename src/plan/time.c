@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* What an operation that computes is bound by, if not by memory.  Ring attention works
+/* FLOP/s of an operation that is not memory-bound.  Ring attention works
  * on chunks of half a rank's share, most of them against all keys of another: a query
  * meets as many as in a causal sequence of the share's length. */
 static double flops_rate(const struct mds_machine *m, const struct mds_config *c,
@@ -94,7 +94,7 @@ static double group_hops(struct mds_span s, int per_node, enum mds_comm_kind kin
     }
 }
 
-/* Of one kind. */
+/* Time of all calls of one collective in a group. */
 static double collective_s(const struct mds_machine *m, struct mds_span s, int per_node,
                            const struct mds_comm_stats *stats, enum mds_comm_kind kind)
 {
@@ -142,8 +142,7 @@ static double forward_s(const struct mds_config *c, double compute_s)
     return compute_s / (mds_recompute_of(&c->train.act) == MDS_RECOMPUTE_FULL ? 4 : 3);
 }
 
-/* In how many chunks rows travel between tensor ranks: all of a micro-batch's, or of a
- * tile. */
+/* Number of chunks in which tensor ranks exchange the rows of a micro-batch or tile. */
 static int tensor_chunks(const struct mds_config *c)
 {
     int64_t ranks = c->parallel.ulysses * c->parallel.ring;
@@ -170,14 +169,14 @@ static double tensor_s(const struct mds_config *c, double all, double compute_s)
     double chunked;
 
     if (mds_recompute_of(&c->train.act) == MDS_RECOMPUTE_FULL)
-        of += forward - 1; /* nobody needs the MLP's result again */
+        of += forward - 1; /* recompute leaves out the MLP's last reduction */
     behind *= all / of;
     chunked = (all - behind) * (c->train.act.sequence_tile > 0 ? 0.5 : 1) * others;
     return all - behind - chunked + exposed_s(behind, weights, exposed_beside) +
            exposed_s(chunked, (compute_s - weights) * others, between_chunks);
 }
 
-/* Keys and values travel around a ring behind the attention of those that are there. */
+/* Keys and values move around the ring, overlapped with attention on those received. */
 static double ring_s(const struct mds_machine *m, const struct mds_config *c,
                      const struct mds_ledger *l, double all)
 {
@@ -281,7 +280,7 @@ static double host_s(const struct mds_machine *m, const struct mds_config *c,
            behind_forward(c, update, forward);
 }
 
-/* Times of a rank, all but the waiting for other stages. */
+/* Set the times of a rank, except for waiting for other stages. */
 static void set_rank_times(const struct mds_machine *m, const struct mds_config *c,
                            int per_node, const struct mds_dry_step *r,
                            struct mds_estimate *e)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mds_ckpt: what checkpoints hold, whether they are sound, and what they weigh. */
+/* mds_ckpt: inspect, verify, prune, compare, export, import and reshard checkpoints. */
 #include "base/units.h"
 #include "config.h"
 #include "programs/mds_ckpt.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mds_ckpt diff: what two checkpoints have in common. */
+/* mds_ckpt diff: how two checkpoints differ. */
 #include "ckpt/compare.h"
 #include "base/units.h"
 #include "config/tree.h"
@@ -15,7 +15,7 @@ struct diff {
     double tolerance;
     int states;                  /* of enum mds_ckpt_what to compare */
     int64_t compared, different; /* of tensors' states */
-    int64_t others;              /* differences that are none of values */
+    int64_t others;              /* differences other than of values */
     double worst, most;
     const char *worst_name, *most_name;
 };
@@ -111,7 +111,7 @@ static void diff_state(struct diff *d)
 
 /* ---- tensors ---- */
 
-/* Surplus rows of a padded vocabulary are of no account. */
+/* Padding rows of the vocabulary are not compared. */
 static int64_t unpadded_rows(const struct mds_ckpt_index *ix,
                              const struct mds_ckpt_tensor *t)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mds_ckpt export: weights for others. */
+/* mds_ckpt export: weights for other programs. */
 #include "base/alloc.h"
 #include "base/units.h"
 #include "ckpt/hf.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checkpoints made without a run. */
+/* Writes a checkpoint without running the program. */
 #include "base/alloc.h"
 #include "base/host.h"
 #include "base/str.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which checkpoint is meant. */
+/* Finds and opens the checkpoint that the user named. */
 #include "base/log.h"
 #include "programs/mds_ckpt.h"
 
