@@ -143,10 +143,12 @@ struct mds_train_config {
     int64_t bucket_bytes; /* of gradients per overlapped all-reduce */
     int64_t threads;      /* per rank; 0: cores / ranks of this node */
     int overlap_grad_reduce;
-    int comm_check;    /* compare collectives of all ranks before each */
-    int deterministic; /* the same bits in every run */
-    int flash_attn;    /* fused attention; else scores pass through memory */
-    int profile;       /* measure the steps after profile_start, up to profile_end */
+    int preflight;      /* check all nodes before training */
+    int preflight_only; /* and then exit */
+    int comm_check;     /* compare collectives of all ranks before each */
+    int deterministic;  /* the same bits in every run */
+    int flash_attn;     /* fused attention; else scores pass through memory */
+    int profile;        /* measure the steps after profile_start, up to profile_end */
     int64_t profile_start, profile_end;
     int dry_run; /* no MPI, no computing: print what a rank would need */
     int64_t dry_world, dry_rank; /* number of ranks, and which of them is simulated */

@@ -293,6 +293,8 @@ void mds_config_need_data(const struct mds_config_run *run, struct mds_diag *dia
 {
     const struct mds_config *c = &run->config;
 
+    if (c->train.preflight_only)
+        return;
     if (c->train.skip_train && !c->checkpoint.load && !c->output.init_weights)
         mds_diag_fault(diag, mds_config_origin(run, "train.skip_train"),
                        "--skip-train: nothing to evaluate; give --load a folder of "

@@ -442,6 +442,13 @@ static const struct mds_option rows[] = {
      .help = "fused attention, without an S x S matrix; --no-use-flash-attn: unfused "
              "GEMMs and softmax instead, to compare with or where it fails; slower, "
              "with the scores of some queries at a time in memory"},
+    {memory, "train.preflight", "--preflight", "MDS_PREFLIGHT", MDS_OPT_FLAG, "0", 0, 0,
+     NULL, AT(train.preflight), NULL,
+     .help = "check and compare all nodes first: versions, GPUs, memory, folders, and "
+             "collectives over the layout's groups; a fault ends the run"},
+    {memory, "train.preflight_only", "--preflight-only", "MDS_PREFLIGHT_ONLY",
+     MDS_OPT_FLAG, "0", 0, 0, NULL, AT(train.preflight_only), NULL,
+     .help = "do that, print the table, and leave; needs no data (mds_launch check)"},
     {memory, "train.comm_check", "--comm-check", "MDS_COMM_CHECK", MDS_OPT_FLAG, "0", 0,
      0, NULL, AT(train.comm_check), NULL,
      .help = "compare all ranks' collectives before each; slow, for finding faults"},

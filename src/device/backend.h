@@ -64,6 +64,7 @@ struct mds_dev {
     int64_t given_bytes; /* dry's: addresses handed out so far */
     int64_t copies[2];   /* started so far, each way */
     char description[160];
+    char bus_id[24]; /* cuda: of the GPU on the PCI bus */
     struct mds_ledger ledger;
 };
 

@@ -195,6 +195,9 @@ static enum mds_rc describe_gpu(struct mds_dev *dev, int gpu)
                         "with CUDA_ARCHS=%d%d, or use --device cpu",
                         prop.name, prop.major, prop.minor);
     mds_format_bytes((double)prop.totalGlobalMem, memory, sizeof memory);
+    snprintf(dev->bus_id, sizeof dev->bus_id, "%04x:%02x:%02x.0",
+             (unsigned)prop.pciDomainID & 0xffff, (unsigned)prop.pciBusID & 0xff,
+             (unsigned)prop.pciDeviceID & 0xff);
     describe_driver(driver, sizeof driver);
     snprintf(dev->description, sizeof dev->description, "cuda: %.48s, %s, %s",
              prop.name, memory, driver);

@@ -41,6 +41,11 @@ void mds_dev_destroy(struct mds_dev *dev)
     free(dev);
 }
 
+const char *mds_dev_bus_id(const struct mds_dev *dev)
+{
+    return dev->bus_id;
+}
+
 const char *mds_dev_name(const struct mds_dev *dev)
 {
     return dev->ops->name;

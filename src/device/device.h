@@ -65,6 +65,9 @@ void mds_dev_destroy(struct mds_dev *dev);
 /* "cpu: OpenBLAS 0.3.21, 2 threads". */
 const char *mds_dev_describe(const struct mds_dev *dev);
 
+/* The GPU's place on the PCI bus, "0000:c1:00.0"; "" for other devices. */
+const char *mds_dev_bus_id(const struct mds_dev *dev);
+
 /* "cpu", "dry" or "cuda"; "pinned" for cuda's host_side. */
 const char *mds_dev_name(const struct mds_dev *dev);
 

@@ -19,6 +19,7 @@ src_io_libmds_io_a_SOURCES = \
   src/io/sha256.c src/io/sha256.h \
   src/io/scratch_file.c src/io/scratch_file.h \
   src/io/worker.c src/io/worker.h \
+  src/io/write_speed.c src/io/write_speed.h \
   src/io/xxh64.c src/io/xxh64.h
 io_libs = src/io/libmds_io.a $(base_libs) $(HDF5_LIBS) $(ZLIB_LIBS)
 

@@ -56,6 +56,12 @@ enum mds_rc mds_launch_arguments(const struct mds_launch *l,
 enum mds_rc mds_launch_command(const struct mds_launch *l,
                                const struct mds_argv *arguments, struct mds_argv *out);
 
+/* Start the ranks with --preflight-only and wait for them.  If that fails on GPUs of
+ * several nodes, try once more with NCCL's plain network, to tell whether the network
+ * is to blame.  (check.c) */
+enum mds_rc mds_launch_check(const struct mds_launch_options *options, int argc,
+                             char *const *argv);
+
 /* Choose the layout (by a plan, if it is left open), check that it fits in memory, and
  * append mds_pretrain's arguments.  *out is the prediction for a step. */
 enum mds_rc mds_launch_choose_layout(const struct mds_launch *l,

@@ -6,6 +6,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/array.c src/launch/array.h \
   src/launch/capture.c src/launch/capture.h \
   src/launch/batch_nodes.c \
+  src/launch/check.c \
   src/launch/command.c \
   src/launch/batch_syntax.c src/launch/batch_syntax.h \
   src/launch/folder.c src/launch/folder.h \

@@ -104,8 +104,8 @@ const struct mds_option_set mds_launch_options = {
     .about =
         "Without a subcommand: starts mds_pretrain on the nodes of this job with the "
         "launcher of this machine.\n"
-        "Subcommands: where prints what nodes and GPUs were found, and by whom; plan "
-        "prints "
+        "Subcommands: where prints what nodes and GPUs were found, and by whom; check "
+        "compares the nodes before a long run; plan prints "
         "the layouts that fit, fastest first, and why others do not; check-profile "
         "FILE checks a machine's profile; submit [QUEUE [NODES [WALLTIME [PROJECT]]]] "
         "writes and submits a job; sweep FILE submits one for each combination of "

@@ -20,7 +20,7 @@ EXTRA_DIST += tests/ckpt/run.sh tests/ckpt/faultfs.c
 
 # A file system that fails, to be preloaded: not by AM_CFLAGS, which may want libraries
 # that have to come first.
-check_DATA = tests/ckpt/faultfs.so
+check_DATA += tests/ckpt/faultfs.so
 CLEANFILES += tests/ckpt/faultfs.so
 tests/ckpt/faultfs.so: tests/ckpt/faultfs.c
 	$(AM_V_CC)$(MKDIR_P) tests/ckpt && \

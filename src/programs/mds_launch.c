@@ -59,6 +59,11 @@ static enum mds_rc launch_run_ranks(const struct mds_invocation *c)
     return rc;
 }
 
+static enum mds_rc launch_run_check(const struct mds_invocation *c)
+{
+    return mds_launch_check(launch_options(c), c->passed_argc, c->passed_argv);
+}
+
 static enum mds_rc launch_run_where(const struct mds_invocation *c)
 {
     struct mds_launch l;
@@ -214,6 +219,13 @@ static const struct mds_subcommand subcommands[] = {
      "Prints what each source says of nodes, ranks and GPUs, what is taken, every "
      "disagreement, and which cores are near each GPU of this host.",
      "Where", .run = launch_run_where},
+    {"check", "check [option]... [-- mds_pretrain's option...]",
+     "Starts the ranks as run does, but only to check and compare the nodes "
+     "(--preflight-only): versions, GPUs, memory, folders, and the speed of "
+     "collectives "
+     "over the layout's groups. Prints a table; a fault is named with its rank and "
+     "host, and the status is not 0.",
+     "Where Planning", .run = launch_run_check},
     {"plan", "plan [option]... [-- mds_pretrain's option...]",
      "Makes a dry run of every layout that divides the ranks, and prints those that "
      "fit, fastest first, and why others do not. What is set stays as it is.\n"

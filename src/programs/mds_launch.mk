@@ -22,6 +22,16 @@ EXTRA_DIST += tests/slurm/cluster.sh tests/slurm/cluster.yaml tests/slurm/setup.
   tests/slurm/jobs.t tests/slurm/launchers.t tests/slurm/restart.t \
   tests/slurm/where.t
 
+# NVIDIA's management library, for hosts without one.
+TESTS += tests/cli/preflight.t
+dist_check_SCRIPTS += tests/cli/preflight.t
+EXTRA_DIST += tests/cli/fake_nvml.c
+check_DATA = tests/cli/nvml/libnvidia-ml.so.1
+CLEANFILES += tests/cli/nvml/libnvidia-ml.so.1
+tests/cli/nvml/libnvidia-ml.so.1: tests/cli/fake_nvml.c
+	$(AM_V_CC)$(MKDIR_P) tests/cli/nvml && \
+	$(CC) -D_GNU_SOURCE -O1 -fPIC -shared -o $@ $(srcdir)/tests/cli/fake_nvml.c
+
 dist_man_MANS += docs/mds_launch.1
 jobscriptsdir = $(docdir)/jobscripts
 dist_jobscripts_DATA = jobscripts/polaris.pbs jobscripts/sophia.pbs jobscripts/thetagpu.cobalt \

@@ -8,6 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum mds_rc mds_broadcast_text(struct mds_comm *start, char **text)
+{
+    int64_t size = *text ? (int64_t)strlen(*text) + 1 : 0;
+
+    MDS_TRY(mds_comm_broadcast(start, &size, sizeof size, 0));
+    if (size == 0)
+        return MDS_OK;
+    if (mds_comm_rank(start) > 0)
+        *text = mds_zalloc((size_t)size, 1);
+    return *text ? mds_comm_broadcast(start, *text, size, 0) : MDS_EMEM;
+}
+
 /* Options that may differ between nodes or ranks.  train.device is compared after it
  * has been resolved ("auto" may be the same device as "cuda"). */
 static const char *const rank_specific[] = {
@@ -15,14 +27,20 @@ static const char *const rank_specific[] = {
     "data.test_paths", "output.log_level",   "train.device",
     "train.threads",   "parallel.nvme_path", NULL};
 
+void mds_consistency_lines(const struct mds_config_run *run, const char *version,
+                           struct mds_str *out)
+{
+    mds_str_add(out, "the version %s\n", version);
+    mds_settings_lines(&run->settings, rank_specific, out);
+    mds_str_add(out, "the device %s\n", mds_dev_resolve(run->config.output.device));
+}
+
 /* One line "NAME VALUE" for each thing that has to be the same. */
 static enum mds_rc describe_settings(const struct mds_config_run *run,
                                      const struct mds_dataset *data,
                                      const char *version, struct mds_str *out)
 {
-    mds_str_add(out, "the version %s\n", version);
-    mds_settings_lines(&run->settings, rank_specific, out);
-    mds_str_add(out, "the device %s\n", mds_dev_resolve(run->config.output.device));
+    mds_consistency_lines(run, version, out);
     mds_str_add(out, "the data %" PRId64 " + %" PRId64 " + %" PRId64 " tokens\n",
                 mds_dataset_tokens(data, MDS_SPLIT_TRAIN),
                 mds_dataset_tokens(data, MDS_SPLIT_VALID),

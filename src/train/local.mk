@@ -8,11 +8,14 @@ src_train_libmds_train_a_SOURCES = \
   src/train/lineage.c \
   src/train/memory.c \
   src/train/nonfinite.c \
+  src/train/preflight.c src/train/preflight.h \
+  src/train/preflight_measure.c \
   src/train/pretrain.c src/train/pretrain.h \
   src/train/profile.c \
   src/train/rows.c \
   src/train/run.h \
   src/train/save.c \
+  src/train/software.c \
   src/train/stop.c \
   src/train/stragglers.c \
   src/train/trace.c \

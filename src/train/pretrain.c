@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "data/dataset.h"
 #include "train/consistency.h"
+#include "train/preflight.h"
 #include "train/train.h"
 
 #include <stdlib.h>
@@ -50,19 +51,6 @@ static enum mds_rc check_before_training(struct mds_comm *start,
     return MDS_OK;
 }
 
-/* Broadcast rank 0's string; NULL stays NULL. */
-static enum mds_rc broadcast_text(struct mds_comm *start, char **text)
-{
-    int64_t size = *text ? (int64_t)strlen(*text) + 1 : 0;
-
-    MDS_TRY(mds_comm_broadcast(start, &size, sizeof size, 0));
-    if (size == 0)
-        return MDS_OK;
-    if (mds_comm_rank(start) > 0)
-        *text = mds_zalloc((size_t)size, 1);
-    return *text ? mds_comm_broadcast(start, *text, size, 0) : MDS_EMEM;
-}
-
 /* Take the model's options from the checkpoint of --load, which rank 0 reads. */
 static enum mds_rc load_saved_model_options(struct mds_comm *start,
                                             struct mds_config_run *run,
@@ -73,7 +61,7 @@ static enum mds_rc load_saved_model_options(struct mds_comm *start,
 
     if (mds_comm_rank(start) == 0)
         MDS_TRY(mds_ckpt_find_configuration(&run->config, name, &text));
-    rc = broadcast_text(start, &text);
+    rc = mds_broadcast_text(start, &text);
     if (!rc && text)
         rc = mds_comm_broadcast(start, name, sizeof name, 0);
     if (!rc && text)
@@ -125,6 +113,12 @@ enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
     MDS_TRY(mds_config_resolve(run, w->ranks, diag));
     if (w->rank == 0) /* the same on every rank */
         mds_diag_log(diag);
+    if (c->train.preflight || c->train.preflight_only)
+        MDS_TRY(mds_preflight(w, run, start, version));
+    if (c->train.preflight_only) {
+        mds_comm_destroy(start);
+        return MDS_OK;
+    }
     MDS_TRY(mds_dataset_open(&c->data, c->model.seq_length, (uint64_t)c->train.seed,
                              &spec.data));
     rc = train_with_data(start, &spec, run, unfinished);

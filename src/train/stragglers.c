@@ -54,7 +54,7 @@ static void warn_of_straggler(int64_t step, const struct mds_straggler *s,
 
     mds_warn("the other ranks wait for rank %d on %s: at iteration %" PRId64
              " it computed for %s, the median of its pipeline stage is %s (%.0f %% "
-             "more); others waited up to %s",
+             "more); others waited up to %s; mds_launch check compares the nodes",
              s->rank, host, step,
              mds_format_step(s->step_s - s->wait_s, own, sizeof own),
              mds_format_step(s->median_own_s, median, sizeof median), 100 * s->excess,

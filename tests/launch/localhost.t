@@ -179,7 +179,7 @@ test_expect_success 'cores near GPUs: shown, and in the line of a machine that a
     fi && unset HWLOC_XMLFILE
 '
 test_expect_success '--help of each subcommand, and of all a line in the man page' '
-    for subcommand in run where plan check-profile submit sweep report; do
+    for subcommand in run where check plan check-profile submit sweep report; do
         mds_launch $subcommand --help >out && grep "^Usage: mds_launch .*$subcommand" out || return 1
     done &&
     mds_launch plan --help >out && grep -e "--max-seq" out && ! grep -e "--queue" out &&

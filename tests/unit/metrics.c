@@ -10,6 +10,7 @@
 #include "metrics/flops.h"
 #include "metrics/memory.h"
 #include "metrics/metrics.h"
+#include "metrics/preflight.h"
 #include "metrics/spikes.h"
 #include "metrics/stragglers.h"
 #include "metrics/tensorboard.h"
@@ -485,6 +486,77 @@ static void test_stragglers(void **state)
     assert_true(s.rank == 0 && s.excess == 0);
 }
 
+/* Eight ranks on four hosts, two groups of four. */
+static void make_records(struct mds_preflight_record r[8])
+{
+    memset(r, 0, 8 * sizeof *r);
+    for (int i = 0; i < 8; i++) {
+        snprintf(r[i].host, sizeof r[i].host, "node%d", i / 2);
+        r[i].gpus = 2;
+        r[i].flops = 400e12 + i;
+        r[i].in_rate = r[i].out_rate = 50e9;
+        r[i].host_bytes = 500e9;
+        r[i].save_rate = i % 2 ? 0 : 1e9; /* the first of a host writes */
+        r[i].tests = 1;
+        r[i].test[0] = (struct mds_preflight_test){.name = "tp all_reduce",
+                                                   .size = 4,
+                                                   .here = i % 4,
+                                                   .small_s = 1e-5,
+                                                   .rate = 100e9};
+    }
+}
+
+static const struct mds_preflight_limits gpu_limits = {0.9, 0.5, 0.1};
+
+/* The only fault is this rank's, and its text has these words. */
+static void assert_fault(const struct mds_preflight_record r[8], int rank,
+                         const char *words)
+{
+    struct mds_preflight_faults f;
+    struct mds_str text = {0};
+
+    assert_int_equal(mds_preflight_judge(r, 8, &gpu_limits, &f), MDS_OK);
+    assert_int_equal(f.n, 1);
+    assert_int_equal(f.v[0].rank, rank);
+    assert_non_null(strstr(f.v[0].text, words));
+    mds_preflight_print(r, 8, &f, &text);
+    assert_non_null(strstr(text.s, r[rank].host));
+    assert_non_null(strstr(text.s, "<--"));
+    assert_non_null(strstr(text.s, words));
+    mds_str_fini(&text);
+    free(f.v);
+}
+
+static void test_preflight(void **state)
+{
+    struct mds_preflight_record r[8];
+    struct mds_preflight_faults f;
+
+    (void)state;
+    make_records(r);
+    assert_int_equal(mds_preflight_judge(r, 8, &gpu_limits, &f), MDS_OK);
+    assert_int_equal(f.n, 0);
+    r[5].flops = 355e12; /* 11 % slower */
+    assert_fault(r, 5, "matrix products: 355.00 TFLOP/s, the median is 400.00 TFLOP/s");
+    make_records(r);
+    r[3].out_rate = 24e9;
+    assert_fault(r, 3, "copies from the GPU: 24.00 GB/s, the median is 50.00 GB/s");
+    make_records(r);
+    r[7].host_bytes = 200e9;
+    assert_fault(r, 7, "available host memory: 200.00 GB");
+    make_records(r);
+    r[2].save_rate = 0.05e9;
+    assert_fault(r, 2, "writing to --save: 50.00 MB/s");
+    make_records(r);
+    for (int i = 4; i < 8; i++) /* one line for the group, by its first rank */
+        r[i].test[0].rate = 40e9;
+    assert_fault(r, 4, "tp all_reduce of the 4 ranks of this rank's group: 40.00 GB/s");
+    make_records(r);
+    r[6].gpus = r[7].gpus = 2;
+    r[1].ecc_errors = 2;
+    assert_fault(r, 1, "2 uncorrected ECC errors");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -499,6 +571,7 @@ int main(void)
         cmocka_unit_test(test_memory_table),
         cmocka_unit_test(test_spikes),
         cmocka_unit_test(test_stragglers),
+        cmocka_unit_test(test_preflight),
     };
 
     return cmocka_run_group_tests(tests, make_run, leave_scratch);

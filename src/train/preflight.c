@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/preflight.h"
+#include "base/alloc.h"
+#include "base/minmax.h"
+#include "base/units.h"
+#include "train/consistency.h"
+#include "train/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The longest that one call may wait for another rank. */
+static const double wait_limit_s = 30;
+
+/* ---- the same software everywhere ---- */
+
+/* The length of the name in a line "NAME VALUE"; some begin with "the". */
+static size_t name_length(const char *line)
+{
+    size_t n = strcspn(line, " \n");
+
+    if (strncmp(line, "the ", 4) == 0)
+        n = 4 + strcspn(line + 4, " \n");
+    return n;
+}
+
+/* The line of text with the same name; NULL if there is none. */
+static const char *find_line(const char *text, const char *like)
+{
+    size_t n = name_length(like);
+
+    for (; *text; text += strcspn(text, "\n") + 1)
+        if (name_length(text) == n && strncmp(text, like, n) == 0)
+            return text;
+    return NULL;
+}
+
+/* Names that only one of the two has are no fault: plugins may be loaded on some ranks
+ * alone. */
+static void compare_software(const char *mine, const char *first, char *fault,
+                             size_t size)
+{
+    for (; *mine; mine += strcspn(mine, "\n") + 1) {
+        const char *other = find_line(first, mine);
+        size_t n = strcspn(mine, "\n"), m = other ? strcspn(other, "\n") : 0;
+
+        if (!other || (n == m && strncmp(mine, other, n) == 0))
+            continue;
+        snprintf(fault, size,
+                 "%.*s, but rank 0 has %.*s; install the same program, libraries and "
+                 "profile on all nodes",
+                 (int)mds_min((int64_t)n, 80), mine, (int)mds_min((int64_t)m, 80),
+                 other);
+        return;
+    }
+}
+
+static enum mds_rc check_software(const struct mds_config_run *run,
+                                  struct mds_comm *start, const char *version,
+                                  struct mds_preflight_record *out)
+{
+    struct mds_str mine = {0};
+    char *first = NULL;
+    enum mds_rc rc;
+
+    mds_consistency_lines(run, version, &mine);
+    mds_software_lines(&mine);
+    if (mine.failed)
+        return MDS_EMEM;
+    if (mds_comm_rank(start) == 0)
+        first = mds_strdup(mine.s);
+    rc = mds_broadcast_text(start, &first);
+    if (!rc && !*out->fault)
+        compare_software(mine.s, first, out->fault, sizeof out->fault);
+    free(first);
+    mds_str_fini(&mine);
+    return rc;
+}
+
+/* ---- measuring ---- */
+
+/* Every rank goes on, or none does. */
+static enum mds_rc agree(struct mds_comm *start, int failed, int *any)
+{
+    double vote = failed;
+
+    MDS_TRY(mds_comm_all_reduce_f64(start, &vote, 1, MDS_COMM_MAX));
+    *any = vote > 0;
+    return MDS_OK;
+}
+
+static enum mds_rc measure_groups(const struct mds_world *w, const struct mds_config *c,
+                                  struct mds_dev *dev, struct mds_preflight_record *out)
+{
+    struct mds_groups groups = {0};
+
+    MDS_TRY(mds_groups_create(&c->parallel, w->ranks, w->rank, dev, &groups));
+    MDS_TRY(mds_preflight_measure_groups(&groups, dev, out));
+    mds_groups_fini(&groups);
+    return MDS_OK;
+}
+
+static enum mds_rc measure(const struct mds_world *w, const struct mds_config_run *run,
+                           struct mds_comm *start, const char *version,
+                           struct mds_preflight_record *out)
+{
+    const struct mds_train_spec spec = {.config = &run->config, .world = w};
+    const struct run r = {.spec = &spec, .config = &run->config};
+    struct mds_dev_spec device = mds_run_device(&r);
+    struct mds_dev *dev = NULL;
+    enum mds_rc rc;
+    int any;
+
+    if (mds_dev_create(&device, &dev))
+        snprintf(out->fault, sizeof out->fault, "%s", mds_fail_text());
+    MDS_TRY(agree(start, !dev, &any));
+    if (any)
+        goto destroy_device; /* there is nothing to compare */
+    mds_preflight_measure_rank(w, &run->config, dev, out);
+    /* A rank that hangs by itself is named here.  MPI, which makes the groups, would
+     * not name it. */
+    MDS_TRY(mds_comm_barrier(start));
+    rc = measure_groups(w, &run->config, dev, out);
+    if (rc)
+        return rc; /* others may still send: nothing is freed */
+    rc = check_software(run, start, version, out);
+    if (rc)
+        return rc;
+destroy_device:
+    mds_dev_destroy(dev);
+    return MDS_OK;
+}
+
+/* ---- the verdict ---- */
+
+static enum mds_rc report(const struct mds_config *c,
+                          const struct mds_preflight_record *all, int ranks,
+                          double *faults)
+{
+    const int gpu = strcmp(mds_dev_resolve(c->output.device), "cuda") == 0;
+    /* ranks on CPUs may share cores with others, and all nodes share the file system */
+    const struct mds_preflight_limits limits = {
+        .compute = gpu ? 0.9 : 0.5, .link = gpu ? 0.5 : 0.02, .disk = 0.1};
+    struct mds_preflight_faults found;
+    struct mds_str text = {0};
+    enum mds_rc rc = mds_preflight_judge(all, ranks, &limits, &found);
+
+    if (!rc) {
+        mds_preflight_print(all, ranks, &found, &text);
+        printf("%s", text.s ? text.s : "");
+        fflush(stdout);
+    }
+    if (!rc && c->output.metrics_jsonl)
+        rc = mds_preflight_write(all, ranks, &found, c->output.metrics_jsonl);
+    *faults = (double)found.n;
+    mds_str_fini(&text);
+    free(found.v);
+    return rc;
+}
+
+static enum mds_rc gather_and_report(const struct mds_config *c, struct mds_comm *start,
+                                     const struct mds_preflight_record *own)
+{
+    int ranks = mds_comm_size(start);
+    struct mds_preflight_record *all = mds_zalloc((size_t)ranks, sizeof *all);
+    double faults = 0;
+    enum mds_rc rc;
+
+    if (!all)
+        return MDS_EMEM;
+    rc = mds_comm_gather_records(start, own, sizeof *own, all);
+    if (!rc && mds_comm_rank(start) == 0)
+        rc = report(c, all, ranks, &faults);
+    free(all);
+    MDS_TRY(rc);
+    MDS_TRY(mds_comm_all_reduce_f64(start, &faults, 1, MDS_COMM_MAX));
+    return faults > 0 ? mds_fail(MDS_EUSER,
+                                 "preflight: %.0f fault%s, see above; leave those "
+                                 "nodes out, or start without --preflight",
+                                 faults, mds_plural((int64_t)faults))
+                      : MDS_OK;
+}
+
+enum mds_rc mds_preflight(const struct mds_world *w, const struct mds_config_run *run,
+                          struct mds_comm *start, const char *version)
+{
+    struct mds_preflight_record own = {.gpus = 0};
+    enum mds_rc rc;
+
+    memcpy(own.host, w->host, sizeof own.host);
+    mds_comm_set_timeout_s(fmin(wait_limit_s, run->config.parallel.timeout_s));
+    rc = measure(w, run, start, version, &own);
+    if (!rc)
+        rc = gather_and_report(&run->config, start, &own);
+    mds_comm_set_timeout_s(run->config.parallel.timeout_s);
+    return rc;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/clock.h"
+#include "base/minmax.h"
+#include "device/arena.h"
+#include "device/nvml.h"
+#include "io/folder.h"
+#include "io/write_speed.h"
+#include "tensor/op.h"
+#include "train/preflight.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static int is_gpu(const struct mds_dev *dev)
+{
+    return strcmp(mds_dev_name(dev), "cuda") == 0;
+}
+
+/* Keep the first fault: later ones often follow from it. */
+static void note_fault(struct mds_preflight_record *out, const char *what)
+{
+    if (!*out->fault)
+        snprintf(out->fault, sizeof out->fault, "%s: %s", what, mds_fail_text());
+}
+
+/* ---- computing ---- */
+
+/* The fastest of the batches that fit into a moment: what else runs on the host slows
+ * down some of them, a slow processor all. */
+static enum mds_rc time_gemm(struct mds_dev *dev, const struct mdsk_linear_fwd *a,
+                             double *flops)
+{
+    const int batch = is_gpu(dev) ? 10 : 1;
+    double end = mds_clock_s() + 0.3, best = INFINITY;
+
+    MDS_TRY(mds_op_linear_fwd(dev, a));
+    MDS_TRY(mds_dev_wait(dev));
+    do {
+        double begin = mds_clock_s();
+
+        for (int i = 0; i < batch; i++)
+            MDS_TRY(mds_op_linear_fwd(dev, a));
+        MDS_TRY(mds_dev_wait(dev));
+        best = fmin(best, mds_clock_s() - begin);
+    } while (mds_clock_s() < end);
+    *flops = 2.0 * (double)a->R * (double)a->in * (double)a->out * batch / best;
+    return MDS_OK;
+}
+
+static enum mds_rc measure_gemm(struct mds_dev *dev, double *flops)
+{
+    const int64_t n = is_gpu(dev) ? 8192 : 256;
+    struct mdsk_linear_fwd a = {
+        .R = n, .in = n, .out = n, .dtype = is_gpu(dev) ? MDSK_F16 : MDSK_F32};
+    int64_t bytes = n * n * (int64_t)mdsk_dtype_size(a.dtype);
+    struct mds_arena arena = {0};
+    void *p[3];
+    enum mds_rc rc;
+
+    MDS_TRY(mds_arena_init(&arena, dev, "preflight", 3 * bytes));
+    for (int i = 0; i < 3; i++) /* zeroed, and there is room */
+        (void)mds_arena_alloc(&arena, MDS_MEM_WORK, bytes, &p[i]);
+    a.x = p[0];
+    a.w = p[1];
+    a.y = p[2];
+    rc = time_gemm(dev, &a, flops);
+    mds_arena_fini(&arena);
+    return rc;
+}
+
+/* ---- the link between host and GPU ---- */
+
+static enum mds_rc time_copies(struct mds_dev *dev, void *on_device, void *on_host,
+                               int64_t bytes, struct mds_preflight_record *out)
+{
+    for (int k = 0; k < 4; k++) { /* the first of each is a warm-up */
+        double begin = mds_clock_s(), s;
+
+        if (k % 2)
+            mds_dev_wait_copy(dev,
+                              mds_dev_reload_start(dev, on_device, on_host, bytes));
+        else
+            mds_dev_wait_copy(dev,
+                              mds_dev_offload_start(dev, on_host, on_device, bytes));
+        MDS_TRY(mds_dev_wait(dev));
+        s = mds_clock_s() - begin;
+        *(k % 2 ? &out->in_rate : &out->out_rate) = (double)bytes / s;
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc measure_link(struct mds_dev *dev, struct mds_preflight_record *out)
+{
+    const int64_t bytes = INT64_C(256) << 20;
+    struct mds_dev_spec spec = {.name = "cuda", .host_side = 1};
+    struct mds_arena here = {0}, there = {0};
+    struct mds_dev *host = NULL;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_dev_create(&spec, &host));
+    rc = mds_arena_init(&here, host, "preflight, host", bytes);
+    if (!rc)
+        rc = mds_arena_init(&there, dev, "preflight", bytes);
+    if (!rc)
+        rc = time_copies(dev, there.base, here.base, bytes, out);
+    mds_arena_fini(&there);
+    mds_arena_fini(&here);
+    mds_dev_destroy(host);
+    return rc;
+}
+
+static void read_gpu(const struct mds_world *w, struct mds_dev *dev,
+                     struct mds_preflight_record *out)
+{
+    struct mds_gpu_state s;
+
+    out->gpus = mds_gpu_count();
+    if (mds_gpu_state(mds_dev_bus_id(dev), w->local_rank, &s))
+        return;
+    snprintf(out->gpu, sizeof out->gpu, "%.47s", s.name);
+    snprintf(out->throttle, sizeof out->throttle, "%s",
+             mds_gpu_throttle_text(s.throttle));
+    out->sm_mhz = s.sm_mhz;
+    out->most_sm_mhz = s.most_sm_mhz;
+    out->celsius = s.celsius;
+    out->ecc_errors = s.ecc_errors > 0 ? (double)s.ecc_errors : 0;
+    out->gpu_bytes = (double)s.memory_bytes;
+    if (is_gpu(dev)) /* else nothing of it is needed */
+        out->gpu_free_bytes = (double)s.free_bytes;
+}
+
+/* ---- memory and folders ---- */
+
+static void measure_writing(const char *folder, const char *option, double *rate,
+                            struct mds_preflight_record *out)
+{
+    if (folder && mds_write_speed(folder, rate))
+        note_fault(out, option);
+}
+
+static void measure_host(const struct mds_world *w, const struct mds_config *c,
+                         struct mds_preflight_record *out)
+{
+    out->host_bytes = (double)mds_host_memory_available();
+    if (w->local_rank > 0)
+        return;
+    out->shm_bytes = fmax(0, mds_folder_free_bytes("/dev/shm"));
+    measure_writing(c->checkpoint.save, "--save", &out->save_rate, out);
+    measure_writing(c->parallel.nvme_path, "--nvme-path", &out->scratch_rate, out);
+}
+
+void mds_preflight_measure_rank(const struct mds_world *w, const struct mds_config *c,
+                                struct mds_dev *dev, struct mds_preflight_record *out)
+{
+    measure_host(w, c, out);
+    if (measure_gemm(dev, &out->flops))
+        note_fault(out, "matrix products");
+    read_gpu(w, dev, out); /* at once: throttled clocks recover */
+    if (is_gpu(dev) && measure_link(dev, out))
+        note_fault(out, "copies between host and GPU");
+}
+
+/* ---- groups ---- */
+
+/* What a test sends and receives. */
+struct buffers {
+    char *a, *b, *work;
+    int64_t bytes;
+};
+
+static enum mds_rc all_reduce(struct mds_comm *c, const struct buffers *b,
+                              int64_t bytes, double *sent)
+{
+    int64_t n = mds_comm_size(c), count = bytes / (int64_t)sizeof(float);
+
+    *sent = 2.0 * (double)(n - 1) * (double)bytes / (double)n;
+    return mds_comm_all_reduce(c, b->a, count, MDSK_F32, b->work);
+}
+
+static enum mds_rc all_to_all(struct mds_comm *c, const struct buffers *b,
+                              int64_t bytes, double *sent)
+{
+    int64_t n = mds_comm_size(c), each = bytes / n;
+
+    *sent = (double)(n - 1) * (double)each;
+    return mds_comm_all_to_all(c, b->a, b->b, each);
+}
+
+static enum mds_rc ring(struct mds_comm *c, const struct buffers *b, int64_t bytes,
+                        double *sent)
+{
+    int n = mds_comm_size(c), me = mds_comm_rank(c);
+    struct mds_comm_p2p out = {0}, in = {0};
+
+    *sent = (double)bytes;
+    MDS_TRY(mds_comm_send_start(c, b->a, bytes, (me + 1) % n, 0, &out));
+    MDS_TRY(mds_comm_recv_start(c, b->b, bytes, (me + n - 1) % n, 0, &in));
+    MDS_TRY(mds_comm_p2p_wait(&out));
+    return mds_comm_p2p_wait(&in);
+}
+
+static const struct {
+    unsigned axes;
+    const char *name;
+    enum mds_rc (*run)(struct mds_comm *c, const struct buffers *b, int64_t bytes,
+                       double *sent);
+} tests[] = {
+    {MDS_AXIS_TENSOR, "all_reduce", all_reduce},
+    {MDS_AXIS_TENSOR, "all_to_all", all_to_all},
+    {MDS_AXIS_ULYSSES, "all_to_all", all_to_all},
+    {MDS_AXIS_RING, "ring", ring},
+    {MDS_AXES_TOKENS, "all_reduce", all_reduce},
+    {MDS_AXES_TOKENS, "all_to_all", all_to_all},
+    {MDS_AXIS_PIPELINE, "ring", ring},
+};
+enum { TESTS = sizeof tests / sizeof *tests };
+_Static_assert((int)TESTS <= (int)MDS_PREFLIGHT_TESTS,
+               "a record has room for all tests");
+
+/* The best of three, after one to warm up. */
+static enum mds_rc time_test(int test, struct mds_comm *c, struct mds_dev *dev,
+                             const struct buffers *b, int64_t bytes, double *best_s,
+                             double *sent)
+{
+    *best_s = INFINITY;
+    for (int i = 0; i < 4; i++) {
+        double begin;
+
+        MDS_TRY(mds_comm_barrier(c));
+        begin = mds_clock_s();
+        MDS_TRY(tests[test].run(c, b, bytes, sent));
+        MDS_TRY(mds_dev_wait(dev));
+        if (i > 0)
+            *best_s = fmin(*best_s, mds_clock_s() - begin);
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc measure_group(int test, struct mds_comm *c, struct mds_dev *dev,
+                                 const struct buffers *b,
+                                 struct mds_preflight_record *out)
+{
+    struct mds_preflight_test *t = &out->test[out->tests];
+    double s, sent;
+
+    snprintf(t->name, sizeof t->name, "%.12s %s", mds_comm_tag(c), tests[test].name);
+    t->size = mds_comm_size(c);
+    t->here = mds_comm_rank(c);
+    MDS_TRY(time_test(test, c, dev, b, 64 << 10, &t->small_s, &sent));
+    MDS_TRY(time_test(test, c, dev, b, b->bytes, &s, &sent));
+    t->rate = sent / s;
+    out->tests++;
+    return MDS_OK;
+}
+
+static int64_t work_bytes(const struct mds_groups *g, int64_t bytes)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < g->n; i++)
+        most = mds_max(most, mds_comm_all_reduce_work(g->made[i].comm,
+                                                      bytes / (int64_t)sizeof(float),
+                                                      MDSK_F32));
+    return most;
+}
+
+enum mds_rc mds_preflight_measure_groups(const struct mds_groups *g,
+                                         struct mds_dev *dev,
+                                         struct mds_preflight_record *out)
+{
+    struct buffers b = {.bytes = is_gpu(dev) ? 64 << 20 : 1 << 20};
+    struct mds_arena arena = {0};
+    enum mds_rc rc;
+
+    MDS_TRY(
+        mds_arena_init(&arena, dev, "preflight", 2 * b.bytes + work_bytes(g, b.bytes)));
+    b.a = arena.base;
+    b.b = b.a + b.bytes;
+    b.work = b.b + b.bytes;
+    rc = MDS_OK;
+    for (int i = 0; i < TESTS && !rc; i++) {
+        struct mds_comm *c = mds_group(g, tests[i].axes);
+
+        if (c && mds_comm_size(c) > 1)
+            rc = measure_group(i, c, dev, &b, out);
+    }
+    if (!rc) /* after a failure messages may still arrive there */
+        mds_arena_fini(&arena);
+    return rc;
+}
