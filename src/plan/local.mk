@@ -22,8 +22,8 @@ src_plan_libmds_plan_a_SOURCES = \
 
 machinesdir = $(pkgdatadir)/machines
 dist_machines_DATA = machines/dgx2.yaml machines/h100.yaml machines/h200.yaml \
-  machines/localhost.yaml machines/perlmutter.yaml machines/polaris.yaml machines/sophia.yaml \
-  machines/thetagpu.yaml
+  machines/localhost.yaml machines/perlmutter.yaml machines/polaris.yaml machines/selene.yaml \
+  machines/sophia.yaml machines/thetagpu.yaml
 
 unit_tests += tests/unit/plan
 tests_unit_plan_SOURCES = tests/unit/plan.c tests/unit/toy_plan.h tests/unit/toy_machine.h \

@@ -108,7 +108,7 @@ static void our_profiles_are_well(void **state)
 {
     static const char *const names[] = {"polaris", "sophia",     "thetagpu",
                                         "dgx2",    "perlmutter", "h200",
-                                        "h100",    "localhost"};
+                                        "h100",    "selene",     "localhost"};
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
