@@ -140,6 +140,16 @@ struct mdsk_attention_blocks {
 struct mdsk_attention_blocks
 mdsk_attention_fwd_blocks(const struct mdsk_attention_shape *s);
 
+/* With a window: how many queries at a time fused attention on GPUs takes, forward and
+ * backward, each time with the keys that they see.  At least as many as the window has
+ * keys: so no key is in more than two such calls, and its gradient is a sum of two
+ * numbers that were rounded, at most. */
+int64_t mdsk_attention_window_block(const struct mdsk_attention_shape *s);
+
+/* The heads whose gradients are computed at once within a window. */
+struct mdsk_attention_part
+mdsk_attention_window_part(const struct mdsk_attention_bwd *a);
+
 /* Bytes of scratch memory on GPUs.  Fused, 16-bit types: forward o and lse of one
  * block, or 0 without blocks; backward dq in f32, lse and delta of a part, and copies
  * of o, d_o and dq if `far`.  Fused, f32: 0.  Unfused: mdsk_unfused_attention_bytes. */

@@ -193,6 +193,43 @@ mdsk_attention_fwd_blocks(const struct mdsk_attention_shape *s)
     return (struct mdsk_attention_blocks){queries < s->Sq ? queries : s->Sq, keys};
 }
 
+int64_t mdsk_attention_window_block(const struct mdsk_attention_shape *s)
+{
+    const int64_t least = 8192, step = 1024;
+    int64_t n = s->window < least ? least : (s->window + step - 1) / step * step;
+
+    return n < s->Sq ? n : s->Sq;
+}
+
+/* A call's queries, and no more keys than they see. */
+static struct mdsk_attention_bwd window_call(const struct mdsk_attention_bwd *a)
+{
+    const int64_t aligned = 128;
+    struct mdsk_attention_bwd call = *a;
+    int64_t keys;
+
+    call.shape.Sq = mdsk_attention_window_block(&a->shape);
+    keys = call.shape.Sq + a->shape.window + aligned;
+    call.shape.Sk = keys < a->shape.Sk ? keys : a->shape.Sk;
+    return call;
+}
+
+/* Bytes of the keys' gradients for each query head. */
+static int64_t window_keys_per_head(const struct mdsk_attention_shape *call)
+{
+    return 2 * (int64_t)mdsk_dtype_size(call->dtype) * call->Sk * call->D * call->G /
+           call->A;
+}
+
+struct mdsk_attention_part
+mdsk_attention_window_part(const struct mdsk_attention_bwd *a)
+{
+    const struct mdsk_attention_bwd call = window_call(a);
+    const int64_t dq = (int64_t)sizeof(float) * call.shape.Sq * call.shape.D;
+
+    return mdsk_attention_bwd_part(&call, dq + window_keys_per_head(&call.shape));
+}
+
 int64_t mdsk_attention_fwd_scratch(const struct mdsk_attention_fwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
@@ -203,6 +240,8 @@ int64_t mdsk_attention_fwd_scratch(const struct mdsk_attention_fwd *a)
         return mdsk_unfused_attention_bytes(s, s->dtype, 0);
     if (s->dtype == MDSK_F32)
         return 0;
+    if (s->window > 0)
+        return s->B * s->A * mdsk_attention_window_block(s) * lse;
     blocks = mdsk_attention_fwd_blocks(s);
     return blocks.keys == s->Sk ? 0 : s->B * s->A * blocks.queries * (o + lse);
 }
@@ -211,16 +250,23 @@ int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     const int64_t sum = (int64_t)sizeof(float), column = 2 * sum;
+    struct mdsk_attention_bwd call = *a;
     struct mdsk_attention_part part;
-    int64_t copies;
+    int64_t copies, bytes;
 
     if (s->unfused)
         return mdsk_unfused_attention_bytes(s, s->dtype, 1);
     if (s->dtype == MDSK_F32)
         return 0;
-    part = mdsk_attention_bwd_part(a, sum * s->Sq * s->D);
+    if (s->window > 0)
+        call = window_call(a);
+    part = s->window > 0 ? mdsk_attention_window_part(a)
+                         : mdsk_attention_bwd_part(a, sum * s->Sq * s->D);
     copies = part.far ? 3 * (int64_t)mdsk_dtype_size(s->dtype) : 0;
-    return part.B * part.A * s->Sq * ((sum + copies) * s->D + column);
+    bytes = call.shape.Sq * ((sum + copies) * s->D + column);
+    if (s->window > 0)
+        bytes += window_keys_per_head(&call.shape);
+    return part.B * part.A * bytes;
 }
 
 /* acc and lse are read and written. */

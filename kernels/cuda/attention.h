@@ -18,6 +18,11 @@ int mdsk_own_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bwd 
 int mdsk_cuda_attention_merge_16(cudaStream_t stream,
                                  const struct mdsk_attention_merge *a);
 
+/* y += x for s->Sk tokens of s->A heads of s->B sequences, or y = 0 if x->data is NULL.
+ */
+int mdsk_cuda_heads_add(cudaStream_t stream, const struct mdsk_attention_shape *s,
+                        const struct mdsk_heads *x, const struct mdsk_heads *y);
+
 #ifdef __cplusplus
 }
 #endif

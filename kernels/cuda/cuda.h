@@ -60,6 +60,7 @@ enum mdsk_cuda_use {
     MDSK_CUDA_REDUCE, /* partial sums */
     MDSK_CUDA_BIAS,   /* a bias's gradient, before it is added */
     MDSK_CUDA_ATTEND, /* sums of attention's backward pass */
+    MDSK_CUDA_WINDOW, /* gradients of the keys that a block of queries sees */
     MDSK_CUDA_USES,
 };
 void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t bytes);

@@ -13,17 +13,27 @@ enum { SHORTEST = 32 };
 
 static int32_t mask_kind(const struct mdsk_attention_shape *s)
 {
-    if (s->q_offset >= s->Sk - 1)
+    if (s->q_offset >= s->Sk - 1 && s->window == 0)
         return MDSK_CUDNN_ALL;
     return s->q_offset > 0 ? MDSK_CUDNN_SHIFTED : MDSK_CUDNN_TRIANGLE;
+}
+
+/* Every query sees a key, and indices are exact in f32. */
+static int is_window_supported(const struct mdsk_attention_shape *s)
+{
+    const int64_t exact = 1 << 23;
+
+    return s->Sq <= s->Sk && mdsk_attention_first_key(s, s->Sq - 1) < s->Sk &&
+           s->Sk < exact && s->window < exact && s->q_offset < exact;
 }
 
 static int is_supported(const struct mdsk_attention_shape *s)
 {
     const int64_t most_D = mdsk_cuda_capability() >= 90 ? 256 : 128;
 
-    return s->dtype != MDSK_F32 && !(s->dropout.p > 0) && s->window == 0 &&
-           s->D % 8 == 0 && s->D <= most_D && s->Sq >= SHORTEST && s->Sk >= SHORTEST &&
+    return s->dtype != MDSK_F32 && !(s->dropout.p > 0) &&
+           (s->window == 0 || is_window_supported(s)) && s->D % 8 == 0 &&
+           s->D <= most_D && s->Sq >= SHORTEST && s->Sk >= SHORTEST &&
            s->Sk <= s->Sq + s->q_offset &&
            (mask_kind(s) == MDSK_CUDNN_ALL || s->Sq + s->q_offset < INT32_MAX) &&
            mdsk_cudnn_is_usable();
@@ -53,6 +63,7 @@ static struct mdsk_cudnn_problem problem_of(const struct mdsk_attention_shape *s
     p.pass = (int32_t)pass;
     p.mask = mask_kind(s);
     p.dtype = (int32_t)s->dtype;
+    p.windowed = s->window > 0;
     p.B = part->B;
     p.A = part->A;
     p.G = part->A / (s->A / s->G);
@@ -60,6 +71,16 @@ static struct mdsk_cudnn_problem problem_of(const struct mdsk_attention_shape *s
     p.Sk = s->Sk;
     p.D = s->D;
     return p;
+}
+
+/* Key j of the call is at position j - shift relative to its first query. */
+static struct mdsk_cudnn_call call_of(const struct mdsk_cudnn_problem *p,
+                                      const struct mdsk_attention_shape *s)
+{
+    return (struct mdsk_cudnn_call){.problem = p,
+                                    .scale = s->scale,
+                                    .shift = (int32_t)s->q_offset,
+                                    .left = (float)(s->window - s->q_offset)};
 }
 
 /* Set strides and address of tensor `id`, for a part of x.  group: the number of query
@@ -123,8 +144,7 @@ static int call_forward(cudaStream_t stream, const struct mdsk_attention_fwd *a,
     const struct mdsk_heads all[] = {a->q, a->k, a->v, result ? packed : a->o};
     const struct part whole = {0, s->B, 0, s->A};
     struct mdsk_cudnn_problem p = problem_of(s, MDSK_CUDNN_FORWARD, &whole);
-    struct mdsk_cudnn_call c = {
-        .problem = &p, .scale = s->scale, .shift = (int32_t)s->q_offset};
+    struct mdsk_cudnn_call c = call_of(&p, s);
     const struct mdsk_cudnn_graph *plan = NULL;
     int64_t stride = a->lse_stride ? a->lse_stride : s->Sq;
     char *scratch;
@@ -236,7 +256,7 @@ int mdsk_cudnn_attention_fwd(cudaStream_t stream, const struct mdsk_attention_fw
 
     if (!is_supported(s) || !is_aligned(all, 4))
         return -ENOTSUP;
-    if (blocks.keys == s->Sk)
+    if (blocks.keys == s->Sk || s->window > 0)
         return call_forward(stream, a, NULL);
     for (int64_t at = 0, n; !err && at < s->Sq; at += n) {
         n = s->Sq - at;
@@ -380,8 +400,7 @@ static int backward_part(const struct backward *w, const struct part *part)
 {
     const struct mdsk_attention_shape *s = &w->a->shape;
     struct mdsk_cudnn_problem p = problem_of(s, w->pass, part);
-    struct mdsk_cudnn_call c = {
-        .problem = &p, .scale = s->scale, .shift = (int32_t)s->q_offset};
+    struct mdsk_cudnn_call c = call_of(&p, s);
     const struct mdsk_cudnn_graph *plan = NULL;
     struct scratch r;
     int err;

@@ -11,7 +11,7 @@
 
 #include "kernels/cuda/cudnn_calls.h"
 
-enum { MDSK_CUDNN_MADE = 160, MDSK_CUDNN_OPS = 32 };
+enum { MDSK_CUDNN_MADE = 192, MDSK_CUDNN_OPS = 40 };
 
 /* A tensor of a graph. */
 typedef cudnnBackendDescriptor_t mdsk_cudnn_tensor;

@@ -111,25 +111,53 @@ static mdsk_cudnn_tensor shifted_index(const struct builder *b, mdsk_cudnn_tenso
     return out;
 }
 
-/* Scores that a query does not see become -infinity. */
+/* Scores where f(x, y) holds stay, others become the number `hidden`. */
+static mdsk_cudnn_tensor select_scores(const struct builder *b, mdsk_cudnn_tensor s,
+                                       cudnnPointwiseMode_t f, mdsk_cudnn_tensor x,
+                                       mdsk_cudnn_tensor y, int hidden)
+{
+    mdsk_cudnn_tensor sees = score_tensor(b, CUDNN_DATA_BOOLEAN),
+                      out = score_tensor(b, f32);
+
+    mdsk_cudnn_point(b->g, f, CUDNN_DATA_BOOLEAN, x, y, sees);
+    mdsk_cudnn_select(b->g, s, mdsk_cudnn_number(b->g, hidden, f32), sees, out);
+    return out;
+}
+
+static mdsk_cudnn_tensor index_of(const struct builder *b, int64_t axis,
+                                  mdsk_cudnn_tensor s)
+{
+    mdsk_cudnn_tensor out = score_tensor(b, CUDNN_DATA_INT32);
+
+    mdsk_cudnn_index(b->g, axis, s, out);
+    return out;
+}
+
+/* The left bound has its own indices and is in f32: cuDNN recognises this form. */
+static mdsk_cudnn_tensor mask_before_window(const struct builder *b,
+                                            mdsk_cudnn_tensor s)
+{
+    mdsk_cudnn_tensor row = index_of(b, 2, s), col = index_of(b, 3, s),
+                      end = score_tensor(b, f32);
+
+    mdsk_cudnn_point(b->g, CUDNN_POINTWISE_ADD, f32, col,
+                     mdsk_cudnn_number(b->g, MDSK_CUDNN_LEFT, f32), end);
+    return select_scores(b, s, CUDNN_POINTWISE_CMP_GT, end, row, MDSK_CUDNN_BEFORE);
+}
+
+/* Scores of keys that a query does not see become -infinity. */
 static mdsk_cudnn_tensor mask_scores(const struct builder *b, mdsk_cudnn_tensor s)
 {
-    mdsk_cudnn_tensor row, col, sees, out, hidden;
+    mdsk_cudnn_tensor row, col;
 
     if (b->p->mask == MDSK_CUDNN_ALL)
         return s;
-    row = score_tensor(b, CUDNN_DATA_INT32);
-    col = score_tensor(b, CUDNN_DATA_INT32);
-    mdsk_cudnn_index(b->g, 2, s, row);
-    mdsk_cudnn_index(b->g, 3, s, col);
+    row = index_of(b, 2, s);
+    col = index_of(b, 3, s);
     if (b->p->mask == MDSK_CUDNN_SHIFTED)
         row = shifted_index(b, row);
-    sees = score_tensor(b, CUDNN_DATA_BOOLEAN);
-    mdsk_cudnn_point(b->g, CUDNN_POINTWISE_CMP_GE, CUDNN_DATA_BOOLEAN, row, col, sees);
-    hidden = mdsk_cudnn_number(b->g, MDSK_CUDNN_HIDDEN, f32);
-    out = score_tensor(b, f32);
-    mdsk_cudnn_select(b->g, s, hidden, sees, out);
-    return out;
+    s = select_scores(b, s, CUDNN_POINTWISE_CMP_GE, row, col, MDSK_CUDNN_HIDDEN);
+    return b->p->windowed ? mask_before_window(b, s) : s;
 }
 
 /* lse = max + log sum exp(s - max);  o = exp(s - max) / sum exp(s - max) v */
@@ -293,6 +321,9 @@ static int uses_tensor(const struct mdsk_cudnn_problem *p, int id)
         return p->mask != MDSK_CUDNN_ALL;
     case MDSK_CUDNN_SHIFT:
         return p->mask == MDSK_CUDNN_SHIFTED;
+    case MDSK_CUDNN_LEFT:
+    case MDSK_CUDNN_BEFORE:
+        return p->windowed;
     default:
         return 1;
     }
@@ -309,8 +340,10 @@ int mdsk_cudnn_call(cudaStream_t stream, const struct mdsk_cudnn_graph *graph,
     c->one = 1;
     c->data[MDSK_CUDNN_SCALE - 1] = &c->scale;
     c->data[MDSK_CUDNN_HIDDEN - 1] = &c->hidden;
+    c->data[MDSK_CUDNN_BEFORE - 1] = &c->hidden;
     c->data[MDSK_CUDNN_ONE - 1] = &c->one;
     c->data[MDSK_CUDNN_SHIFT - 1] = &c->shift;
+    c->data[MDSK_CUDNN_LEFT - 1] = &c->left;
     for (int id = 1; id <= MDSK_CUDNN_IDS; id++)
         if (uses_tensor(c->problem, id)) {
             ids[n] = id;

@@ -24,7 +24,9 @@ enum {
     MDSK_CUDNN_HIDDEN,
     MDSK_CUDNN_ONE,
     MDSK_CUDNN_SHIFT,
-    MDSK_CUDNN_IDS = MDSK_CUDNN_SHIFT,
+    MDSK_CUDNN_LEFT,
+    MDSK_CUDNN_BEFORE, /* what scores before the window become */
+    MDSK_CUDNN_IDS = MDSK_CUDNN_BEFORE,
 };
 
 enum mdsk_cudnn_pass {
@@ -38,7 +40,8 @@ enum mdsk_cudnn_mask { MDSK_CUDNN_ALL, MDSK_CUDNN_TRIANGLE, MDSK_CUDNN_SHIFTED }
 
 /* What a plan is for.  Compared bytewise: zero the struct before filling it in. */
 struct mdsk_cudnn_problem {
-    int32_t pass, mask, dtype, unused;
+    int32_t pass, mask, dtype;
+    int32_t windowed; /* of these keys only those with j + left > i */
     int64_t B, A, G, Sq, Sk, D;
     int64_t stride[MDSK_CUDNN_HEADS][3]; /* by id - 1: of sequence, head, token */
 };
@@ -49,6 +52,7 @@ struct mdsk_cudnn_call {
     void *data[MDSK_CUDNN_IDS];
     float scale, hidden, one; /* the last two are set by mdsk_cudnn_call */
     int32_t shift;
+    float left;
 };
 
 /* Whether this GPU and this version of cuDNN are supported. */

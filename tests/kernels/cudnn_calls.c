@@ -4,6 +4,7 @@
  * fake_cudnn.c computes each call on the cpu.  If the result has the bits of one call
  * of the cpu backend, then parts, copies and scratch memory were right. */
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -414,6 +415,120 @@ static void test_forward_in_blocks(void **state)
     }
 }
 
+/* ---- windows ---- */
+
+static void assert_close(const struct problem *a, const struct problem *b, int i)
+{
+    size_t bytes = 0;
+    uint16_t *x = pack_array(a, i, &bytes), *y = pack_array(b, i, &bytes);
+    double off = 0, size = 0;
+
+    for (size_t e = 0; e < bytes / sizeof *x; e++) {
+        double d = (double)mdsk_bf16_to_f32(x[e]) - (double)mdsk_bf16_to_f32(y[e]);
+
+        off += d * d;
+        size += (double)mdsk_bf16_to_f32(y[e]) * (double)mdsk_bf16_to_f32(y[e]);
+    }
+    if (!(off <= 0x1p-16 * size))
+        fail_msg("array %d: off by %g of %g", i, off, size);
+    free(x);
+    free(y);
+}
+
+/* Blocks of queries with the keys that they see make what one call of the cpu's does,
+ * but for the rounding of the keys' gradients, which two blocks add to. */
+static void compare_window(const struct shape *c, int64_t window, int calls)
+{
+    struct problem got, want;
+    struct mdsk_attention_fwd f;
+    struct mdsk_attention_bwd b;
+
+    problem_init(&got, c);
+    problem_init(&want, c);
+    got.s.window = want.s.window = window;
+    f = forward_of(&got);
+    assert_int_equal(mdsk_cudnn_window_fwd(NULL, &f), 0);
+    assert_int_equal(fake.calls, calls);
+    f = forward_of(&want);
+    assert_int_equal(mdsk_attention_fwd_cpu(NULL, &f), 0);
+    assert_close(&got, &want, O);
+    for (int64_t i = 0; i < got.lse_n; i++)
+        assert_true(got.lse[i] == want.lse[i] ||
+                    fabsf(got.lse[i] - want.lse[i]) < 1e-4f);
+    fake.calls = 0;
+    b = backward_of(&got);
+    assert_int_equal(mdsk_cudnn_window_bwd(NULL, &b), 0);
+    assert_int_equal(fake.calls, calls);
+    b = backward_of(&want);
+    assert_int_equal(mdsk_attention_bwd_cpu(NULL, &b), 0);
+    for (int i = DQ; i <= DV; i++)
+        assert_close(&got, &want, i);
+    problem_fini(&got);
+    problem_fini(&want);
+    start(NULL);
+}
+
+static void test_windows_in_blocks(void **state)
+{
+    static const struct {
+        struct shape shape;
+        int64_t window;
+        int calls;
+    } cases[] = {
+        {{1, 2, 1, 20000, 20000, 16, 0, 0, 0}, 300, 3},
+        {{1, 2, 2, 8300, 8300, 16, 0, 9000, 8}, 8192, 2}, /* lse with gaps */
+        {{2, 4, 2, 300, 300, 16, 0, 0, 0}, 17, 1},
+        {{1, 4, 2, 300, 428, 32, 128, 0, 0}, 129, 1}, /* a chunk, and 128 keys before */
+        {{1, 2, 1, 64, 64, 32, 64, 0, 0},
+         40,
+         1}, /* a chunk before: 39 queries see it */
+        {{1, 2, 1, 64, 64, 32, 200, 0, 0}, 40, 0}, /* none */
+        {{1, 2, 1, 96, 96, 32, 0, 0, 0}, 1000, 1}, /* all */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        compare_window(&cases[i].shape, cases[i].window, cases[i].calls);
+}
+
+/* A million tokens: no call has more keys than its queries see, few plans are built,
+ * and scratch memory is what the dry run counts. */
+static void test_window_of_a_million_tokens(void **state)
+{
+    struct mdsk_attention_bwd b = large(1, 32, 32, 1 << 20);
+    struct mdsk_attention_fwd f;
+
+    (void)state;
+    fake.computes = 0;
+    b.shape.window = 8192;
+    f = (struct mdsk_attention_fwd){.shape = b.shape,
+                                    .q = b.q,
+                                    .k = b.k,
+                                    .v = b.v,
+                                    .o = b.o,
+                                    .lse = (float *)(uintptr_t)b.lse};
+    assert_int_equal(mdsk_cudnn_window_fwd(NULL, &f), 0);
+    assert_int_equal(fake.calls, 128);
+    assert_in_range(plans(), 1, 2);
+    for (int i = 0; i < fake.calls; i++) {
+        assert_int_equal(fake.problem[i].Sk, i == 0 ? 8192 : 16384);
+        assert_true(fake.problem[i].windowed);
+        assert_int_equal(fake.call[i].left, i == 0 ? 8192 : 0);
+    }
+    assert_in_range(fake.most_scratch, mdsk_attention_fwd_scratch(&f),
+                    mdsk_attention_fwd_scratch(&f) + 4096);
+    start(NULL);
+    fake.computes = 0;
+    assert_int_equal(mdsk_cudnn_window_bwd(NULL, &b), 0);
+    assert_int_equal(fake.calls, 128);
+    assert_in_range(plans(), 1, 2);
+    assert_in_range(fake.most_scratch + fake.most_window,
+                    mdsk_attention_bwd_scratch(&b) * 95 / 100,
+                    mdsk_attention_bwd_scratch(&b) + 4096);
+    b.shape.dtype = MDSK_F32;
+    assert_int_equal(mdsk_cudnn_window_bwd(NULL, &b), -ENOTSUP);
+}
+
 static int refused(const struct mdsk_attention_bwd *b)
 {
     struct mdsk_attention_fwd f = {.shape = b->shape,
@@ -470,6 +585,8 @@ int main(void)
         cmocka_unit_test_setup(test_heads_in_parts, start),
         cmocka_unit_test_setup(test_repeatable_is_bounded, start),
         cmocka_unit_test_setup(test_forward_in_blocks, start),
+        cmocka_unit_test_setup(test_windows_in_blocks, start),
+        cmocka_unit_test_setup(test_window_of_a_million_tokens, start),
         cmocka_unit_test_setup(test_unsupported_problems, start),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

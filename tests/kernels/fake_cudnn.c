@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/half.h"
 
 enum { WORKSPACE = 1000 };
 
@@ -19,6 +20,7 @@ struct fake_cudnn fake;
 void fake_cudnn_reset(void)
 {
     free(fake.scratch);
+    free(fake.window);
     fake = (struct fake_cudnn){.computes = 1, .capability = 90};
 }
 
@@ -48,6 +50,14 @@ int mdsk_cuda_rc(cudaError_t code)
 void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t bytes)
 {
     (void)stream;
+    if (use == MDSK_CUDA_WINDOW) {
+        free(fake.window);
+        fake.window = malloc((size_t)bytes);
+        if (bytes > fake.most_window)
+            fake.most_window = bytes;
+        assert_non_null(fake.window);
+        return fake.window;
+    }
     assert_int_equal(use, MDSK_CUDA_ATTEND);
     free(fake.scratch);
     fake.scratch = aligned_alloc(256, (size_t)(bytes + 255) / 256 * 256);
@@ -100,6 +110,7 @@ static struct mdsk_attention_shape shape_of(const struct mdsk_cudnn_call *c)
     int64_t shift = p->mask == MDSK_CUDNN_ALL       ? p->Sk
                     : p->mask == MDSK_CUDNN_SHIFTED ? c->shift
                                                     : 0;
+    int64_t window = p->windowed ? (int64_t)c->left + shift : 0;
 
     return (struct mdsk_attention_shape){.B = p->B,
                                          .A = p->A,
@@ -108,6 +119,7 @@ static struct mdsk_attention_shape shape_of(const struct mdsk_cudnn_call *c)
                                          .Sk = p->Sk,
                                          .D = p->D,
                                          .q_offset = shift,
+                                         .window = window,
                                          .scale = c->scale,
                                          .dtype = (enum mdsk_dtype)p->dtype};
 }
@@ -200,5 +212,31 @@ int mdsk_cuda_attention_merge_16(cudaStream_t stream,
     assert_ptr_equal(a->lse2, fake_cudnn_address(more, MDSK_CUDNN_LSE));
     assert_int_equal(a->Sq, fake.problem[fake.calls - 1].Sq);
     fake.merges++;
+    return 0;
+}
+
+int mdsk_own_attention_fwd(cudaStream_t stream, const struct mdsk_attention_fwd *a)
+{
+    return mdsk_attention_fwd_cpu(stream, a);
+}
+
+int mdsk_cuda_heads_add(cudaStream_t stream, const struct mdsk_attention_shape *s,
+                        const struct mdsk_heads *x, const struct mdsk_heads *y)
+{
+    (void)stream;
+    for (int64_t t = 0; t < s->B * s->A * s->Sk && fake.computes; t++) {
+        int64_t b = t / s->A / s->Sk, h = t / s->Sk % s->A, i = t % s->Sk;
+        uint16_t *to = (uint16_t *)y->data + b * y->batch_stride + h * y->head_stride +
+                       i * y->token_stride;
+        const uint16_t *from = NULL;
+
+        if (x->data)
+            from = (uint16_t *)x->data + b * x->batch_stride + h * x->head_stride +
+                   i * x->token_stride;
+        for (int64_t d = 0; d < s->D; d++)
+            to[d] = from ? mdsk_f32_to_bf16(mdsk_bf16_to_f32(to[d]) +
+                                            mdsk_bf16_to_f32(from[d]))
+                         : 0;
+    }
     return 0;
 }

@@ -16,8 +16,8 @@ struct fake_cudnn {
     int calls, merges;
     struct mdsk_cudnn_problem problem[FAKE_CALLS];
     struct mdsk_cudnn_call call[FAKE_CALLS];
-    char *scratch;
-    int64_t scratch_bytes, most_scratch;
+    char *scratch, *window; /* for MDSK_CUDA_ATTEND, MDSK_CUDA_WINDOW */
+    int64_t scratch_bytes, most_scratch, most_window;
 };
 
 extern struct fake_cudnn fake;
