@@ -85,11 +85,6 @@ const char *mds_recompute_modules_name(int modules)
     return names[modules];
 }
 
-void mds_act_offload_blocks(struct mds_activations *a, int64_t blocks)
-{
-    a->offload_layers = blocks;
-}
-
 int mds_act_kinds_on_host(const struct mds_activations *a)
 {
     return (a->offload_activations != 0) + (a->offload_layers != 0);

@@ -69,9 +69,6 @@ enum mds_recompute mds_recompute_of(const struct mds_activations *a);
 /* "layernorm,mlp_act" */
 const char *mds_recompute_modules_name(int modules);
 
-/* Offload everything that `blocks` blocks save (--cpu-offloading-num-layers). */
-void mds_act_offload_blocks(struct mds_activations *a, int64_t blocks);
-
 /* How many of the two kinds of offload are on: of what recompute saves, and of whole
  * blocks. */
 int mds_act_kinds_on_host(const struct mds_activations *a);

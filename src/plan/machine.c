@@ -248,9 +248,6 @@ static enum mds_rc read_queues(struct reader *r, const struct mds_node *section)
 {
     struct mds_machine *m = r->m;
 
-    if (!has_source(r, section))
-        mds_diag_fault(r->diag, origin_of(r, section),
-                       "queues have no source and date; add both to the section");
     for (const struct mds_node *n = section->first; n; n = n->next) {
         struct mds_queue *more, *q;
 
@@ -287,9 +284,6 @@ static enum mds_rc read_environment(struct reader *r, const struct mds_node *sec
 {
     struct mds_machine *m = r->m;
 
-    if (!has_source(r, section))
-        mds_diag_fault(r->diag, origin_of(r, section),
-                       "environment has no source and date; add both to the section");
     for (const struct mds_node *n = section->first; n; n = n->next) {
         struct mds_variable *more, *v;
 
@@ -312,14 +306,6 @@ static enum mds_rc read_environment(struct reader *r, const struct mds_node *sec
             return MDS_EMEM;
     }
     return MDS_OK;
-}
-
-static enum mds_rc read_attention(struct reader *r, const struct mds_node *section)
-{
-    if (!has_source(r, section))
-        mds_diag_fault(r->diag, origin_of(r, section),
-                       "attention has no source and date; add both to the section");
-    return mds_machine_read_attention(r->t, section, r->m, r->diag);
 }
 
 /* Check the settings that mds_pretrain will read from here.  Call it after the facts
@@ -345,8 +331,22 @@ static enum mds_rc check_settings(struct reader *r, const struct mds_node *secti
 
 /* ---- the whole ---- */
 
+/* A list of queues, variables or attention rates. */
+static enum mds_rc read_list(struct reader *r, const struct mds_node *n)
+{
+    if (!has_source(r, n))
+        mds_diag_fault(r->diag, origin_of(r, n), "%s: no source and date; add both",
+                       n->key);
+    if (strcmp(n->key, "queues") == 0)
+        return read_queues(r, n);
+    if (strcmp(n->key, "environment") == 0)
+        return read_environment(r, n);
+    return mds_machine_read_attention(r->t, n, r->m, r->diag);
+}
+
 static enum mds_rc read_profile(struct reader *r, const char *const *sections, int but)
 {
+    static const char *const lists[] = {"queues", "environment", "attention", NULL};
     const struct mds_node *root = r->t->root;
 
     if (!root || root->kind != MDS_NODE_MAP) {
@@ -360,12 +360,8 @@ static enum mds_rc read_profile(struct reader *r, const char *const *sections, i
             continue;
         if (n->kind != MDS_NODE_MAP)
             mds_diag_fault(r->diag, origin_of(r, n), "%s: must be a map", n->key);
-        else if (strcmp(n->key, "queues") == 0)
-            MDS_TRY(read_queues(r, n));
-        else if (strcmp(n->key, "environment") == 0)
-            MDS_TRY(read_environment(r, n));
-        else if (strcmp(n->key, "attention") == 0)
-            MDS_TRY(read_attention(r, n));
+        else if (mds_str_is_in(n->key, lists))
+            MDS_TRY(read_list(r, n));
         else
             read_section(r, n);
     }

@@ -213,7 +213,7 @@ static int offload_blocks(struct search *s, struct mds_plan_entry *e)
     for (; n < end && n <= most && !s->rc && !mds_search_out_of_time(s); n++) {
         struct mds_plan_entry at = *e;
 
-        mds_act_offload_blocks(&at.layout.act, n);
+        at.layout.act.offload_layers = n;
         if (!respects_fixed(s, &at.layout) || !mds_search_estimate_cached(s, &at))
             return 0;
         if (at.estimate.fits) {

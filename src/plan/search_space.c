@@ -57,7 +57,7 @@ void mds_plan_set_least_memory(const struct mds_plan_request *r, struct mds_layo
 
     mds_plan_set_placement(l, least[placement]);
     mds_act_set_level(&l->act, MDS_ACT_LEVELS - MDS_PLAN_LEAST_LEVELS + level, tile);
-    mds_act_offload_blocks(&l->act, mds_plan_offloadable(r, l) * (LAST - level) / LAST);
+    l->act.offload_layers = mds_plan_offloadable(r, l) * (LAST - level) / LAST;
 }
 
 enum mds_rc mds_plan_estimate(const struct mds_plan_request *r,

@@ -67,7 +67,7 @@ static const struct mds_option rows[] = {
 static const struct mds_option_set options = {
     .program = "mds_ckpt",
     .version = PACKAGE_VERSION,
-    .synopsis = "VERB [option]... PATH...",
+    .synopsis = "SUBCOMMAND [option]... PATH...",
     .about =
         "info prints iteration, size, layout and origin of a checkpoint; verify reads "
         "everything and compares all checksums; prune removes checkpoints, never the "
@@ -75,7 +75,7 @@ static const struct mds_option_set options = {
         "another layout; export writes the weights for others; import makes a "
         "checkpoint of a Hugging Face folder.\n"
         "PATH is a folder of checkpoints (of its newest, then) or one of them. "
-        "mds_ckpt VERB --help says more of each.\n"
+        "mds_ckpt SUBCOMMAND --help says more of each.\n"
         "Exit status: 0 done and sound, 1 failed, damaged or different.",
     .options = rows,
     .operands = "path",

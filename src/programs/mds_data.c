@@ -73,10 +73,11 @@ static const struct mds_option rows[] = {
 static const struct mds_option_set options = {
     .program = "mds_data",
     .version = PACKAGE_VERSION,
-    .synopsis = "VERB [option]... FILE...",
-    .about = "make turns inputs into a token file; info describes one, or a Megatron "
-             ".bin/.idx pair; dump prints the tokens of either.\n"
-             "mds_data VERB --help says more of each. Exit status: 0 done, 1 failed.",
+    .synopsis = "SUBCOMMAND [option]... FILE...",
+    .about =
+        "make turns inputs into a token file; info describes one, or a Megatron "
+        ".bin/.idx pair; dump prints the tokens of either.\n"
+        "mds_data SUBCOMMAND --help says more of each. Exit status: 0 done, 1 failed.",
     .options = rows,
     .operands = "file",
 };

@@ -122,7 +122,7 @@ static void advise_offloading(const struct run *r)
     if (!is_on_gpus(r) || mds_recompute_of(&c.train.act) != MDS_RECOMPUTE_NONE ||
         mds_act_slots(&c.train.act, blocks) <= blocks - n)
         return;
-    mds_act_offload_blocks(&c.train.act, n);
+    c.train.act.offload_layers = n;
     snprintf(setting, sizeof setting, "--cpu-offloading-num-layers %lld", (long long)n);
     print_advice(r, &c, setting);
 }

@@ -248,7 +248,7 @@ test_expect_success 'an input is not replaced by its tokens' '
 '
 
 test_expect_success 'help and version' '
-    mds_data --help >out && grep "^Usage: mds_data VERB" out && grep -e "--frame" out &&
+    mds_data --help >out && grep "^Usage: mds_data SUBCOMMAND" out && grep -e "--frame" out &&
     mds_data dump --help >out && grep "^Usage: mds_data dump" out && grep -e "--count" out &&
     test_must_fail grep -e "--frame" out &&
     mds_data --version | grep "^mds_data [0-9]"
