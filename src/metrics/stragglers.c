@@ -61,13 +61,15 @@ enum mds_rc mds_straggler_find(const struct mds_rank_time *t, int ranks,
 }
 
 int mds_straggler_is_news(struct mds_straggler_history *h,
-                          const struct mds_straggler *s)
+                          const struct mds_straggler *s, double fraction)
 {
-    int slow = s->excess > 0.1 && s->excess * s->median_own_s > 0.02 ? 1 + s->rank : 0;
-    int again = slow && slow == h->slow;
+    const int enough = 4;
+    int is_slow = s->excess > fraction && s->excess * s->median_own_s > 0.02;
+    int slow = is_slow ? 1 + s->rank : 0;
 
+    h->times = slow == h->slow ? h->times + 1 : 1;
     h->slow = slow;
-    if (!again || slow == h->warned)
+    if (!slow || h->times < enough || slow == h->warned)
         return 0;
     h->warned = slow;
     return 1;

@@ -27,12 +27,14 @@ enum mds_rc mds_straggler_find(const struct mds_rank_time *t, int ranks,
 /* What has been seen so far; zeroed before the first call. */
 struct mds_straggler_history {
     int slow;   /* 1 + the rank that was slow in the latest measured step; 0: none */
+    int times;  /* in how many measured steps in a row */
     int warned; /* 1 + the rank of the latest warning */
 };
 
-/* Add a measured step.  1: this rank was slow (10 % and 20 ms above the median) in two
- * measured steps in a row, and was not the one of the latest warning. */
+/* Add a measured step, in which a rank is slow if it is 20 ms and this fraction above
+ * the median.  1: this rank was slow in four measured steps in a row, and was not the
+ * one of the latest warning. */
 int mds_straggler_is_news(struct mds_straggler_history *h,
-                          const struct mds_straggler *s);
+                          const struct mds_straggler *s, double fraction);
 
 #endif

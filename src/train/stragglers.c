@@ -61,6 +61,12 @@ static void warn_of_straggler(int64_t step, const struct mds_straggler *s,
              mds_format_step(s->most_wait_s, waited, sizeof waited));
 }
 
+/* GPUs take the same time for the same work; processes on CPUs wait for cores. */
+static double least_excess(const struct run *r)
+{
+    return strcmp(mds_dev_name(r->dev), "cuda") == 0 ? 0.1 : 0.5;
+}
+
 /* Every rank finds the same one, so that it can send its host's name. */
 static enum mds_rc report_slowest(struct run *r, const struct mds_rank_time *t)
 {
@@ -73,7 +79,7 @@ static enum mds_rc report_slowest(struct run *r, const struct mds_rank_time *t)
     MDS_TRY(mds_comm_broadcast(world_of(r), host, sizeof host, s.rank));
     if (!is_rank0(r))
         return MDS_OK;
-    if (mds_straggler_is_news(&r->stragglers, &s))
+    if (mds_straggler_is_news(&r->stragglers, &s, least_excess(r)))
         warn_of_straggler(step, &s, host);
     mds_metrics_straggler(r->metrics, step, &s, host);
     return MDS_OK;
