@@ -134,6 +134,9 @@ int mds_abort_notice_culprit(int awaited);
 
 /* ---- a peer that has been silent for too long (peer_timeout.c) ----
  *
+ * set_hosts: the errors name hosts[rank] of a silent world rank from now on.  Borrowed
+ * until the process ends.
+ *
  * listen: call it now and then during a long wait.  If another rank ends the run, the
  * SIGTERM that follows needs no line.
  *
@@ -141,6 +144,7 @@ int mds_abort_notice_culprit(int awaited);
  * is reached or another rank times out.  The error then names the silent rank, starting
  * from `awaited`, a world rank; the wait has been logged and the other ranks notified.
  */
+void mds_peer_timeout_set_hosts(const char (*hosts)[MDS_HOST_SIZE]);
 void mds_peer_timeout_listen(void);
 enum mds_rc mds_peer_timeout_check(const char *group, int awaited, double silent_s);
 

@@ -6,6 +6,13 @@
 
 #include <stdio.h>
 
+static const char (*host_of)[MDS_HOST_SIZE]; /* NULL: not known */
+
+void mds_peer_timeout_set_hosts(const char (*hosts)[MDS_HOST_SIZE])
+{
+    host_of = hosts;
+}
+
 /* Give the notice time to reach the others, and their log lines and answers time to
  * arrive, before this rank's failure ends the run. */
 static void exchange_for_a_second(int awaited)
@@ -18,6 +25,7 @@ static void exchange_for_a_second(int awaited)
 static enum mds_rc fail_silent_rank(const char *group, int awaited)
 {
     int silent = mds_abort_notice_culprit(awaited);
+    const char *host = host_of && silent >= 0 ? host_of[silent] : NULL;
     char between[80] = "";
 
     if (silent != awaited)
@@ -25,8 +33,9 @@ static enum mds_rc fail_silent_rank(const char *group, int awaited)
                  "; rank %d, for which this rank waits, waits for it too", awaited);
     return mds_fail(MDS_ECOMM,
                     "%s: rank %d has been silent for %g s, the limit "
-                    "(--distributed-timeout-minutes): see what it logged last%s",
-                    group, silent, mds_watchdog_limit_s(), between);
+                    "(--distributed-timeout-minutes): see what it logged last%s%s%s",
+                    group, silent, mds_watchdog_limit_s(), host ? " on " : "",
+                    host ? host : "", between);
 }
 
 /* first: the rank that timed out first; -1: this one. */

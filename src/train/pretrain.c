@@ -6,6 +6,7 @@
 #include "ckpt/configuration.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
+#include "monitor/monitor.h"
 #include "train/consistency.h"
 #include "train/preflight.h"
 #include "train/train.h"
@@ -26,6 +27,18 @@ static enum mds_rc create_start_group(const struct mds_world *w, struct mds_comm
     rc = mds_comm_create_mpi(ranks, w->ranks, "start", out);
     free(ranks);
     return rc;
+}
+
+/* Errors about ranks that hang name their hosts from here on. */
+static enum mds_rc share_hosts(const struct mds_world *w, struct mds_comm *start)
+{
+    char(*hosts)[MDS_HOST_SIZE] = mds_zalloc((size_t)w->ranks, sizeof *hosts);
+
+    if (!hosts)
+        return MDS_EMEM;
+    MDS_TRY(mds_comm_gather_records(start, w->host, MDS_HOST_SIZE, hosts));
+    mds_peer_timeout_set_hosts(hosts); /* until the process ends */
+    return MDS_OK;
 }
 
 /* Vocabulary size.  If the files do not state it, each rank scans its part of them. */
@@ -109,6 +122,7 @@ enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
     enum mds_rc rc;
 
     MDS_TRY(create_start_group(w, &start));
+    MDS_TRY(share_hosts(w, start));
     MDS_TRY(load_saved_model_options(start, run, diag));
     MDS_TRY(mds_config_resolve(run, w->ranks, diag));
     if (w->rank == 0) /* the same on every rank */
