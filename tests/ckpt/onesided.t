@@ -83,7 +83,7 @@ test_expect_success 'a run that died in between: the next one finds it again' '
 test_expect_success 'an old checkpoint that cannot be removed is a warning' '
     fresh && mkdir ck/iter_0000002/folder &&
     pretrain --load ck --save ck --train-iters 6 --save-interval 1 --keep-last 1 &&
-    test "$(grep -c "warn: .*iter_0000002/folder: a folder, .* nothing of ck/iter_0000002 is removed" out)" -ge 1 &&
+    test "$(grep -c "warn: .*iter_0000002/folder: a folder, .* nothing in ck/iter_0000002 is removed" out)" -ge 1 &&
     test "$(cat ck/latest)" = iter_0000006 && mds_ckpt verify ck
 '
 

@@ -41,7 +41,7 @@ test_expect_success 'states that are lost end the run at once, also where a save
 
 test_expect_success 'no memory for the model on one rank' '
     UCX_MEM_EVENTS=n && export UCX_MEM_EVENTS && # its mmap would be called
-    ends "rank 1 .*memory: .* asked for" 1 memory:400000000 "" --train-iters 6 \
+    ends "rank 1 .*memory: .* requested" 1 memory:400000000 "" --train-iters 6 \
             --num-layers 1 --hidden-size 2048
 '
 
