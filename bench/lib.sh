@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034,SC2154
-# Functions of bench/gpu, bench/longseq and bench/plan, which source this file and set: me (their
+# For bench/gpu, bench/longseq, bench/plan and bench/published, which source this file and set: me (their
 # name), build, python, device, limit, records, and for each row: row gpus layers hidden heads seq.
+
+# Options that a layout does not name, for plans that choose nothing: what follows them overrides.
+fixed_layout='--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 --sequence-parallel=0
+    --ds-sequence-parallel-size 1 --context-parallel-size 1 --zero-stage 0 --mlp-tile 0
+    --loss-tile 0 --sequence-tile 0 --offload-param-device none --no-cpu-checkpointing
+    --cpu-offloading-num-layers 0'
 
 die() {
     echo "$me: $1" >&2

@@ -12,6 +12,7 @@ EXTRA_DIST += \
 	bench/peers/gpt.py \
 	bench/peers/llmc.py \
 	bench/plan \
+	bench/published bench/published-runs.txt \
 	bench/records.py \
 	bench/results \
 	bench/torch_cpu.py

@@ -146,6 +146,32 @@ test_expect_success PYTHON 'plan: a budget that is spent skips what is left' '
     grep "skipped: 1,full: 0 s of 0 are left" results
 '
 
+test_expect_success 'published: layouts of published runs, predicted beside published' '
+    "$srcdir/bench/published" --rows megatron/7.5B,megatron/145B,llama3-8b/bridge-fp8 \
+        --results results "$builddir" >out 2>&1 || { cat out; false; } &&
+    grep "^7.5B  *128  *4  *1  *32 .* 142  *[-+][0-9.]* %  *computing" results &&
+    grep "^145B  *1536  *8  *8  *24 .* 148 .* idle" results &&
+    grep "^\* bridge-fp8: FP8" results &&
+    grep "^claim within 15 % or a reason, megatron: yes: 2 of 2 rows$" results &&
+    grep "^claim order of 2 rows, megatron: yes: 1 of 1 pairs$" results
+'
+
+# Published figures that are far off, in the wrong order; a layout that is none.
+test_expect_success 'published: an error without a reason, a wrong order and no plan are told' '
+    sed -e "/^row megatron.7.5B/s/142$/300/" "$srcdir/bench/published-runs.txt" >table &&
+    test_expect_code 1 "$srcdir/bench/published" --table table --results results \
+        --rows megatron/7.5B,megatron/145B "$builddir" >out 2>&1 &&
+    grep "^claim within .*: NO: 1 of 2 rows; 7.5B -[0-9.]* % has none$" results &&
+    grep "^claim order .*: NO: 0 of 1 pairs; 145B was to be faster than 7.5B$" results &&
+    sed -e "/^row megatron.7.5B/s/ 128 4 / 128 3 /" "$srcdir/bench/published-runs.txt" >table &&
+    sed -i "/^row megatron.7.5B/s/ 128 / 127 /" table &&
+    test_expect_code 2 "$srcdir/bench/published" --table table --results results \
+        --rows megatron/7.5B "$builddir" >out 2>&1 &&
+    grep "^failed:  megatron/7.5B: mds: error: " results &&
+    test_must_fail "$srcdir/bench/published" --rows nonsense "$builddir" 2>err &&
+    grep "no such row or set" err
+'
+
 test_expect_success 'kernels: products and attention of the shapes asked for' '
     if test -x "$builddir/bench/kernels"; then
         "$builddir/bench/kernels" -t 1 product=8,8,8 attention=1,8,2,8 >out &&
