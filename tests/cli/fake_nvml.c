@@ -26,9 +26,7 @@ int nvmlInit_v2(void)
 
 int nvmlDeviceGetCount_v2(unsigned *n)
 {
-    *n = is("missing") && getenv("PMI_RANK") && strcmp(getenv("PMI_RANK"), "1") == 0
-             ? 1
-             : 2;
+    *n = is("missing") ? 1 : 2;
     return 0;
 }
 
