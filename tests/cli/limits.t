@@ -215,4 +215,26 @@ test_expect_success 'a job that is suspended for longer than a rank may be silen
     sleep 0.3 && stopped && ! grep "error: " first && mds_ckpt verify ck
 '
 
+# ---- the file system at the start ----
+
+# A thousand ranks start at once: what each asks of the file system must not grow with their number.
+if strace -o /dev/null true 2>/dev/null; then
+    test_set_prereq STRACE
+fi
+# touches RANKS: how often each rank names the data file, and how many of them open the outputs
+# shellcheck disable=SC2086  # lists of words
+touches() {
+    rm -rf st.* ck m.jsonl tb &&
+    ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-} timeout 60 $MPIEXEC -n "$1" strace -ff -o st -e trace=%file \
+        mds_pretrain --data-path t.h5 $small --train-iters 2 --metrics-jsonl m.jsonl --tensorboard-dir tb >out 2>&1 </dev/null ||
+        return 1
+    sed -i /^execve/d st.* &&
+    grep -c "\"t.h5\"" st.* | sed -n "s/.*://; /^0/!p" | sort -u >"data$1"
+    grep -l "^open.*\"m.jsonl\|^open.*\"tb" st.* | wc -l >"outputs$1"
+}
+test_expect_success STRACE 'each rank opens the data a few times, and the first alone opens outputs' '
+    touches 2 && touches 4 && cat data2 data4 outputs4 &&
+    test_cmp data2 data4 && test "$(sort -n data4 | tail -n 1)" -le 8 && test "$(cat outputs2 outputs4 | sort -u)" -eq 1
+'
+
 test_done
