@@ -2,7 +2,7 @@
 EXTRA_DIST += \
 	bench/account.py \
 	bench/ceiling.py \
-	bench/async-save bench/checkpoint bench/cpu \
+	bench/async-save bench/checkpoint bench/context-extension bench/cpu \
 	bench/figures \
 	bench/gpu \
 	bench/lib.sh \

@@ -434,6 +434,38 @@ rank_00000.h5" &&
     mds_ckpt export --output four.st four && mds_ckpt export --output one.st one &&
     cmp four.st one.st
 '
+# The recipe of docs/context-extension.md, from 64 to 256 tokens.
+cat >words.awk <<'END'
+BEGIN {
+    for (x = 1; i++ < 9000;) {
+        x = (x * 1103 + 12345) % 65536
+        printf "%s ", substr("the of and to in that it was his he with as for had you not", 1 + 4 * int(x / 4096), 3)
+    }
+}
+END
+extend='--global-batch-size 16 --threads 1 --data-path w.h5 --split 90,10,0 --split-at tokens --eval-interval 1000'
+# extend OPTIONS...; the loss of the last evaluation is in $loss
+extend() {
+    # shellcheck disable=SC2086
+    mds_pretrain $extend "$@" >out 2>&1 </dev/null && loss=$(sed -n "s/.*lm loss value: \([^ ]*\) .*/\1/p" out | tail -n 1)
+}
+yarn='--rope-scaling-type yarn --rope-scaling-factor 4 --original-max-position-embeddings 64'
+test_expect_success 'longer sequences by --finetune: YaRN is nearer before training, and trains to where the short ones were' '
+    awk -f words.awk >words && mds_data make --tokenizer bytes --output w.h5 words &&
+    extend --num-layers 2 --hidden-size 32 --num-attention-heads 2 --normalization rmsnorm --swiglu --disable-bias-linear \
+        --use-rotary-position-embeddings --seq-length 64 --train-iters 200 --lr 1e-2 --eval-iters 2 --save short && short=$loss &&
+    extend --load short --skip-train --seq-length 256 --eval-iters 1 && plain=$loss &&
+    test_must_fail extend --load short --seq-length 256 --train-iters 1 $yarn && tr "\n" " " <out >line &&
+    grep "saved with --rope-scaling-type none (now yarn), --rope-scaling-factor 1 (now 4), --original" line &&
+    extend --load short --override-model-config --skip-train --seq-length 256 --eval-iters 1 $yarn && before=$loss &&
+    extend --load short --finetune --override-model-config --seq-length 256 --train-iters 20 --lr 3e-3 --lr-warmup-iters 2 \
+        --eval-iters 1 --save long $yarn && after=$loss &&
+    echo "64 tokens $short, 256 $plain, with YaRN $before, trained $after" &&
+    awk "BEGIN { exit !($before < $plain - 0.3 && $after < $before - 0.1 && $after < $short + 0.1) }" &&
+    extend --load long --seq-length 256 --train-iters 22 --eval-iters 0 && grep "iteration  *22/" out &&
+    mds_pretrain --load long --show-config >config && grep "rope_scaling_type: yarn .*# checkpoint long/" config &&
+    test_must_fail extend --load long --seq-length 256 --train-iters 22 --rope-scaling-factor 8 && grep "factor 4 (now 8)" out
+'
 # values FOLDER SET: as bytes, by HDF5's virtual data sets
 values() {
     h5dump -d "$2" -b LE -o "$1.raw" "$1/iter_0000003/index.h5" >out

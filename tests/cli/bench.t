@@ -29,6 +29,12 @@ test_expect_success GNUPLOT 'figures: the plots of README are those of bench/res
     done
 '
 
+test_expect_success 'context-extension: losses by length and by position, before and after' '
+    bench context-extension --steps 4 --extend-steps 2 --type ntk && cat results &&
+    grep "^# 343[0-9][0-9] tokens of text; 4 steps with 64 tokens, then 2 with 256 and ntk" results &&
+    grep -E "^64( [0-9.]{6}){3}   0-64( [0-9.]{6}){3}$" results &&
+    grep -E "^256( [0-9.]{6}){3}   128-256( [0-9.]{6}){3}$" results
+'
 test_expect_success 'kernels: a product is timed' '
     "$builddir/bench/kernels" -t 1 product=64,64,64 >out && cat out &&
     grep -E "^product 64 64 64( 0\.[0-9]+){3}$" out &&
