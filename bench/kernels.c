@@ -8,9 +8,9 @@
  * of the others is their bytes at the speed of a copy.
  *
  * WORK, if any, is timed instead: product=ROWS,IN,OUT or
- * attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM, in seconds, or copy, in bytes read and
- * written a second, for bench/ceiling.py and bench/account.py; or, beside their floors,
- * norm=ROWS,COLUMNS, embedding=TOKENS,HIDDEN,WORDS, loss=ROWS,WORDS, and
+ * attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM[,WINDOW], in seconds, or copy, in bytes
+ * read and written a second, for bench/ceiling.py and bench/account.py; or, beside
+ * their floors, norm=ROWS,COLUMNS, embedding=TOKENS,HIDDEN,WORDS, loss=ROWS,WORDS, and
  * step=PARAMETERS, the optimizer's part of a step. */
 #include "bench/kernels.h"
 
@@ -23,7 +23,8 @@ static int print_usage(void)
 {
     fprintf(stderr,
             "usage: bench/kernels [-d cpu|cuda] [-p f32|bf16|f16] [-t THREADS] "
-            "[product=ROWS,IN,OUT | attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM | "
+            "[product=ROWS,IN,OUT | "
+            "attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM[,WINDOW] | "
             "norm=ROWS,COLUMNS | embedding=TOKENS,HIDDEN,WORDS | loss=ROWS,WORDS | "
             "step=PARAMETERS | copy]...\n");
     return 1;
@@ -45,13 +46,13 @@ static int read_dtype(const char *name, enum mdsk_dtype *dtype)
 
 static int run_work(const struct bench *b, const char *word)
 {
-    long long n[4];
+    long long n[5] = {0};
 
     if (sscanf(word, "product=%lld,%lld,%lld", &n[0], &n[1], &n[2]) == 3)
         bench_product(b, n[0], n[1], n[2]);
-    else if (sscanf(word, "attention=%lld,%lld,%lld,%lld", &n[0], &n[1], &n[2],
-                    &n[3]) == 4)
-        bench_attention(b, n[0], n[1], n[2], n[3]);
+    else if (sscanf(word, "attention=%lld,%lld,%lld,%lld,%lld", &n[0], &n[1], &n[2],
+                    &n[3], &n[4]) >= 4)
+        bench_attention(b, n[0], n[1], n[2], n[3], n[4]);
     else if (sscanf(word, "norm=%lld,%lld", &n[0], &n[1]) == 2)
         bench_norm(b, n[0], n[1]);
     else if (sscanf(word, "embedding=%lld,%lld,%lld", &n[0], &n[1], &n[2]) == 3)

@@ -91,6 +91,6 @@ void bench_step(const struct bench *b, int64_t parameters);
  * HEAD_DIM" forward, backward. */
 void bench_product(const struct bench *b, int64_t rows, int64_t in, int64_t out);
 void bench_attention(const struct bench *b, int64_t sequences, int64_t tokens,
-                     int64_t heads, int64_t head_dim);
+                     int64_t heads, int64_t head_dim, int64_t window);
 
 #endif

@@ -190,7 +190,8 @@ static struct mdsk_heads random_heads(const struct bench *b, int64_t B, int64_t 
 }
 
 static void time_attention(const struct bench *b, int64_t B, int64_t S, int64_t A,
-                           int64_t D, float dropout, struct attention *p)
+                           int64_t D, int64_t window, float dropout,
+                           struct attention *p)
 {
     struct mdsk_attention_shape s = {.B = B,
                                      .A = A,
@@ -198,6 +199,7 @@ static void time_attention(const struct bench *b, int64_t B, int64_t S, int64_t 
                                      .Sq = S,
                                      .Sk = S,
                                      .D = D,
+                                     .window = window,
                                      .scale = 0.1f,
                                      .dtype = b->dtype};
     struct mdsk_heads at[8];
@@ -233,7 +235,7 @@ static void report_attention(const struct bench *b, int64_t B, int64_t S, float 
     struct attention p;
     char text[40];
 
-    time_attention(b, B, S, z->heads, z->head_dim, dropout, &p);
+    time_attention(b, B, S, z->heads, z->head_dim, 0, dropout, &p);
     snprintf(text, sizeof text, "attention %lld%s fwd", (long long)S,
              dropout > 0 ? " dropout" : "");
     print_line(b, text, &p.l[0], mdsk_attention_fwd_cost(&p.fwd));
@@ -243,14 +245,19 @@ static void report_attention(const struct bench *b, int64_t B, int64_t S, float 
 }
 
 void bench_attention(const struct bench *b, int64_t sequences, int64_t tokens,
-                     int64_t heads, int64_t head_dim)
+                     int64_t heads, int64_t head_dim, int64_t window)
 {
     struct attention p;
 
-    time_attention(b, sequences, tokens, heads, head_dim, 0, &p);
-    printf("attention %lld %lld %lld %lld %.9f %.9f\n", (long long)sequences,
+    time_attention(b, sequences, tokens, heads, head_dim, window, 0, &p);
+    printf("attention %lld %lld %lld %lld %.9f %.9f", (long long)sequences,
            (long long)tokens, (long long)heads, (long long)head_dim, p.l[0].s,
            p.l[1].s);
+    if (window > 0)
+        printf(" window %lld, %.3g and %.3g TFLOP/s", (long long)window,
+               mdsk_attention_fwd_cost(&p.fwd).flops / p.l[0].s / 1e12,
+               mdsk_attention_bwd_cost(&p.bwd).flops / p.l[1].s / 1e12);
+    printf("\n");
 }
 
 /* ---- the others ---- */

@@ -60,7 +60,7 @@ try_help='comma-separated words: N: micro-batch size; none, selective, full,
                       step; tN, mN, lN: tiles of sequence, MLP and loss; cN: attention
                       chunk; xN: chunks of tensor-parallel communication; aN%, dN%:
                       blocks that keep attention, and that keep inputs on the device;
-                      rope'
+                      rope; wN: window of N keys, globalN: but in every N-th block'
 
 # parse_try TRY: set $options to the options of mds_pretrain that its words stand for.
 parse_try() {
@@ -79,6 +79,8 @@ parse_try() {
         nvme) more="--offload-device nvme --nvme-path ${NVME_PATH:-/tmp}" ;;
         rest) more="--cpu-optimizer --offload-param-device cpu" ;;
         rope) more=--use-rotary-position-embeddings ;;
+        w[0-9]*) more="--window-size $n" ;;
+        global[0-9]*) more="--window-attn-skip-freq $n" ;;
         sp) more=--sequence-parallel ;;
         z[0-3]) more="--zero-stage $n" ;;
         tp[0-9]*) more="--tensor-model-parallel-size $n" ;;
