@@ -18,7 +18,13 @@
 #include "config/config.h"
 #include "config/tree.h"
 
-enum mds_hf_kind { MDS_HF_GPT2, MDS_HF_NEOX, MDS_HF_LLAMA, MDS_HF_QWEN3 };
+enum mds_hf_kind {
+    MDS_HF_GPT2,
+    MDS_HF_NEOX,
+    MDS_HF_LLAMA,
+    MDS_HF_MISTRAL,
+    MDS_HF_QWEN3
+};
 
 /* Their name of it: model_type in config.json. */
 const char *mds_hf_name(enum mds_hf_kind kind);
@@ -57,6 +63,12 @@ enum mds_rc mds_hf_get_config(const char *path, struct mds_hf_source *source,
  * no scaling up to max_position_embeddings, and a warning says so. */
 void mds_hf_put_rope_scaling(const struct mds_model_config *m, struct mds_str *out);
 enum mds_rc mds_hf_get_rope_scaling(const struct mds_tree *t, struct mds_str *out);
+
+/* The window of mistral's layers, and of those of qwen3's that have one, and back. */
+void mds_hf_put_window(enum mds_hf_kind kind, const struct mds_model_config *m,
+                       struct mds_str *out);
+enum mds_rc mds_hf_get_window(enum mds_hf_kind kind, const struct mds_tree *t,
+                              struct mds_str *out);
 
 /* A number as Python writes a float. */
 void mds_hf_add_real(struct mds_str *out, double value);

@@ -14,6 +14,7 @@
 static const char *const names[] = {[MDS_HF_GPT2] = "gpt2",
                                     [MDS_HF_NEOX] = "gpt_neox",
                                     [MDS_HF_LLAMA] = "llama",
+                                    [MDS_HF_MISTRAL] = "mistral",
                                     [MDS_HF_QWEN3] = "qwen3"};
 enum { KINDS = sizeof names / sizeof *names };
 
@@ -51,10 +52,12 @@ static enum mds_rc check_gpt(enum mds_hf_kind kind, const struct mds_model_confi
         return fail_unsupported(kind, "--kv-channels", "heads of size hidden / heads");
     if (m->qk_layernorm)
         return fail_unsupported(kind, "--qk-layernorm", "no norms of queries and keys");
+    if (m->window > 0)
+        return fail_unsupported(kind, "--window-size", "no window");
     return MDS_OK;
 }
 
-/* What llama and qwen3 have in common. */
+/* What llama, mistral and qwen3 have in common. */
 static enum mds_rc check_llama(enum mds_hf_kind kind, const struct mds_model_config *m)
 {
     if (m->norm != MDS_NORM_RMSNORM)
@@ -68,6 +71,12 @@ static enum mds_rc check_llama(enum mds_hf_kind kind, const struct mds_model_con
     if (m->qk_layernorm && m->linear_bias)
         return fail_unsupported(kind, "--qk-layernorm with biases",
                                 "no biases (--disable-bias-linear)");
+    if (kind == MDS_HF_MISTRAL && m->linear_bias)
+        return fail_unsupported(kind, "--window-size with biases",
+                                "no biases (--disable-bias-linear)");
+    if (kind == MDS_HF_MISTRAL && m->window_skip)
+        return fail_unsupported(kind, "--window-attn-skip-freq",
+                                "the window in all layers");
     return MDS_OK;
 }
 
@@ -78,7 +87,9 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
     if (m->position == MDS_POSITION_LEARNED)
         kind = MDS_HF_GPT2;
     else if (m->norm == MDS_NORM_RMSNORM || is_gated(m))
-        kind = m->qk_layernorm ? MDS_HF_QWEN3 : MDS_HF_LLAMA;
+        kind = m->qk_layernorm ? MDS_HF_QWEN3
+               : m->window > 0 ? MDS_HF_MISTRAL
+                               : MDS_HF_LLAMA;
     if (m->position == MDS_POSITION_NONE)
         return fail_unsupported(kind, "--position-embedding-type none",
                                 "rotary positions");
@@ -187,16 +198,19 @@ void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
     static const char *const classes[] = {[MDS_HF_GPT2] = "GPT2LMHeadModel",
                                           [MDS_HF_NEOX] = "GPTNeoXForCausalLM",
                                           [MDS_HF_LLAMA] = "LlamaForCausalLM",
+                                          [MDS_HF_MISTRAL] = "MistralForCausalLM",
                                           [MDS_HF_QWEN3] = "Qwen3ForCausalLM"};
     static void (*const put[])(const struct mds_model_config *,
                                struct mds_str *) = {[MDS_HF_GPT2] = put_gpt2,
                                                     [MDS_HF_NEOX] = put_neox,
                                                     [MDS_HF_LLAMA] = put_llama,
+                                                    [MDS_HF_MISTRAL] = put_llama,
                                                     [MDS_HF_QWEN3] = put_llama};
 
     mds_str_add(out, "{\n  \"architectures\": [\"%s\"],\n", classes[kind]);
     put_text(out, "model_type", names[kind]);
     put[kind](m, out);
+    mds_hf_put_window(kind, m, out);
     if (kind == MDS_HF_LLAMA) {
         put_bool(out, "attention_bias", biases.attention);
         put_bool(out, "mlp_bias", biases.mlp);
@@ -288,6 +302,11 @@ static const struct number llama_heads[] = {
     {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
     {0},
 };
+static const struct number mistral_heads[] = {
+    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "8"},
+    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
+    {0},
+};
 static const struct number qwen3_heads[] = {
     {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "32"},
     {.theirs = "head_dim", .ours = "head_dim", .fallback = "128"},
@@ -298,7 +317,6 @@ static const struct fixed llama_fixed[] = {
 };
 static const struct fixed qwen3_fixed[] = {
     {"attention_bias", " false ", "false"},
-    {"use_sliding_window", " false ", "false"},
     {0},
 };
 
@@ -324,6 +342,14 @@ static const struct form forms[] = {
                       .gated = 1,
                       .constant = "  position: rope\n  norm: RMSNorm\n",
                       .tied = "false"},
+    [MDS_HF_MISTRAL] = {.numbers = {size_numbers, llama_numbers, mistral_heads},
+                        .fixed = llama_fixed,
+                        .activation = "hidden_act",
+                        .activation_fallback = "silu",
+                        .gated = 1,
+                        .constant = "  position: rope\n  norm: RMSNorm\n"
+                                    "  linear_bias: false\n",
+                        .tied = "false"},
     [MDS_HF_QWEN3] = {.numbers = {size_numbers, llama_numbers, qwen3_heads},
                       .fixed = qwen3_fixed,
                       .activation = "hidden_act",
@@ -420,7 +446,8 @@ static enum mds_rc get_kind(const struct mds_tree *t, enum mds_hf_kind *kind)
             return MDS_OK;
         }
     return mds_fail(MDS_EUSER,
-                    "%s: model_type is %s; mds reads gpt2, gpt_neox, llama and qwen3",
+                    "%s: model_type is %s; mds reads gpt2, gpt_neox, llama, "
+                    "mistral and qwen3",
                     t->name, type ? type : "missing");
 }
 
@@ -449,6 +476,7 @@ static enum mds_rc parse_config(const struct mds_tree *t, struct mds_hf_source *
         MDS_TRY(check_fixed(t, i));
     mds_str_add(out, "model:\n%s", f->constant);
     MDS_TRY(mds_hf_get_rope_scaling(t, out));
+    MDS_TRY(mds_hf_get_window(source->kind, t, out));
     MDS_TRY(get_activation(t, f, out));
     for (const struct number *const *list = f->numbers; *list; list++)
         for (const struct number *i = *list; i->theirs; i++)

@@ -10,6 +10,7 @@ src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/hf.h src/ckpt/hf_config.c src/ckpt/hf_export.c src/ckpt/hf_import.c \
   src/ckpt/hf_rope.c \
   src/ckpt/hf_tensors.c \
+  src/ckpt/hf_window.c \
   src/ckpt/index.c src/ckpt/index.h \
   src/ckpt/index_file.c \
   src/ckpt/part.c src/ckpt/part.h \

@@ -23,10 +23,11 @@ llama="--num-attention-heads 8 --num-key-value-heads 2 --normalization rmsnorm -
     --disable-bias-linear $rope"
 
 qwen3="$llama --qk-layernorm --kv-channels 6"
+mistral="$llama --window-size 9"
 
 parallel="$gpt_neox --use-parallel-residual"
 
-for kind in gpt2 gpt_neox llama qwen3; do
+for kind in gpt2 gpt_neox llama mistral qwen3; do
     eval options=\$$kind
     test_expect_success "$kind: out and in, the same bits" '
         pretrain $options --train-iters 3 --save $kind-ours &&
@@ -163,6 +164,24 @@ if "$python" -c 'import transformers' 2>/dev/null; then
     '
 fi
 
+# layers_are LIST LINE: with LINE in qwen3's config.json the model has this list of layers
+layers_are() {
+    rm -rf typed typed-in && cp -r windows typed &&
+        grep -v layer_types windows/config.json | sed "s/^{/{ $2/" >typed/config.json &&
+        mds_ckpt import typed typed-in && mds_ckpt info --config typed-in | grep -F "window_skip: '$1'"
+}
+test_expect_success 'types of layers with and without a window go out and in' '
+    pretrain $qwen3 --num-layers 4 --window-size 9 --window-attn-skip-freq 3 --train-iters 1 --save four &&
+    mds_ckpt export --format hf --output windows four &&
+    grep "\"sliding_window\": 9," windows/config.json && grep "\"use_sliding_window\": true" windows/config.json &&
+    s="\"sliding_attention\"" f="\"full_attention\"" && grep -F "[$s, $s, $f, $s]" windows/config.json &&
+    mds_ckpt import windows four-back && mds_ckpt diff --weights four four-back &&
+    mds_ckpt info --config four-back | grep "window_skip: 3" &&
+    layers_are "[0,1,1,0]" "\"layer_types\": [$f, $s, $s, $f]," &&
+    layers_are "[0]*1+[1]*3" "\"max_window_layers\": 1," && layers_are "[0]*4" "" &&
+    sed "s/sliding_attention/chunked_attention/" windows/config.json >typed/config.json &&
+    test_must_fail mds_ckpt import typed never 2>err && grep "type chunked_attention; mds supports" err
+'
 # no_shape WORDS OPTIONS...: a model that no folder can hold; what is said has WORDS
 no_shape() {
     words=$1
@@ -182,6 +201,9 @@ test_expect_success 'what no shape of theirs has is refused by name' '
     no_shape "-num-key-value-heads: .*gpt_neox.* as many" $gpt_neox --num-key-value-heads 2 &&
     no_shape "-kv-channels: .*gpt2.* hidden / heads" $gpt2 --kv-channels 16 &&
     no_shape "-rotary-percent: .*llama.* whole heads" $llama --rotary-percent 0.5 &&
+    no_shape "-window-size: .*gpt2.* no window" $gpt2 --window-size 9 &&
+    no_shape "-window-attn-skip-freq: .*mistral.* window in all layers" $mistral --window-attn-skip-freq 2 &&
+    no_shape "-window-size with biases: .*mistral" $mistral --disable-bias-linear=0 &&
     no_shape "-normalization LayerNorm: .*llama" $llama --normalization layernorm &&
     grep "info: mds_ckpt export --format hf will refuse this model: --normalization LayerNorm: " out &&
     pretrain $gpt2 --train-iters 1 --normalization rmsnorm && ! grep "will refuse" out &&

@@ -8,6 +8,7 @@
 
 TRACE is mds_pretrain's --trace-dir (its batches), JSONL its --metrics-jsonl.
 """
+import importlib.util
 import json
 import os
 import sys
@@ -55,6 +56,12 @@ def configs():
         hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
         num_attention_heads=4, max_position_embeddings=64, attention_bias=True,
         rope_theta=500000.0)
+    # Older ones let a query see one key more.
+    if importlib.util.find_spec("transformers.masking_utils"):
+        yield "mistral", transformers.MistralConfig(
+            hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
+            num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=64,
+            sliding_window=9)
     if hasattr(transformers, "Qwen3Config"):
         yield "qwen3", transformers.Qwen3Config(
             hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,

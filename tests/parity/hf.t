@@ -90,6 +90,12 @@ if [ -d made/qwen3 ]; then # transformers is new enough to know it
     result "qwen3 comes in" comes_in qwen3
     checks="$checks made/qwen3 trace-qwen3 qwen3.jsonl out-qwen3-ours trace-qwen3-ours qwen3-ours.jsonl"
 fi
+if [ -d made/mistral ]; then
+    # shellcheck disable=SC2086
+    result "mistral goes out" goes_out mistral-ours $llama --window-size 9
+    result "mistral comes in" comes_in mistral
+    checks="$checks made/mistral trace-mistral mistral.jsonl out-mistral-ours trace-mistral-ours mistral-ours.jsonl"
+fi
 # shellcheck disable=SC2086
 results "$python" "$here/hf.py" check $checks
 finish

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Layers with a window in config.json: mistral's sliding_window of all layers, and
+ * qwen3's, whose layers have a type each. */
+#include "base/units.h"
+#include "ckpt/hf.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- writing ---- */
+
+/* Whatever the length of sequences. */
+static int is_local(const struct mds_model_config *m, int64_t layer)
+{
+    struct mds_model_config any = *m;
+
+    any.seq_length = INT64_MAX;
+    return mds_model_window(&any, layer) > 0;
+}
+
+void mds_hf_put_window(enum mds_hf_kind kind, const struct mds_model_config *m,
+                       struct mds_str *out)
+{
+    if (m->window == 0)
+        return;
+    mds_str_add(out, "  \"sliding_window\": %" PRId64 ",\n", m->window);
+    if (kind != MDS_HF_QWEN3)
+        return;
+    mds_str_add(out, "  \"use_sliding_window\": true,\n  \"layer_types\": [");
+    for (int64_t i = 0; i < m->layers; i++)
+        mds_str_add(out, "%s\"%s_attention\"", i ? ", " : "",
+                    is_local(m, i) ? "sliding" : "full");
+    mds_str_add(out, "],\n");
+}
+
+/* ---- reading ---- */
+
+/* The text of a key: `fallback` if it is missing, NULL if it is null. */
+static const char *text_of(const struct mds_tree *t, const char *key,
+                           const char *fallback)
+{
+    const struct mds_node *n = mds_node_get(t->root, key);
+
+    if (!n)
+        return fallback;
+    return n->text && strcmp(n->text, "null") != 0 ? n->text : NULL;
+}
+
+static enum mds_rc get_count(const struct mds_tree *t, const char *key,
+                             const char *fallback, int64_t *out)
+{
+    const char *text = text_of(t, key, fallback);
+
+    if (text && mds_parse_count(text, out) == 0)
+        return MDS_OK;
+    return mds_fail(MDS_EUSER, "%s: %s is %s, not a whole number", t->name, key,
+                    text ? text : "null");
+}
+
+static int is_sliding(const struct mds_node *layer)
+{
+    return layer->text && strcmp(layer->text, "sliding_attention") == 0;
+}
+
+/* The N of which every N-th layer is global, or 0. */
+static int global_frequency(const struct mds_node *layers)
+{
+    int first = 0, i = 0, same = 1;
+
+    for (const struct mds_node *n = layers; n; n = n->next) {
+        i++;
+        if (!first && !is_sliding(n))
+            first = i;
+        same &= is_sliding(n) == (!first || i % first != 0);
+    }
+    return same && first > 1 ? first : 0;
+}
+
+/* layer_types as a list of ours, or as a number where that is enough. */
+static enum mds_rc get_types(const struct mds_tree *t, const struct mds_node *types,
+                             struct mds_str *out)
+{
+    int every = global_frequency(types->first), globals = 0;
+    struct mds_str list = {0};
+    enum mds_rc rc = MDS_OK;
+
+    for (const struct mds_node *n = types->first; n && !rc; n = n->next) {
+        if (!is_sliding(n) && (!n->text || strcmp(n->text, "full_attention") != 0))
+            rc = mds_fail(MDS_EUSER,
+                          "%s:%d: a layer of type %s; mds supports full_attention and "
+                          "sliding_attention only",
+                          t->name, n->line, n->text ? n->text : "a list");
+        mds_str_add(&list, "%s%d", n == types->first ? "" : ",", is_sliding(n));
+        globals += !is_sliding(n);
+    }
+    if (every)
+        mds_str_add(out, "  window_skip: %d\n", every);
+    else if (globals)
+        mds_str_add(out, "  window_skip: '[%s]'\n", list.s ? list.s : "");
+    mds_str_fini(&list);
+    return rc;
+}
+
+/* The first max_window_layers layers of qwen3 are global, if it names no types. */
+static enum mds_rc get_qwen3_layers(const struct mds_tree *t, struct mds_str *out)
+{
+    const struct mds_node *types = mds_node_get(t->root, "layer_types");
+    int64_t layers, global;
+
+    if (types && types->kind == MDS_NODE_LIST && types->first)
+        return get_types(t, types, out);
+    MDS_TRY(get_count(t, "num_hidden_layers", NULL, &layers));
+    MDS_TRY(get_count(t, "max_window_layers", "28", &global));
+    if (global >= layers)
+        global = layers;
+    if (global == 0)
+        return MDS_OK;
+    mds_str_add(out, "  window_skip: '[0]*%" PRId64, global);
+    if (global < layers)
+        mds_str_add(out, "+[1]*%" PRId64, layers - global);
+    mds_str_add(out, "'\n");
+    return MDS_OK;
+}
+
+enum mds_rc mds_hf_get_window(enum mds_hf_kind kind, const struct mds_tree *t,
+                              struct mds_str *out)
+{
+    const char *used = text_of(t, "use_sliding_window", "false");
+    const char *size = text_of(t, "sliding_window", "4096");
+    int64_t window;
+
+    if (kind == MDS_HF_QWEN3 && (!used || strcmp(used, "true") != 0))
+        return MDS_OK;
+    if ((kind != MDS_HF_MISTRAL && kind != MDS_HF_QWEN3) || !size)
+        return MDS_OK;
+    MDS_TRY(get_count(t, "sliding_window", "4096", &window));
+    mds_str_add(out, "  window_size: %" PRId64 "\n", window);
+    return kind == MDS_HF_QWEN3 ? get_qwen3_layers(t, out) : MDS_OK;
+}
