@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu: attention as the cuda backend chooses it, and the plain one, beside the
  * project's own kernels, which tests/kernels/attention compares with plain loops. */
+#include "config.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,42 +13,55 @@
 #include <cmocka.h>
 
 #include "kernels/cuda/attention.h"
+#ifdef HAVE_CUDNN
+#include "kernels/cuda/cudnn_attention.h"
+#endif
 #include "kernels/half.h"
 
 /* pad: elements between the rows of o and d_o, besides those of the heads. */
 struct shape {
-    int64_t B, A, G, Sq, Sk, D, q_offset, pad;
+    int64_t B, A, G, Sq, Sk, D, q_offset, pad, window;
 };
 
 static const struct shape shapes[] = {
-    {2, 4, 4, 256, 256, 64, 0, 0},
-    {1, 4, 4, 200, 200, 72, 0, 0},
-    {2, 6, 2, 513, 513, 80, 0, 8},
-    {1, 2, 1, 300, 300, 88, 0, 0},
-    {1, 4, 1, 1000, 1000, 96, 0, 0},
-    {1, 2, 2, 300, 300, 104, 0, 0},
-    {2, 2, 1, 257, 257, 112, 0, 0},
-    {1, 2, 2, 129, 129, 120, 0, 0},
-    {1, 8, 8, 1024, 1024, 128, 0, 0},
-    {3, 2, 2, 37, 37, 128, 0, 0},
-    {2, 4, 2, 384, 384, 128, 384, 0}, /* all keys: a ring's earlier chunk */
-    {1, 4, 4, 128, 512, 64, 384, 0},  /* the last queries of a longer sequence */
-    {1, 2, 2, 2048, 2048, 64, 0, (1 << 19) - 192},  /* rows short of 2^31 bytes away, */
-    {1, 2, 2, 2048, 2048, 64, 0, (1 << 19) + 4096}, /* beyond, */
-    {1, 2, 2, 2048, 2048, 64, 0, (1 << 20) - 128},  /* 2^31 elements, */
-    {1, 2, 2, 2048, 2048, 64, 0, (1 << 20) + 4096}, /* beyond */
+    {2, 4, 4, 256, 256, 64, 0, 0, 0},
+    {1, 4, 4, 200, 200, 72, 0, 0, 0},
+    {2, 6, 2, 513, 513, 80, 0, 8, 0},
+    {1, 2, 1, 300, 300, 88, 0, 0, 0},
+    {1, 4, 1, 1000, 1000, 96, 0, 0, 0},
+    {1, 2, 2, 300, 300, 104, 0, 0, 0},
+    {2, 2, 1, 257, 257, 112, 0, 0, 0},
+    {1, 2, 2, 129, 129, 120, 0, 0, 0},
+    {1, 8, 8, 1024, 1024, 128, 0, 0, 0},
+    {3, 2, 2, 37, 37, 128, 0, 0, 0},
+    {2, 4, 2, 384, 384, 128, 384, 0, 0}, /* all keys: a ring's earlier chunk */
+    {1, 4, 4, 128, 512, 64, 384, 0, 0},  /* the last queries of a longer sequence */
+    {1, 2, 2, 2048, 2048, 64, 0, (1 << 19) - 192,
+     0}, /* rows short of 2^31 bytes away, */
+    {1, 2, 2, 2048, 2048, 64, 0, (1 << 19) + 4096, 0}, /* beyond, */
+    {1, 2, 2, 2048, 2048, 64, 0, (1 << 20) - 128, 0},  /* 2^31 elements, */
+    {1, 2, 2, 2048, 2048, 64, 0, (1 << 20) + 4096, 0}, /* beyond */
 };
 
 /* So long that the forward pass goes block by block. */
 static const struct shape long_shapes[] = {
-    {1, 2, 1, (1 << 17) + 40, (1 << 17) + 40, 128, 0, 0},
-    {1, 3, 3, 200000, 200000, 64, 0, 8},
-    {2, 2, 1, 70001, 70001, 256, 0, 0},
-    {1, 4, 2, 5000, 150000, 128, 145000, 0},  /* the last queries */
-    {1, 2, 2, 40000, 100000, 128, 100000, 0}, /* all keys */
+    {1, 2, 1, (1 << 17) + 40, (1 << 17) + 40, 128, 0, 0, 0},
+    {1, 3, 3, 200000, 200000, 64, 0, 8, 0},
+    {2, 2, 1, 70001, 70001, 256, 0, 0, 0},
+    {1, 4, 2, 5000, 150000, 128, 145000, 0, 0},  /* the last queries */
+    {1, 2, 2, 40000, 100000, 128, 100000, 0, 0}, /* all keys */
+};
+
+static const struct shape windows[] = {
+    {1, 2, 2, 20000, 20000, 128, 0, 0, 300},   {1, 4, 2, 20000, 20000, 64, 0, 0, 8192},
+    {2, 2, 1, 9001, 9001, 128, 0, 8, 1000},    {1, 2, 1, 300, 300, 88, 0, 0, 2},
+    {1, 2, 1, 4096, 5119, 128, 1023, 0, 1024}, /* a ring's chunk, and keys before it */
+    {1, 2, 2, 4096, 4096, 128, 4096, 0, 1024}, /* the chunk before: many see no key */
+    {1, 2, 2, 30000, 30000, 128, 0, 0, 20000},
 };
 
 enum { LONG_SHAPES = sizeof long_shapes / sizeof *long_shapes };
+enum { WINDOWS = sizeof windows / sizeof *windows };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 enum { Q, K, V, O, D_O, DQ, DK, DV, ARRAYS };
 
@@ -122,6 +137,7 @@ static void problem_init(struct problem *p, const struct shape *c, enum mdsk_dty
                                 .Sk = c->Sk,
                                 .D = c->D,
                                 .q_offset = c->q_offset,
+                                .window = c->window,
                                 .scale = 1 / sqrtf((float)c->D),
                                 .dtype = t}};
     for (int i = 0; i < ARRAYS; i++) {
@@ -160,6 +176,14 @@ static int chosen_backward(cudaStream_t stream, const struct mdsk_attention_bwd 
 {
     return mdsk_attention_bwd_cuda(stream, a);
 }
+
+#ifdef HAVE_CUDNN
+static forward_fn *const window_forward = mdsk_cudnn_window_fwd;
+static backward_fn *const window_backward = mdsk_cudnn_window_bwd;
+#else
+static forward_fn *const window_forward = chosen_forward;
+static backward_fn *const window_backward = chosen_backward;
+#endif
 
 static int plain_forward(cudaStream_t stream, const struct mdsk_attention_fwd *a)
 {
@@ -214,9 +238,10 @@ static void assert_close(const struct problem *p, int i, uint16_t *want,
     free(got);
     free(want);
     if (!(sqrt(off / all) <= limit)) /* also NaN */
-        fail_msg("%s is off by %g: B %d A %d G %d Sq %d Sk %d D %d offset %d pad %d",
+        fail_msg("%s is off by %g: B %d A %d G %d Sq %d Sk %d D %d offset %d pad %d "
+                 "window %d",
                  names[i], sqrt(off / all), (int)c->B, (int)c->A, (int)c->G, (int)c->Sq,
-                 (int)c->Sk, (int)c->D, (int)c->q_offset, (int)c->pad);
+                 (int)c->Sk, (int)c->D, (int)c->q_offset, (int)c->pad, (int)c->window);
 }
 
 static void compare(const struct shape *c, enum mdsk_dtype t, forward_fn *forward,
@@ -256,6 +281,17 @@ static void test_blocks_against_own(void **state)
     compare(&long_shapes[0], MDSK_F16, chosen_forward, chosen_backward);
 }
 
+/* By cuDNN: it has a plan for each. */
+static void test_windows_against_own(void **state)
+{
+    (void)state;
+    for (int i = 0; i < WINDOWS; i++) {
+        compare(&windows[i], MDSK_BF16, window_forward, window_backward);
+        compare(&windows[i], MDSK_F16, window_forward, window_backward);
+        compare(&windows[i], MDSK_BF16, plain_forward, plain_backward);
+    }
+}
+
 static void test_plain_against_own(void **state)
 {
     (void)state;
@@ -268,7 +304,7 @@ static void test_plain_against_own(void **state)
 /* The same bits, when asked for. */
 static void test_repeatable(void **state)
 {
-    static const struct shape c = {2, 4, 2, 1024, 1024, 64, 0, 0};
+    static const struct shape c = {2, 4, 2, 1024, 1024, 64, 0, 0, 0};
     uint16_t *first, *again;
     struct problem p;
 
@@ -293,7 +329,7 @@ static void test_repeatable(void **state)
 /* lse in rows that are longer than Sq, as a ring has them. */
 static void test_lse_stride(void **state)
 {
-    static const struct shape c = {2, 2, 2, 128, 128, 64, 0, 0};
+    static const struct shape c = {2, 2, 2, 128, 128, 64, 0, 0, 0};
     struct mdsk_attention_fwd a;
     float packed[4 * 128], wide[4 * 300];
     struct problem p;
@@ -317,6 +353,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_own),
         cmocka_unit_test(test_blocks_against_own),
+        cmocka_unit_test(test_windows_against_own),
         cmocka_unit_test(test_plain_against_own),
         cmocka_unit_test(test_repeatable),
         cmocka_unit_test(test_lse_stride),
