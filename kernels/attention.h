@@ -20,6 +20,11 @@ struct mdsk_heads {
  * and lse = -inf.  Grouped-query: query head a uses key/value head a / (A/G); G divides
  * A.
  *
+ * start, if not NULL, keeps documents apart: an array [tokens, B] i32 with, for each
+ * token of a sequence, the token that its document begins with.  Query i of sequence b
+ * is token first_query + i and sees no key (token first_key + j) before
+ * start[(first_query + i) B + b].  Starts do not fall from token to token.
+ *
  * dropout, if dropout.p > 0, drops probabilities (not their sum): element (head h,
  * query i, key j) of sample first_sample + b takes word (first_key + j) % 4 of
  * mdsk_dropout_block(seed, site, step, sample, token = (first_head + h) * 2^32 +
@@ -31,6 +36,7 @@ struct mdsk_heads {
 struct mdsk_attention_shape {
     int64_t B, A, G, Sq, Sk, D;
     int64_t q_offset, window; /* window 0: all earlier keys */
+    const int32_t *start;     /* where the kernels run, or NULL; borrowed */
     float scale;              /* of the scores, normally 1/sqrt(D) */
     enum mdsk_dtype dtype;
     struct mdsk_dropout_key dropout;
@@ -45,14 +51,25 @@ MDSK_INLINE int64_t mdsk_attention_token(const struct mdsk_attention_shape *s,
     return (s->first_head + h) * 4294967296 + s->first_query + i;
 }
 
-/* Query i sees the keys [first_key, end_key), or none if that is empty; neither end
- * falls as i grows, and the first is >= 0. */
-MDSK_INLINE int64_t mdsk_attention_first_key(const struct mdsk_attention_shape *s,
-                                             int64_t i)
+/* The first key that a window leaves to query i, of whatever document. */
+MDSK_INLINE int64_t mdsk_attention_window_key(const struct mdsk_attention_shape *s,
+                                              int64_t i)
 {
     int64_t first = i + s->q_offset + 1 - s->window;
 
     return s->window > 0 && first > 0 ? first : 0;
+}
+
+/* Query i of sequence b sees the keys [first_key, end_key), or none if that is empty;
+ * neither end falls as i grows, and the first is >= 0.  Reads start. */
+MDSK_INLINE int64_t mdsk_attention_first_key(const struct mdsk_attention_shape *s,
+                                             int64_t b, int64_t i)
+{
+    int64_t first = mdsk_attention_window_key(s, i), document = 0;
+
+    if (s->start)
+        document = s->start[(s->first_query + i) * s->B + b] - s->first_key;
+    return document > first ? document : first;
 }
 
 MDSK_INLINE int64_t mdsk_attention_end_key(const struct mdsk_attention_shape *s,

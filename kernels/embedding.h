@@ -5,9 +5,11 @@
 
 #include "kernels/types.h"
 
-/* y[r] = word[token[r] - first_word] + position[first_token + s],  r = s*B + b
+/* y[r] = word[token[r] - first_word] + position[first_token + s - start[r]],
+ * r = s*B + b
  *
  *   token     [S*B]      i32
+ *   start     [S*B]      i32, or NULL for 0: the token whose position is 0
  *   word      [words, H] dtype; a token outside first_word .. first_word+words-1
  *                        belongs to another rank and gives a zero row
  *   position  [.., H]    dtype, row 0 is token 0 of a sequence; NULL for none
@@ -16,12 +18,13 @@ struct mdsk_embedding_fwd {
     int64_t B, S, H;
     int64_t first_word, words, first_token;
     enum mdsk_dtype dtype;
-    const int32_t *token;
+    const int32_t *token, *start;
     const void *word, *position;
     void *y;
 };
 
-/* dword[token[r] - first_word] += dy[r];  dposition[first_token + s] += dy[s*B + b]
+/* dword[token[r] - first_word] += dy[r];
+ * dposition[first_token + s - start[r]] += dy[r],  r = s*B + b
  *
  *   dy         [S*B, H]   dtype
  *   dword      [words, H] f32, added to in the order of the rows, so repeatable
@@ -30,7 +33,7 @@ struct mdsk_embedding_bwd {
     int64_t B, S, H;
     int64_t first_word, words, first_token;
     enum mdsk_dtype dtype;
-    const int32_t *token;
+    const int32_t *token, *start;
     const void *dy;
     float *dword, *dposition;
 };

@@ -5,8 +5,8 @@
 
 #include "kernels/attention.h"
 
-/* Rotates each head of x in place: for i < rot/2 and t = (first_token + s) *
- * frequency[i], the pair (x[i], x[i + rot/2]) becomes
+/* Rotates each head of x in place: for i < rot/2 and t = position * frequency[i], the
+ * pair (x[i], x[i + rot/2]) becomes
  * (x[i] cos t - x[i + rot/2] sin t, x[i + rot/2] cos t + x[i] sin t) scale.  Elements
  * from rot on are unchanged.  inverse has -t for t, which is the backward pass.
  *
@@ -14,7 +14,9 @@
  *   frequency  [rot/2]    f64, radians a token; in host memory on every backend, and
  *                         read before the call returns
  *
- * scale is 1, or multiplies cos and sin (YaRN's attention factor).
+ *   start      [S,B]  i32, or NULL for 0: the token whose position is 0
+ *
+ * The position of token s of sequence b is first_token + s - start[s B + b].  scale is 1, or multiplies cos and sin (YaRN's attention factor).
  *
  * Angles are computed in f64 and rounded once, so that position 10^6 is as exact as 0.
  * Source: Su, Lu, Pan, Murtadha, Wen, Liu 2021, arXiv:2104.09864 (the half-split
@@ -23,6 +25,7 @@ struct mdsk_rope {
     int64_t B, S, A, D, rot;
     int64_t first_token;
     const double *frequency;
+    const int32_t *start;
     float scale;
     int inverse;
     enum mdsk_dtype dtype;

@@ -67,14 +67,14 @@ static inline int mdsk_pair_clip(const struct mdsk_attention_shape *s,
 {
     p->m = mdsk_min(MDSK_QUERIES, s->Sq - p->i);
     p->n = mdsk_min(MDSK_KEYS, mdsk_attention_end_key(s, p->i + p->m - 1) - p->j);
-    return p->n > 0 && mdsk_attention_first_key(s, p->i) < p->j + p->n;
+    return p->n > 0 && mdsk_attention_first_key(s, p->b, p->i) < p->j + p->n;
 }
 
 /* The block of keys in which the first key of query i lies begins here. */
 static inline int64_t mdsk_first_key_block(const struct mdsk_attention_shape *s,
-                                           int64_t i)
+                                           int64_t b, int64_t i)
 {
-    return mdsk_attention_first_key(s, i) / MDSK_KEYS * MDSK_KEYS;
+    return mdsk_attention_first_key(s, b, i) / MDSK_KEYS * MDSK_KEYS;
 }
 
 #endif

@@ -155,7 +155,8 @@ static void score_block_bwd(const struct mdsk_attention_bwd *a,
     mdsk_tile_mm(pair->m, pair->n, s->D, &d_o, &vt, w->ds, MDSK_KEYS, 0);
     for (int64_t r = 0; r < pair->m; r++) {
         int64_t end = key_in_pair(pair, mdsk_attention_end_key(s, pair->i + r));
-        int64_t first = key_in_pair(pair, mdsk_attention_first_key(s, pair->i + r));
+        int64_t first =
+            key_in_pair(pair, mdsk_attention_first_key(s, pair->b, pair->i + r));
         const float *mask = NULL;
 
         if (s->dropout.p > 0)
@@ -221,7 +222,7 @@ static void key_block_bwd(const struct mdsk_attention_bwd *a, int64_t b, int64_t
         for (int64_t i = first * MDSK_QUERIES; i < s->Sq; i += MDSK_QUERIES) {
             struct mdsk_pair pair = {.b = b, .h = h, .i = i, .j = j};
 
-            if (mdsk_attention_first_key(s, i) >= j + w->packed)
+            if (mdsk_attention_first_key(s, b, i) >= j + w->packed)
                 break;
             if (!mdsk_pair_clip(s, &pair))
                 continue;
@@ -247,7 +248,7 @@ static void query_range_bwd(const struct mdsk_attention_bwd *a, int64_t b, int64
     int64_t keys = mdsk_attention_end_key(s, last - 1);
 
     memset(w->dq, 0, (size_t)(RUN * w->width) * sizeof *w->dq);
-    for (int64_t j = mdsk_first_key_block(s, first); j < keys; j += MDSK_KEYS) {
+    for (int64_t j = mdsk_first_key_block(s, b, first); j < keys; j += MDSK_KEYS) {
         load_key_block(a, b, h / (s->A / s->G), j, w);
         for (int64_t i = first; i < last; i += MDSK_QUERIES) {
             struct mdsk_pair pair = {.b = b, .h = h, .i = i, .j = j};

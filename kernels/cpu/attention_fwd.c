@@ -56,21 +56,24 @@ static struct scratch scratch_at(float *at, int64_t D)
 }
 
 /* Scale the scores p [n, MDSK_QUERIES] and hide what the mask hides: key j of the block
- * from queries below first + j and from end + j on.  Then top[q] = max(top[q], scores
- * of q). */
-MDSK_DISPATCH static void scale_and_max(int64_t n, int64_t first, int64_t end,
+ * from queries below first + j, and from those whose first key, seen[q], is behind it.
+ * seen does not fall.  Then top[q] = max(top[q], scores of q). */
+MDSK_DISPATCH static void scale_and_max(int64_t n, int64_t first, const int64_t *seen,
                                         float scale, float *p, float *top)
 {
+    int late = 0;
+
     for (int64_t j = 0; j < n; j++, p += MDSK_QUERIES) {
         int64_t hidden = mdsk_min(first + j, MDSK_QUERIES);
-        int64_t late = end + j > 0 ? end + j : 0;
 
+        while (late < MDSK_QUERIES && seen[late] <= j)
+            late++;
 #pragma omp simd
         for (int q = 0; q < MDSK_QUERIES; q++)
             p[q] *= scale;
         for (int64_t q = 0; q < hidden; q++)
             p[q] = -INFINITY;
-        for (int64_t q = late; q < MDSK_QUERIES; q++)
+        for (int q = late; q < MDSK_QUERIES; q++)
             p[q] = -INFINITY;
 #pragma omp simd
         for (int q = 0; q < MDSK_QUERIES; q++)
@@ -114,17 +117,28 @@ MDSK_DISPATCH static void shrink_sums(int64_t m, const float *old, const float *
     }
 }
 
+/* seen[q]: the first key of the pair that its query q sees; queries that are not there
+ * are as the last. */
+static void first_keys_of(const struct mdsk_attention_shape *s,
+                          const struct mdsk_pair *pair, int64_t *seen)
+{
+    for (int64_t q = 0; q < MDSK_QUERIES; q++)
+        seen[q] =
+            mdsk_attention_first_key(s, pair->b, pair->i + mdsk_min(q, pair->m - 1)) -
+            pair->j;
+}
+
 /* The online softmax of one block: p holds scores, then probabilities. */
 static void online_softmax(const struct mdsk_attention_shape *s,
                            const struct mdsk_pair *pair, const struct scratch *w,
                            int64_t row)
 {
     float *max = w->max + row, old[MDSK_QUERIES];
-    int64_t first = pair->j - pair->i - s->q_offset;
-    int64_t end = s->window > 0 ? first + s->window : MDSK_QUERIES;
+    int64_t seen[MDSK_QUERIES];
 
+    first_keys_of(s, pair, seen);
     memcpy(old, max, sizeof old);
-    scale_and_max(pair->n, first, end, s->scale, w->p, max);
+    scale_and_max(pair->n, pair->j - pair->i - s->q_offset, seen, s->scale, w->p, max);
     shrink_sums(pair->m, old, max, w->shrink, w->sum + row, w->o + row * w->width,
                 w->width);
     exp_and_sum(pair->n, max, w->p, w->sum + row);
@@ -252,7 +266,7 @@ static void query_range_fwd(const struct mdsk_attention_fwd *a, int64_t b, int64
     int64_t keys = mdsk_attention_end_key(s, last - 1), g = h / (s->A / s->G);
 
     load_queries(a, b, h, first, last, w);
-    for (int64_t j = mdsk_first_key_block(s, first); j < keys; j += MDSK_KEYS) {
+    for (int64_t j = mdsk_first_key_block(s, b, first); j < keys; j += MDSK_KEYS) {
         int64_t packed = mdsk_min(MDSK_KEYS, keys - j);
 
         load_key_block(a, b, g, j, packed, w);

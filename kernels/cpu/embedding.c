@@ -7,6 +7,12 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/storage.h"
 
+static int64_t position_of(int64_t first_token, int64_t B, const int32_t *start,
+                           int64_t r)
+{
+    return first_token + r / B - (start ? start[r] : 0);
+}
+
 /* room [2H] */
 static void embed_row(const struct mdsk_embedding_fwd *a, int64_t r, float *room)
 {
@@ -18,7 +24,7 @@ static void embed_row(const struct mdsk_embedding_fwd *a, int64_t r, float *room
     else
         memset(y, 0, (size_t)H * sizeof *y);
     if (a->position) {
-        int64_t at = (a->first_token + r / a->B) * H;
+        int64_t at = position_of(a->first_token, a->B, a->start, r) * H;
 
         mdsk_add_to(H, mdsk_read(a->dtype, a->position, at, H, room + H), y);
     }
@@ -45,7 +51,8 @@ static void add_columns(const struct mdsk_embedding_bwd *a, int64_t c, int64_t n
                         float *room)
 {
     for (int64_t r = 0; r < a->B * a->S; r++) {
-        int64_t w = a->token[r] - a->first_word, s = a->first_token + r / a->B;
+        int64_t w = a->token[r] - a->first_word;
+        int64_t s = position_of(a->first_token, a->B, a->start, r);
         const float *dy = mdsk_read(a->dtype, a->dy, r * a->H + c, n, room);
 
         if (w >= 0 && w < a->words)

@@ -32,12 +32,12 @@ MDSK_DISPATCH static void rotate(int64_t n, const float *c, const float *s, floa
     }
 }
 
-/* room [rot] */
-static void rotate_token(const struct mdsk_rope *a, int64_t s, const float *c,
-                         const float *sine, float *room)
+/* The heads of token s of sequence b; room [rot] */
+static void rotate_heads(const struct mdsk_rope *a, int64_t s, int64_t b,
+                         const float *c, const float *sine, float *room)
 {
-    for (int64_t t = 0; t < a->B * a->A; t++) {
-        int64_t at = mdsk_head_at(&a->x, t / a->A, s, t % a->A);
+    for (int64_t h = 0; h < a->A; h++) {
+        int64_t at = mdsk_head_at(&a->x, b, s, h);
         float *x = mdsk_edit(a->dtype, a->x.data, at, a->rot, room);
 
         rotate(a->rot / 2, c, sine, x);
@@ -45,23 +45,32 @@ static void rotate_token(const struct mdsk_rope *a, int64_t s, const float *c,
     }
 }
 
-/* The angles of a position serve all its heads and sequences, and are not kept. */
+/* The angles of a position serve all its heads and, without starts, all sequences; they
+ * are not kept.  room [2 rot] */
+static void rotate_token(const struct mdsk_rope *a, int64_t s, float *room)
+{
+    int64_t n = a->rot / 2;
+
+    for (int64_t b = 0; b < a->B; b++) {
+        int64_t start = a->start ? a->start[s * a->B + b] : 0;
+
+        if (b == 0 || a->start)
+            angles((double)(a->first_token + s - start), n, a->frequency, a->scale,
+                   a->inverse, room, room + n);
+        rotate_heads(a, s, b, room, room + n, room + a->rot);
+    }
+}
+
 int mdsk_rope_cpu(void *stream, const struct mdsk_rope *a)
 {
     int threads = mdsk_threads_for(a->B * a->S * a->A * a->rot);
-    int64_t n = a->rot / 2;
     float *room = mdsk_scratch(2 * threads * a->rot);
 
     (void)stream;
     if (!room)
         return -ENOMEM;
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t s = 0; s < a->S; s++) {
-        float *c = room + 2 * omp_get_thread_num() * a->rot;
-
-        angles((double)(a->first_token + s), n, a->frequency, a->scale, a->inverse, c,
-               c + n);
-        rotate_token(a, s, c, c + n, c + a->rot);
-    }
+    for (int64_t s = 0; s < a->S; s++)
+        rotate_token(a, s, room + 2 * omp_get_thread_num() * a->rot);
     return 0;
 }

@@ -170,6 +170,7 @@ static int softmax_bwd_block(void *stream, const struct mdsk_unfused_block *x,
 
 const struct mdsk_unfused_steps mdsk_unfused_steps_cpu = {
     .wide = 1,
+    .here = 1,
     .scratch = alloc_scratch,
     .zero = zero_bytes,
     .pack = pack_heads,

@@ -91,6 +91,7 @@ __device__ void slopes(const struct attention_view &v,
 #pragma unroll
     for (int i = 0; i < t::own; i++) {
         int r = threadIdx.y + 16 * i;
+        seen_keys seen(v.s, b, q + r);
         float l = q + r < v.s.Sq ? lse[q + r] : 0,
               d = q + r < v.s.Sq ? delta[q + r] : 0;
 
@@ -99,7 +100,7 @@ __device__ void slopes(const struct attention_view &v,
             int c = threadIdx.x + 16 * j;
             float f = drops ? w.scores[r * t::score_row + c] : 1.0f;
 
-            p[i][j] = sees(v.s, q + r, k + c) ? exp_for<T>(p[i][j] * v.s.scale - l) : 0;
+            p[i][j] = seen.has(k + c) ? exp_for<T>(p[i][j] * v.s.scale - l) : 0;
             ds[i][j] = p[i][j] * (f * ds[i][j] - d);
             p[i][j] *= f;
         }
@@ -138,7 +139,8 @@ __global__ void __launch_bounds__(256)
     load_heads<WIDE>(w.v, head_at<T>(a.v, b, g), a.v.token_stride, k, s.Sk, D);
     for (int64_t h = g * group; h < (g + 1) * group; h++)
         for (int64_t q = first / t::side * t::side;
-             q < s.Sq && mdsk_attention_first_key(&s, q) < k + t::side; q += t::side) {
+             q < s.Sq && mdsk_attention_first_key(&s, b, q) < k + t::side;
+             q += t::side) {
             __syncthreads();
             load_heads<WIDE>(w.q, head_at<T>(a.q, b, h), a.q.token_stride, q, s.Sq, D);
             load_heads<WIDE>(w.d_o, head_at<T>(a.d_o, b, h), a.d_o.token_stride, q,
@@ -181,7 +183,7 @@ __global__ void __launch_bounds__(256)
     clear<WIDE>(dq);
     load_heads<WIDE>(w.q, head_at<T>(a.q, b, h), a.q.token_stride, q, s.Sq, D);
     load_heads<WIDE>(w.d_o, head_at<T>(a.d_o, b, h), a.d_o.token_stride, q, s.Sq, D);
-    for (int64_t k = first_key_tile<WIDE>(s, q); k < keys; k += t::side) {
+    for (int64_t k = first_key_tile<WIDE>(s, b, q); k < keys; k += t::side) {
         __syncthreads();
         load_heads<WIDE>(w.k, head_at<T>(a.k, b, g), a.k.token_stride, k, s.Sk, D);
         load_heads<WIDE>(w.v, head_at<T>(a.v, b, g), a.v.token_stride, k, s.Sk, D);

@@ -29,8 +29,8 @@ __device__ float row_sum(float v)
 /* Scores of queries q .. and keys k .. become probabilities relative to top, the
  * largest so far of each row; what was summed before shrinks to it. */
 template <int WIDE, class T>
-__device__ void softmax(const struct mdsk_attention_shape &s, int64_t q, int64_t k,
-                        float (&p)[tiling<WIDE>::own][tiling<WIDE>::own],
+__device__ void softmax(const struct mdsk_attention_shape &s, int64_t b, int64_t q,
+                        int64_t k, float (&p)[tiling<WIDE>::own][tiling<WIDE>::own],
                         float (&top)[tiling<WIDE>::own],
                         float (&total)[tiling<WIDE>::own], sums<WIDE> &o)
 {
@@ -39,13 +39,14 @@ __device__ void softmax(const struct mdsk_attention_shape &s, int64_t q, int64_t
 #pragma unroll
     for (int i = 0; i < t::own; i++) {
         int64_t query = q + threadIdx.y + 16 * i;
+        seen_keys seen(s, b, query);
         float old = top[i], base, shrink, part = 0;
 
 #pragma unroll
         for (int j = 0; j < t::own; j++) {
             int64_t key = k + threadIdx.x + 16 * j;
 
-            p[i][j] = sees(s, query, key) ? p[i][j] * s.scale : -INFINITY;
+            p[i][j] = seen.has(key) ? p[i][j] * s.scale : -INFINITY;
             top[i] = fmaxf(top[i], p[i][j]);
         }
         top[i] = row_max(top[i]);
@@ -88,14 +89,14 @@ __global__ void __launch_bounds__(256)
         total[i] = 0;
     }
     load_heads<WIDE>(q_tile, head_at<T>(a.q, b, h), a.q.token_stride, q, s.Sq, D);
-    for (int64_t k = first_key_tile<WIDE>(s, q); k < keys; k += t::side) {
+    for (int64_t k = first_key_tile<WIDE>(s, b, q); k < keys; k += t::side) {
         __syncthreads();
         load_heads<WIDE>(kv_tile, head_at<T>(a.k, b, g), a.k.token_stride, k, s.Sk, D);
         if (s.dropout.p > 0)
             dropout_factors<WIDE>(v, b, h, q, k, drop_tile);
         __syncthreads();
         dot_rows<WIDE>(q_tile, kv_tile, D, p);
-        softmax<WIDE, T>(s, q, k, p, top, total, o);
+        softmax<WIDE, T>(s, b, q, k, p, top, total, o);
 #pragma unroll
         for (int i = 0; i < t::own; i++)
 #pragma unroll

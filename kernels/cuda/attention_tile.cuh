@@ -164,18 +164,30 @@ __device__ inline void store_heads(const sums<WIDE> &sum,
 /* The tile of keys in which the first key of a query lies begins here. */
 template <int WIDE>
 __device__ inline int64_t first_key_tile(const struct mdsk_attention_shape &s,
-                                         int64_t query)
+                                         int64_t b, int64_t query)
 {
-    return mdsk_attention_first_key(&s, query) / tiling<WIDE>::side *
+    return mdsk_attention_first_key(&s, b, query) / tiling<WIDE>::side *
            tiling<WIDE>::side;
 }
 
-__device__ inline bool sees(const struct mdsk_attention_shape &s, int64_t query,
-                            int64_t key)
-{
-    return query < s.Sq && key < mdsk_attention_end_key(&s, query) &&
-           key >= mdsk_attention_first_key(&s, query);
-}
+/* The keys that a query of sequence b sees; none if there is no such query. */
+struct seen_keys {
+    int64_t first, end;
+
+    __device__ seen_keys(const struct mdsk_attention_shape &s, int64_t b, int64_t query)
+        : first(0), end(0)
+    {
+        if (query < s.Sq) {
+            first = mdsk_attention_first_key(&s, b, query);
+            end = mdsk_attention_end_key(&s, query);
+        }
+    }
+
+    __device__ bool has(int64_t key) const
+    {
+        return first <= key && key < end;
+    }
+};
 
 /* factor[SIDE, score_row]: the dropout factors for the probabilities of queries q ..
  * and keys k .. of head h.  A thread handles four keys at a time, because the generator

@@ -23,7 +23,7 @@ static int is_window_supported(const struct mdsk_attention_shape *s)
 {
     const int64_t exact = 1 << 23;
 
-    return s->Sq <= s->Sk && mdsk_attention_first_key(s, s->Sq - 1) < s->Sk &&
+    return s->Sq <= s->Sk && mdsk_attention_window_key(s, s->Sq - 1) < s->Sk &&
            s->Sk < exact && s->window < exact && s->q_offset < exact;
 }
 
@@ -31,7 +31,7 @@ static int is_supported(const struct mdsk_attention_shape *s)
 {
     const int64_t most_D = mdsk_cuda_capability() >= 90 ? 256 : 128;
 
-    return s->dtype != MDSK_F32 && !(s->dropout.p > 0) &&
+    return s->dtype != MDSK_F32 && !(s->dropout.p > 0) && !s->start &&
            (s->window == 0 || is_window_supported(s)) && s->D % 8 == 0 &&
            s->D <= most_D && s->Sq >= SHORTEST && s->Sk >= SHORTEST &&
            s->Sk <= s->Sq + s->q_offset &&

@@ -36,7 +36,7 @@ static struct block block_at(const struct mdsk_attention_shape *s, int64_t at)
 
     if (b.n >= step + SHORTEST)
         b.n = step;
-    b.first = mdsk_attention_first_key(s, at) / ALIGNED * ALIGNED;
+    b.first = mdsk_attention_window_key(s, at) / ALIGNED * ALIGNED;
     b.keys = mdsk_attention_end_key(s, at + b.n - 1) - b.first;
     return b;
 }

@@ -34,6 +34,7 @@ template <class T> struct lookup {
         if (a.position) {
             int64_t s = a.first_token + (a.B == 1 ? r : r / a.B);
 
+            s -= a.start ? a.start[r] : 0;
             load((const T *)a.position + s * a.H + c, p);
 #pragma unroll
             for (int j = 0; j < N; j++)
@@ -61,16 +62,18 @@ template <class T> struct position_sums {
     }
 };
 
-/* What rows are sorted by: their word, `words` for words of other ranks; and their
- * number. */
+/* The word of each row from `first` on, `words` if it is another rank's, and the row
+ * itself.  Without tokens the row's position is its word. */
 struct make_sort_keys {
-    const int32_t *token;
-    int64_t first_word, words;
+    struct mdsk_embedding_bwd a;
+    int64_t first;
     uint32_t *word, *row;
 
     template <int N> __device__ void run(int64_t i) const
     {
-        int64_t w = token[i] - first_word;
+        int64_t r = first + i, words = a.words;
+        int64_t w =
+            a.token ? a.token[r] - a.first_word : a.first_token + r / a.B - a.start[r];
 
         word[i] = (uint32_t)(w >= 0 && w < words ? w : words);
         row[i] = (uint32_t)i;
@@ -278,9 +281,7 @@ int add_gradient_rows(void *stream, const struct mdsk_embedding_bwd *a, int64_t 
                     p.tail};
     blocks =
         dim3(mdsk_cuda_blocks(p.tiles), mdsk_cuda_blocks(ceil_div(a->H, threads * N)));
-    err = each<1>(
-        stream, n,
-        make_sort_keys{a->token + first, a->first_word, a->words, p.word[0], p.row[0]});
+    err = each<1>(stream, n, make_sort_keys{*a, first, p.word[0], p.row[0]});
     if (!err)
         err = mdsk_cuda_rc(sort_rows(&p, p.sort, stream));
     if (!err)
@@ -288,6 +289,32 @@ int add_gradient_rows(void *stream, const struct mdsk_embedding_bwd *a, int64_t 
     if (!err)
         err = launch(add_split_words<N>, blocks, threads, stream, x);
     return err;
+}
+
+template <class T, int N>
+int add_all_rows(void *stream, const struct mdsk_embedding_bwd *a)
+{
+    int64_t R = a->B * a->S;
+    int err = 0;
+
+    for (int64_t r = 0; !err && r < R; r += most_rows)
+        err = add_gradient_rows<T, N>(stream, a, r,
+                                      R - r < most_rows ? R - r : most_rows);
+    return err;
+}
+
+/* Positions that begin again are summed as words are. */
+template <class T, int N>
+int add_positions(void *stream, const struct mdsk_embedding_bwd *a)
+{
+    struct mdsk_embedding_bwd as_words = *a;
+
+    if (!a->start)
+        return each_row<N>(stream, a->S, a->H, position_sums<T>{*a});
+    as_words.token = NULL;
+    as_words.words = a->first_token + a->S;
+    as_words.dword = a->dposition;
+    return add_all_rows<T, N>(stream, &as_words);
 }
 
 } // namespace
@@ -317,14 +344,8 @@ extern "C" int mdsk_embedding_bwd_cuda(void *stream, const struct mdsk_embedding
     return with_storage(a->dtype, wide, [&](auto type, auto width) {
         typedef decltype(type) T;
         constexpr int N = width();
-        int64_t R = a->B * a->S;
-        int err = 0;
+        int err = add_all_rows<T, N>(stream, a);
 
-        for (int64_t r = 0; !err && r < R; r += most_rows)
-            err = add_gradient_rows<T, N>(stream, a, r,
-                                          R - r < most_rows ? R - r : most_rows);
-        if (!err && a->dposition)
-            err = each_row<N>(stream, a->S, a->H, position_sums<T>{*a});
-        return err;
+        return err || !a->dposition ? err : add_positions<T, N>(stream, a);
     });
 }

@@ -21,10 +21,12 @@ struct pairs {
 
 constexpr int most_pairs = sizeof(pairs::frequency) / sizeof(double);
 
-/* Block i rotates p's pairs of all heads of `tokens` positions from i * tokens on.  Its
- * threads first make the cosines and sines that these share. */
+/* Block i rotates p's pairs of all heads of `tokens` tokens from i * tokens on.  Its
+ * threads first make the cosines and sines that these share.  The start of token s is
+ * that at s * stride, for all its sequences. */
 template <class T, int N>
-__global__ __launch_bounds__(threads) void rope(struct mdsk_rope a, int tokens, pairs p)
+__global__ __launch_bounds__(threads) void rope(struct mdsk_rope a, int64_t stride,
+                                                int tokens, pairs p)
 {
     __shared__ float2 turn[most_turns]; /* [tokens, N, pieces]: no bank conflicts */
     int64_t s0 = (int64_t)blockIdx.x * tokens;
@@ -35,7 +37,8 @@ __global__ __launch_bounds__(threads) void rope(struct mdsk_rope a, int tokens, 
 
     for (unsigned i = threadIdx.x; i < here * n; i += threads) {
         unsigned s = i / n, d = i % n;
-        double t = (double)(a.first_token + s0 + s) * p.frequency[d], c, z;
+        int64_t start = a.start ? a.start[(s0 + s) * stride] : 0;
+        double t = (double)(a.first_token + s0 + s - start) * p.frequency[d], c, z;
 
         sincospi(t * 0.31830988618379067154, &z, &c);
         turn[s * n + d % N * pieces + d / N] =
@@ -74,7 +77,7 @@ int tokens_of(const struct mdsk_rope *a, int64_t n, int width)
 }
 
 template <class T, int N>
-int rotate_pairs(void *stream, const struct mdsk_rope *a, int64_t first)
+int rotate_pairs(void *stream, const struct mdsk_rope *a, int64_t stride, int64_t first)
 {
     int64_t left = a->rot / 2 - first, n = left < most_pairs ? left : most_pairs;
     int tokens = tokens_of(a, n, N);
@@ -82,7 +85,35 @@ int rotate_pairs(void *stream, const struct mdsk_rope *a, int64_t first)
 
     memcpy(p.frequency, a->frequency + first, (size_t)n * sizeof(double));
     return launch(rope<T, N>, mdsk_cuda_blocks(ceil_div(a->S, tokens)), threads, stream,
-                  *a, tokens, p);
+                  *a, stride, tokens, p);
+}
+
+int rotate(void *stream, const struct mdsk_rope *a, int64_t stride, bool wide)
+{
+    return with_storage(a->dtype, wide, [&](auto type, auto width) {
+        int err = 0;
+
+        for (int64_t first = 0; first < a->rot / 2 && !err; first += most_pairs)
+            err = rotate_pairs<decltype(type), width()>(stream, a, stride, first);
+        return err;
+    });
+}
+
+/* Sequences whose documents begin elsewhere share no angles: one after the other. */
+int rotate_each(void *stream, const struct mdsk_rope *a, bool wide)
+{
+    int err = 0;
+
+    for (int64_t b = 0; b < a->B && !err; b++) {
+        struct mdsk_rope one = *a;
+
+        one.B = 1;
+        one.start += b;
+        one.x.data = (char *)a->x.data +
+                     b * a->x.batch_stride * (int64_t)mdsk_dtype_size(a->dtype);
+        err = rotate(stream, &one, a->B, wide);
+    }
+    return err;
 }
 
 } // namespace
@@ -99,11 +130,5 @@ extern "C" int mdsk_rope_cuda(void *stream, const struct mdsk_rope *a)
         mdsk_cuda_fail("rope", "too many heads");
         return -ENOTSUP;
     }
-    return with_storage(a->dtype, wide, [&](auto type, auto width) {
-        int err = 0;
-
-        for (int64_t first = 0; first < half && !err; first += most_pairs)
-            err = rotate_pairs<decltype(type), width()>(stream, a, first);
-        return err;
-    });
+    return a->start ? rotate_each(stream, a, wide) : rotate(stream, a, 0, wide);
 }

@@ -174,23 +174,27 @@ static int load_keys(const struct pass *w, int64_t b, int64_t g,
 /* ---- blocks of queries ---- */
 
 /* The block that begins at query `first`, with the keys that any of its queries sees.
- * Within a window these are as many for each block. */
+ * Within a window these are as many for each block; those before the document of its
+ * first query are left out where it can be known. */
 static struct mdsk_unfused_block query_block(const struct pass *w, int64_t b, int64_t h,
                                              int64_t first)
 {
     int64_t m = min_i64(w->e.rows, w->s->Sq - first), windowed = w->s->window > 0;
-    int64_t key = mdsk_attention_first_key(w->s, first) / KEY_MULTIPLE * KEY_MULTIPLE;
+    int64_t key = mdsk_attention_window_key(w->s, first) / KEY_MULTIPLE * KEY_MULTIPLE;
     int64_t end =
         windowed ? key + w->e.reach : round_up(first + m + w->s->q_offset, w->e.step);
 
-    key = min_i64(key, w->e.keys - KEY_MULTIPLE);
+    end = min_i64(w->e.keys, end);
+    if (w->steps->here)
+        key = mdsk_attention_first_key(w->s, b, first) / KEY_MULTIPLE * KEY_MULTIPLE;
+    key = min_i64(key, end - KEY_MULTIPLE);
     return (struct mdsk_unfused_block){.shape = *w->s,
                                        .b = b,
                                        .h = h,
                                        .first = first,
                                        .m = m,
                                        .key = key,
-                                       .n = min_i64(w->e.keys, end) - key};
+                                       .n = end - key};
 }
 
 /* The block's rows of an array that has one for each key. */

@@ -28,7 +28,7 @@ MDSK_INLINE int64_t mdsk_unfused_end(const struct mdsk_unfused_block *x, int64_t
 
 MDSK_INLINE int64_t mdsk_unfused_begin(const struct mdsk_unfused_block *x, int64_t i)
 {
-    int64_t begin = mdsk_attention_first_key(&x->shape, x->first + i) - x->key;
+    int64_t begin = mdsk_attention_first_key(&x->shape, x->b, x->first + i) - x->key;
     int64_t end = mdsk_unfused_end(x, i);
 
     return begin < end ? begin : end;
@@ -79,6 +79,7 @@ struct mdsk_unfused_softmax_bwd {
 /* Each returns 0 or -errno, and is queued on the stream. */
 struct mdsk_unfused_steps {
     int wide; /* 1: operands of GEMMs are f32; 0: they have the dtype of the tensors */
+    int here; /* 1: shape.start can be read by the caller; 0: by the steps alone */
     /* Scratch for the whole call, aligned to 256 bytes; NULL if there is no memory. */
     void *(*scratch)(void *stream, int64_t bytes);
     int (*zero)(void *stream, void *p, int64_t bytes);

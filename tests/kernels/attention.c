@@ -11,33 +11,43 @@ static double grown(const struct mdsk_attention_shape *s)
 }
 
 static const struct shape shapes[] = {
-    {1, 1, 1, 1, 1, 1, 0, 0, 0, PACKED},
-    {1, 1, 1, 3, 3, 3, 0, 0, 0, PACKED},
-    {2, 3, 3, 17, 17, 5, 0, 0, 0, FUSED},
-    {1, 4, 2, 65, 65, 17, 0, 0, 0, FUSED},
-    {2, 6, 2, 129, 129, 64, 0, 0, 0, FUSED},
-    {1, 2, 1, 300, 300, 33, 0, 0, 0, HEAD_MAJOR},
-    {1, 2, 2, 50, 177, 16, 127, 0, 0,
-     PACKED},                               /* the last queries of a longer sequence */
-    {1, 2, 2, 97, 33, 16, 0, 0, 0, PACKED}, /* fewer keys than queries */
-    {1, 3, 1, 65, 129, 9, 500, 0, 0, HEAD_MAJOR}, /* all keys behind: no mask */
-    {2, 4, 2, 99, 99, 32, 0, 0, 0.3f, FUSED},
-    {1, 2, 1, 70, 130, 17, 60, 0, 0.1f, PACKED},
-    {1, 1, 1, 65, 65, 200, 0, 0, 0, PACKED},
+    {1, 1, 1, 1, 1, 1, 0, 0, 0, PACKED, JOINED},
+    {1, 1, 1, 3, 3, 3, 0, 0, 0, PACKED, JOINED},
+    {2, 3, 3, 17, 17, 5, 0, 0, 0, FUSED, JOINED},
+    {1, 4, 2, 65, 65, 17, 0, 0, 0, FUSED, JOINED},
+    {2, 6, 2, 129, 129, 64, 0, 0, 0, FUSED, JOINED},
+    {1, 2, 1, 300, 300, 33, 0, 0, 0, HEAD_MAJOR, JOINED},
+    {1, 2, 2, 50, 177, 16, 127, 0, 0, PACKED,
+     JOINED}, /* the last queries of a longer sequence */
+    {1, 2, 2, 97, 33, 16, 0, 0, 0, PACKED, JOINED},       /* fewer keys than queries */
+    {1, 3, 1, 65, 129, 9, 500, 0, 0, HEAD_MAJOR, JOINED}, /* all keys behind: no mask */
+    {2, 4, 2, 99, 99, 32, 0, 0, 0.3f, FUSED, JOINED},
+    {1, 2, 1, 70, 130, 17, 60, 0, 0.1f, PACKED, JOINED},
+    {1, 1, 1, 65, 65, 200, 0, 0, 0, PACKED, JOINED},
     /* windows: within a block of keys, that block, others, longer than all */
-    {2, 4, 2, 131, 131, 17, 0, 2, 0, FUSED},
-    {1, 2, 2, 300, 300, 33, 0, 5, 0, HEAD_MAJOR},
-    {1, 4, 2, 290, 290, 16, 0, 48, 0.2f, FUSED},
-    {2, 2, 1, 401, 401, 64, 0, 96, 0, PACKED},
-    {1, 2, 1, 777, 777, 9, 0, 131, 0, FUSED},
-    {1, 2, 1, 200, 200, 72, 0, 5000, 0, PACKED},
-    {1, 2, 2, 150, 277, 16, 127, 60, 0.1f, PACKED}, /* the first keys: no query's */
-    {1, 4, 2, 97, 65, 8, 30, 20, 0, FUSED},         /* the last queries see no key */
-    {1, 2, 1, 130, 130, 24, 150, 100, 0, PACKED},   /* a chunk before, seen in part */
-    {1, 1, 1, 20, 30, 8, 500, 40, 0, FUSED},        /* seen by none */
+    {2, 4, 2, 131, 131, 17, 0, 2, 0, FUSED, JOINED},
+    {1, 2, 2, 300, 300, 33, 0, 5, 0, HEAD_MAJOR, JOINED},
+    {1, 4, 2, 290, 290, 16, 0, 48, 0.2f, FUSED, JOINED},
+    {2, 2, 1, 401, 401, 64, 0, 96, 0, PACKED, JOINED},
+    {1, 2, 1, 777, 777, 9, 0, 131, 0, FUSED, JOINED},
+    {1, 2, 1, 200, 200, 72, 0, 5000, 0, PACKED, JOINED},
+    {1, 2, 2, 150, 277, 16, 127, 60, 0.1f, PACKED,
+     JOINED},                                       /* the first keys: no query's */
+    {1, 4, 2, 97, 65, 8, 30, 20, 0, FUSED, JOINED}, /* the last queries see no key */
+    {1, 2, 1, 130, 130, 24, 150, 100, 0, PACKED,
+     JOINED},                                        /* a chunk before, seen in part */
+    {1, 1, 1, 20, 30, 8, 500, 40, 0, FUSED, JOINED}, /* seen by none */
+    /* documents, also with windows, for queries behind all keys, and seen by some */
+    {2, 2, 1, 700, 700, 16, 0, 0, 0, FUSED, MIXED},
+    {3, 2, 1, 333, 333, 33, 0, 0, 0.2f, HEAD_MAJOR, MIXED},
+    {1, 2, 1, 200, 200, 64, 0, 0, 0, FUSED, WHOLE},
+    {2, 2, 1, 500, 500, 17, 0, 70, 0, FUSED, MIXED},
+    {2, 4, 2, 150, 277, 16, 127, 0, 0.1f, PACKED, MIXED},
+    {2, 2, 1, 130, 130, 24, 130, 0, 0, PACKED, MIXED},
+    {1, 1, 1, 40, 65, 8, 400, 0, 0, FUSED, MIXED},
     /* for the plain one alone: wide heads, and more queries than go at a time */
-    {1, 2, 1, 40, 40, 300, 0, 0, 0, FUSED},
-    {1, 1, 1, 3000, 3000, 3, 0, 0, 0, FUSED},
+    {1, 2, 1, 40, 40, 300, 0, 0, 0, FUSED, JOINED},
+    {1, 1, 1, 3000, 3000, 3, 0, 0, 0, FUSED, JOINED},
 };
 
 enum { ALL_SHAPES = sizeof shapes / sizeof *shapes, SHAPES = ALL_SHAPES - 2 };
@@ -88,16 +98,52 @@ static void test_plain_against_the_matrix(void **state)
     against_the_matrix(1, ALL_SHAPES);
 }
 
-/* A window of one key: its value is the result, and scores do not matter. */
+static void assert_same_bits(const struct problem *a, const struct problem *b)
+{
+    size_t queries = (size_t)a->o.n * sizeof(float);
+    size_t keys = (size_t)a->k.n * sizeof(float);
+
+    assert_memory_equal(a->o.f, b->o.f, queries);
+    assert_memory_equal(a->dq.f, b->dq.f, queries);
+    assert_memory_equal(a->dk.f, b->dk.f, keys);
+    assert_memory_equal(a->dv.f, b->dv.f, keys);
+}
+
+/* Documents that nothing is before change no bit. */
+static void test_one_document_is_no_document(void **state)
+{
+    struct shape c = {2, 4, 2, 333, 333, 33, 0, 0, 0.2f, FUSED, JOINED};
+
+    (void)state;
+    for (int t = 0; t < 2 * DTYPES; t++) {
+        struct problem p[2];
+
+        for (int i = 0; i < 2; i++) {
+            c.documents = i ? WHOLE : JOINED;
+            problem_init(&p[i], &c);
+            p[i].s.dtype = dtypes[t / 2];
+            p[i].s.unfused = t % 2;
+            run_fwd(&p[i]);
+            run_bwd(&p[i]);
+        }
+        assert_same_bits(&p[0], &p[1]);
+        problem_fini(&p[0]);
+        problem_fini(&p[1]);
+    }
+}
+
+/* A window of one key, or documents of one token: its value is the result, and scores
+ * do not matter. */
 static void test_window_of_one(void **state)
 {
-    static const struct shape c = {2, 3, 3, 131, 131, 16, 0, 1, 0, PACKED};
+    static const struct shape c[] = {{2, 3, 3, 131, 131, 16, 0, 1, 0, PACKED, JOINED},
+                                     {2, 3, 3, 131, 131, 16, 0, 0, 0, PACKED, SINGLE}};
     struct problem p;
 
     (void)state;
-    for (int unfused = 0; unfused < 2; unfused++) {
-        problem_init(&p, &c);
-        p.s.unfused = unfused;
+    for (int t = 0; t < 4; t++) {
+        problem_init(&p, &c[t / 2]);
+        p.s.unfused = t % 2;
         run_fwd(&p);
         run_bwd(&p);
         for (int64_t i = 0; i < p.o.n; i++) {
@@ -119,7 +165,7 @@ static double problem_loss(void *ctx)
 
 static void test_slopes(void **state)
 {
-    static const int cases[] = {3, 6, 9, 10, 12, 14, 18, 19};
+    static const int cases[] = {3, 6, 9, 10, 12, 14, 18, 19, 26};
     enum { CASES = sizeof cases / sizeof *cases };
 
     (void)state;
@@ -140,7 +186,7 @@ static void test_slopes(void **state)
 /* Scores of hundreds must not overflow, and a later larger maximum rescales. */
 static void large_scores(int unfused)
 {
-    static const struct shape c = {1, 1, 1, 200, 200, 16, 0, 0, 0, PACKED};
+    static const struct shape c = {1, 1, 1, 200, 200, 16, 0, 0, 0, PACKED, JOINED};
     struct problem p;
 
     problem_init(&p, &c);
@@ -166,7 +212,6 @@ static void test_large_scores(void **state)
 static void same_bits(const struct shape *c, int threads_a, int threads_b)
 {
     struct problem p[2];
-    size_t queries, keys;
 
     for (int t = 0; t < 2; t++) {
         problem_init(&p[t], c);
@@ -174,12 +219,7 @@ static void same_bits(const struct shape *c, int threads_a, int threads_b)
         run_fwd(&p[t]);
         run_bwd(&p[t]);
     }
-    queries = (size_t)p[0].o.n * sizeof(float);
-    keys = (size_t)p[0].k.n * sizeof(float);
-    assert_memory_equal(p[0].o.f, p[1].o.f, queries);
-    assert_memory_equal(p[0].dq.f, p[1].dq.f, queries);
-    assert_memory_equal(p[0].dk.f, p[1].dk.f, keys);
-    assert_memory_equal(p[0].dv.f, p[1].dv.f, keys);
+    assert_same_bits(&p[0], &p[1]);
     problem_fini(&p[0]);
     problem_fini(&p[1]);
     mdsk_cpu_set_threads(2);
@@ -188,8 +228,9 @@ static void same_bits(const struct shape *c, int threads_a, int threads_b)
 /* 5 threads on 4 heads take the two walks of the backward pass, 2 and 1 the single. */
 static void test_same_bits_for_any_threads(void **state)
 {
-    static const struct shape cases[] = {{2, 4, 2, 333, 333, 64, 0, 0, 0.2f, FUSED},
-                                         {2, 4, 2, 333, 333, 64, 0, 100, 0.2f, FUSED}};
+    static const struct shape cases[] = {
+        {2, 4, 2, 333, 333, 64, 0, 0, 0.2f, FUSED, JOINED},
+        {2, 4, 2, 333, 333, 64, 0, 100, 0.2f, FUSED, JOINED}};
 
     (void)state;
     for (int t = 0; t < 2; t++) {
@@ -272,6 +313,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_the_matrix),
         cmocka_unit_test(test_plain_against_the_matrix),
+        cmocka_unit_test(test_one_document_is_no_document),
         cmocka_unit_test(test_window_of_one),
         cmocka_unit_test(test_slopes),
         cmocka_unit_test(test_large_scores),

@@ -8,7 +8,7 @@
 /* Rows of lse that lie further apart: the same numbers, and nothing between them. */
 static void lse_stride(int unfused)
 {
-    static const struct shape c = {2, 3, 3, 65, 65, 8, 0, 0, 0, PACKED};
+    static const struct shape c = {2, 3, 3, 65, 65, 8, 0, 0, 0, PACKED, JOINED};
     enum { STRIDE = 70, ROWS = 6, SQ = 65 };
     struct vec wide = vec_zero(ROWS * STRIDE);
     struct problem p, apart;
@@ -87,8 +87,9 @@ static void test_merge(void **state)
     /* the parts come rounded, the sum is f32 */
     static const double merged[] = {
         [MDSK_F32] = 0, [MDSK_BF16] = 0x1p-9, [MDSK_F16] = 0x1p-12};
-    static const struct shape cases[] = {{2, 4, 2, 150, 150, 17, 0, 0, 0, FUSED},
-                                         {1, 2, 2, 100, 177, 16, 77, 0, 0, HEAD_MAJOR}};
+    static const struct shape cases[] = {
+        {2, 4, 2, 150, 150, 17, 0, 0, 0, FUSED, JOINED},
+        {1, 2, 2, 100, 177, 16, 77, 0, 0, HEAD_MAJOR, JOINED}};
 
     (void)state;
     for (int t = 0; t < 4 * DTYPES; t++) {
@@ -126,7 +127,7 @@ static void test_merge(void **state)
  * whole: dk and dv lie side by side, dq is their sum. */
 static void backward_by_parts(int unfused)
 {
-    static const struct shape c = {1, 2, 2, 100, 177, 16, 77, 0, 0, PACKED};
+    static const struct shape c = {1, 2, 2, 100, 177, 16, 77, 0, 0, PACKED, JOINED};
     static const int64_t cut[] = {0, 90, 150, 177};
     struct problem p, parts;
     struct vec dq;

@@ -346,12 +346,13 @@ static void test_adamw(void **state)
 static void rope_reference(const struct mdsk_rope *a, double *x)
 {
     for (int64_t t = 0; t < a->B * a->S * a->A; t++) {
-        int64_t s = t / a->A % a->S;
+        int64_t s = t / a->A % a->S, b = t / a->A / a->S;
+        int64_t start = a->start ? a->start[s * a->B + b] : 0;
         double *head = x + t / a->A / a->S * a->x.batch_stride + s * a->x.token_stride +
                        t % a->A * a->x.head_stride;
 
         for (int64_t i = 0; i < a->rot / 2; i++) {
-            double angle = (double)(a->first_token + s) * a->frequency[i];
+            double angle = (double)(a->first_token + s - start) * a->frequency[i];
             double c = (double)a->scale * cos(angle);
             double z = (double)(a->inverse ? -a->scale : a->scale) * sin(angle);
             double x0 = head[i], x1 = head[i + a->rot / 2];
@@ -364,6 +365,7 @@ static void rope_reference(const struct mdsk_rope *a, double *x)
 
 static void test_rope(void **state)
 {
+    static int32_t start[2 * 129];
     static const struct mdsk_rope shapes[] = {
         {.B = 1, .S = 1, .A = 1, .D = 2, .rot = 2, .first_token = 1, .scale = 1},
         {.B = 2, .S = 17, .A = 3, .D = 65, .rot = 64, .scale = 1},
@@ -375,6 +377,14 @@ static void test_rope(void **state)
          .first_token = 1000000,
          .scale = 1.25f},
         {.B = 2,
+         .S = 129,
+         .A = 2,
+         .D = 33,
+         .rot = 32,
+         .first_token = 200,
+         .scale = 1,
+         .start = start},
+        {.B = 2,
          .S = 33,
          .A = 1,
          .D = 17,
@@ -384,7 +394,9 @@ static void test_rope(void **state)
         {.B = 1, .S = 5, .A = 2, .D = 1040, .rot = 1040, .scale = 1}};
 
     (void)state;
-    for (int t = 0; t < 10 * DTYPES; t++) {
+    for (int i = 0; i < 2 * 129; i++) /* the second sequence is one document */
+        start[i] = i % 2 ? 0 : (200 + i / 2) / 13 * 13;
+    for (int t = 0; t < 12 * DTYPES; t++) {
         struct mdsk_rope a = shapes[t / 2 / DTYPES];
         struct vec x;
 

@@ -388,15 +388,23 @@ static int32_t token_at(int64_t r, int64_t words)
                       : (int32_t)(10 + r * r % words);
 }
 
+/* Of documents of 9 tokens, or of one, as sequence b has them. */
+static int32_t start_at(int64_t r, int64_t B, int64_t first_token)
+{
+    int64_t token = first_token + r / B;
+
+    return (int32_t)(r % B == 1 ? 0 : token / 9 * 9);
+}
+
 static void test_embedding(void **state)
 {
     enum { B = 3, S = 65, FIRST = 4, TOKENS = B * S };
-    int32_t token[TOKENS];
+    int32_t token[TOKENS], start[TOKENS];
 
     (void)state;
     for (int t = 0; t < 2 * DTYPES * WIDTHS; t++) {
         const enum mdsk_dtype type = dtypes[t / 2 % DTYPES];
-        int64_t H = widths[t / 6], words = 7;
+        int64_t H = widths[t / 6], words = 7, apart = t / 6 % 2;
         struct vec word = vec_random(words * H, 1, 1), y = vec_unset(TOKENS * H);
         struct vec position = vec_random((FIRST + S) * H, 2, 1);
         struct mdsk_embedding_fwd a = {.B = B,
@@ -407,17 +415,20 @@ static void test_embedding(void **state)
                                        .first_token = FIRST,
                                        .dtype = type,
                                        .token = token,
+                                       .start = apart ? start : NULL,
                                        .word = vec_as(type, &word),
                                        .position =
                                            t % 2 ? vec_as(type, &position) : NULL,
                                        .y = vec_as(type, &y)};
 
         for (int64_t i = 0; i < TOKENS * H; i++) {
-            int64_t r = i / H, w = token_at(r, words) - 10;
+            int64_t r = i / H, w = token_at(r, words) - 10, at;
 
             token[r] = token_at(r, words);
+            start[r] = start_at(r, B, FIRST);
+            at = FIRST + r / B - (apart ? start[r] : 0);
             y.d[i] = w >= 0 && w < words ? word.d[w * H + i % H] : 0;
-            y.d[i] += t % 2 ? position.d[(FIRST + r / B) * H + i % H] : 0;
+            y.d[i] += t % 2 ? position.d[at * H + i % H] : 0;
         }
         assert_int_equal(backend()->embedding_fwd(NULL, &a), 0);
         assert_near_as(type, "embedding y", &y, tolerance.embedding);
@@ -430,12 +441,12 @@ static void test_embedding(void **state)
 static void test_embedding_bwd(void **state)
 {
     enum { B = 3, S = 65, FIRST = 4, TOKENS = B * S };
-    int32_t token[TOKENS];
+    int32_t token[TOKENS], start[TOKENS];
 
     (void)state;
     for (int t = 0; t < 2 * DTYPES * WIDTHS; t++) {
         const enum mdsk_dtype type = dtypes[t / 2 % DTYPES];
-        int64_t H = widths[t / 6], words = 7;
+        int64_t H = widths[t / 6], words = 7, apart = t / 6 % 2;
         struct vec dword = vec_random(words * H, 1, 1);
         struct vec dposition = vec_random((FIRST + S) * H, 2, 1);
         struct vec dy = vec_random(TOKENS * H, 3, 1);
@@ -447,18 +458,21 @@ static void test_embedding_bwd(void **state)
                                        .first_token = FIRST,
                                        .dtype = type,
                                        .token = token,
+                                       .start = apart ? start : NULL,
                                        .dy = vec_as(type, &dy),
                                        .dword = dword.f,
                                        .dposition = t % 2 ? dposition.f : NULL};
 
         for (int64_t i = 0; i < TOKENS * H; i++) {
-            int64_t r = i / H, w = token_at(r, words) - 10;
+            int64_t r = i / H, w = token_at(r, words) - 10, at;
 
             token[r] = token_at(r, words);
+            start[r] = start_at(r, B, FIRST);
+            at = FIRST + r / B - (apart ? start[r] : 0);
             if (w >= 0 && w < words)
                 dword.d[w * H + i % H] += dy.d[i];
             if (t % 2)
-                dposition.d[(FIRST + r / B) * H + i % H] += dy.d[i];
+                dposition.d[at * H + i % H] += dy.d[i];
         }
         assert_int_equal(backend()->embedding_bwd(NULL, &a), 0);
         assert_near("embedding dword", &dword, tolerance.embedding);

@@ -45,6 +45,34 @@ static int64_t at(const struct mdsk_heads *x, int64_t b, int64_t s, int64_t h)
     return b * x->batch_stride + s * x->token_stride + h * x->head_stride;
 }
 
+/* The first of the tokens, counted from key 0, that token `at` of sequence b sees. */
+static int64_t document_start(enum documents documents, int64_t b, int64_t at)
+{
+    static const int lengths[] = {1, 63, 64, 65, 127, 2, 128, 129, 1, 17, 300};
+    int64_t start = 0;
+    int i = (int)b * 3;
+
+    if (documents != MIXED)
+        return documents == SINGLE ? at : 0;
+    while (start + lengths[i % 11] <= at)
+        start += lengths[i++ % 11];
+    return start;
+}
+
+static void set_starts(struct problem *p, enum documents documents)
+{
+    struct mdsk_attention_shape *s = &p->s;
+
+    p->start = malloc((size_t)((s->first_query + s->Sq) * s->B) * sizeof *p->start);
+    for (int64_t t = 0; t < (s->first_query + s->Sq) * s->B; t++) {
+        int64_t at = t / s->B - s->first_query + s->q_offset;
+
+        p->start[t] = (int32_t)(s->first_key +
+                                document_start(documents, t % s->B, at > 0 ? at : 0));
+    }
+    s->start = p->start;
+}
+
 void problem_init(struct problem *p, const struct shape *c)
 {
     int64_t nq, nk;
@@ -63,6 +91,8 @@ void problem_init(struct problem *p, const struct shape *c)
                                 .first_head = 1,
                                 .first_query = 1000,
                                 .first_key = 1002}};
+    if (c->documents)
+        set_starts(p, c->documents);
     p->at_q = strides(c->layout, c->A, c->Sq, c->D);
     p->at_k = strides(c->layout, c->G, c->Sk, c->D);
     nq = c->B * p->at_q.batch_stride;
@@ -86,6 +116,7 @@ void problem_fini(struct problem *p)
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         vec_free(all[i]);
+    free(p->start);
 }
 
 void run_fwd(struct problem *p)
@@ -145,10 +176,12 @@ static double factor(const struct mdsk_attention_shape *s, int64_t b, int64_t h,
                : 0;
 }
 
-static int sees(const struct mdsk_attention_shape *s, int64_t i, int64_t j)
+static int sees(const struct mdsk_attention_shape *s, int64_t b, int64_t i, int64_t j)
 {
     int64_t before = i + s->q_offset - j;
 
+    if (s->start && s->first_key + j < s->start[(s->first_query + i) * s->B + b])
+        return 0;
     return before >= 0 && (s->window == 0 || before < s->window);
 }
 
@@ -163,7 +196,7 @@ static double probabilities(const struct problem *p, int64_t b, int64_t h, int64
     for (int64_t j = 0; j < s->Sk; j++) {
         const double *k = p->k.d + at(&p->at_k, b, j, h / (s->A / s->G));
 
-        prob[j] = sees(s, i, j) ? dot(s->D, q, k) * (double)s->scale : -INFINITY;
+        prob[j] = sees(s, b, i, j) ? dot(s->D, q, k) * (double)s->scale : -INFINITY;
         max = fmax(max, prob[j]);
     }
     for (int64_t j = 0; j < s->Sk; j++)

@@ -16,10 +16,15 @@ double spare(enum mdsk_dtype t);
 /* How the heads lie in memory. */
 enum layout { PACKED, FUSED, HEAD_MAJOR };
 
+/* Where documents begin: nowhere; lengths around those of tiles, other ones in each
+ * sequence; one token each; all of the sequence. */
+enum documents { JOINED, MIXED, SINGLE, WHOLE };
+
 struct shape {
     int64_t B, A, G, Sq, Sk, D, q_offset, window;
     float p;
     enum layout layout;
+    enum documents documents;
 };
 
 /* One problem.  Queries have A heads of Sq tokens, keys G heads of Sk; an array of
@@ -28,6 +33,7 @@ struct problem {
     struct mdsk_attention_shape s;
     struct vec q, k, v, o, lse, d_o, dq, dk, dv, delta;
     struct mdsk_heads at_q, at_k; /* strides alone */
+    int32_t *start;               /* of s */
     int64_t lse_stride;
 };
 

@@ -218,11 +218,17 @@ static struct mdsk_heads keys(const struct mdsk_attention_shape *s, struct mdsk_
     return h;
 }
 
+static const int32_t *starts(const struct mdsk_attention_shape *s)
+{
+    return in(s->start, MDSK_I32, (s->first_query + s->Sq) * s->B);
+}
+
 static int attention_fwd(void *stream, const struct mdsk_attention_fwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     struct mdsk_attention_fwd b = *a;
 
+    b.shape.start = starts(s);
     b.q = queries(s, a->q, 0);
     b.k = keys(s, a->k, 0);
     b.v = keys(s, a->v, 0);
@@ -236,6 +242,7 @@ static int attention_bwd(void *stream, const struct mdsk_attention_bwd *a)
     const struct mdsk_attention_shape *s = &a->shape;
     struct mdsk_attention_bwd b = *a;
 
+    b.shape.start = starts(s);
     b.q = queries(s, a->q, 0);
     b.k = keys(s, a->k, 0);
     b.v = keys(s, a->v, 0);
@@ -264,6 +271,7 @@ static int rope(void *stream, const struct mdsk_rope *a)
 {
     struct mdsk_rope b = *a;
 
+    b.start = in(a->start, MDSK_I32, a->B * a->S);
     b.x.data = out(a->x.data, a->dtype, extent(&a->x, a->B, a->S, a->A, a->D));
     return done(mdsk_cuda()->rope(stream, &b));
 }
@@ -294,6 +302,7 @@ static int embedding_fwd(void *stream, const struct mdsk_embedding_fwd *a)
     struct mdsk_embedding_fwd b = *a;
 
     b.token = in(a->token, MDSK_I32, a->B * a->S);
+    b.start = in(a->start, MDSK_I32, a->B * a->S);
     b.word = in(a->word, a->dtype, a->words * a->H);
     b.position = in(a->position, a->dtype, (a->first_token + a->S) * a->H);
     b.y = out(a->y, a->dtype, a->B * a->S * a->H);
@@ -305,6 +314,7 @@ static int embedding_bwd(void *stream, const struct mdsk_embedding_bwd *a)
     struct mdsk_embedding_bwd b = *a;
 
     b.token = in(a->token, MDSK_I32, a->B * a->S);
+    b.start = in(a->start, MDSK_I32, a->B * a->S);
     b.dy = in(a->dy, a->dtype, a->B * a->S * a->H);
     b.dword = out(a->dword, MDSK_F32, a->words * a->H);
     b.dposition = out(a->dposition, MDSK_F32, (a->first_token + a->S) * a->H);
