@@ -157,20 +157,26 @@ struct mds_train_config {
 /* Where --split may cut; AUTO: text at documents, genomes anywhere. */
 enum mds_split_at { MDS_SPLIT_AT_AUTO, MDS_SPLIT_AT_DOCUMENTS, MDS_SPLIT_AT_TOKENS };
 
+/* Whether samples are rows of whole documents. */
+enum mds_pack { MDS_PACK_OFF, MDS_PACK_ON };
+
 struct mds_data_config {
     /* Each one path, or "weight path weight path ..."; NULL: not given.  Either paths,
      * divided by split; or train_paths, and the other two if wanted, each used whole.
      */
     char *paths, *train_paths, *valid_paths, *test_paths;
-    char *split;       /* train,valid,test proportions */
-    int split_at;      /* enum mds_split_at */
+    char *split;              /* train,valid,test proportions */
+    int split_at;             /* enum mds_split_at */
+    int pack_documents;       /* enum mds_pack */
+    int reset_attention_mask; /* attention stays inside of documents */
+    int reset_position_ids;   /* positions begin again with each */
     int eod_mask_loss; /* no loss for a document's first token, behind another one */
 };
 
 /* Whether anything depends on where documents begin. */
 static inline int mds_data_has_starts(const struct mds_data_config *d)
 {
-    return d->eod_mask_loss;
+    return d->reset_attention_mask || d->reset_position_ids || d->eod_mask_loss;
 }
 
 struct mds_output_config {

@@ -267,6 +267,22 @@ static void check_data_paths(const struct mds_config_run *run, struct mds_diag *
                        option);
 }
 
+/* Packed documents have nothing to do with each other. */
+static void resolve_documents(struct mds_config_run *run)
+{
+    struct mds_data_config *d = &run->config.data;
+    int *const follow[] = {&d->reset_attention_mask, &d->reset_position_ids,
+                           &d->eod_mask_loss};
+    static const char *const key[] = {"data.reset_attention_mask",
+                                      "data.reset_position_ids", "data.eod_mask_loss"};
+
+    for (int i = 0; d->pack_documents == MDS_PACK_ON && i < 3; i++) {
+        if (!*follow[i])
+            mds_settings_derived(&run->settings, key[i], "--pack-documents");
+        *follow[i] = 1;
+    }
+}
+
 static void check_data_options(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_data_config *d = &run->config.data;
@@ -440,6 +456,7 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
     mds_config_check_memory(run, diag);
     mds_config_resolve_schedule(run, diag);
     check_optimizer(run, diag);
+    resolve_documents(run);
     check_data_options(run, diag);
     check_checkpoints(run, diag);
     check_profiled_steps(run, diag);

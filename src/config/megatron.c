@@ -36,8 +36,6 @@ static const char fp8[] = "FP8; see --bf16";
 static const char variants[] = "such variant of a block";
 static const char embeddings[] =
     "initialization of embeddings apart from --init-method-std";
-static const char documents[] =
-    "handling of the ends of documents inside of a window; they are tokens as others";
 static const char other_models[] = "model but a GPT";
 static const char inference[] = "inference; mds_ckpt export writes what other programs "
                                 "serve";
@@ -321,8 +319,6 @@ const struct mds_option_foreign mds_megatron_unsupported[] = {
     {"--rotary-seq-len-interpolation-factor",
      "option of this name; give --rope-scaling-type linear --rope-scaling-factor"},
     {"--mscale*", "option of this name; see --rope-attention-factor"},
-    {"--reset-position-ids", documents},
-    {"--reset-attention-mask", documents},
     {"--no-save-optim", "checkpoint without the optimizer's states; see "
                         "--export-weights"},
     {"--log-num-zeros-in-grad", "count of zeros in gradients"},

@@ -45,6 +45,7 @@ static const char *const levels[] = {"error", "warn", "info", "debug", "trace", 
 static const char *const model_types[] = {"gpt", NULL};
 static const char *const ddp_impls[] = {"local", NULL};
 static const char *const optimizers[] = {"adamw", "adam", NULL};
+const char *const mds_pack_names[] = {"off", "on", NULL};
 const char *const mds_split_at_names[] = {"auto", "documents", "tokens", NULL};
 static const char *const data_impls[] = {"mmap", "infer", NULL};
 
@@ -489,6 +490,18 @@ static const struct mds_option rows[] = {
      mds_split_at_names, AT(data.split_at), NULL,
      .help = "where --split cuts; auto: text between documents, genomes within them; a "
              "resumed run cuts as its checkpoint says"},
+    {data, "data.pack_documents", "--pack-documents", "MDS_PACK_DOCUMENTS",
+     MDS_OPT_ENUM, "off", 0, 0, mds_pack_names, AT(data.pack_documents), NULL,
+     .help =
+         "on: a sample is a row of whole documents, packed by best fit, that do not "
+         "see each other: the next three follow; off: a window across documents"},
+    {data, "data.reset_attention_mask", "--reset-attention-mask",
+     "MDS_RESET_ATTENTION_MASK", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(data.reset_attention_mask), NULL,
+     .help = "a token sees no document but its own"},
+    {data, "data.reset_position_ids", "--reset-position-ids", "MDS_RESET_POSITION_IDS",
+     MDS_OPT_FLAG, "0", 0, 0, NULL, AT(data.reset_position_ids), NULL,
+     .help = "positions, learned or rotary, begin again with each document"},
     {data, "data.eod_mask_loss", "--eod-mask-loss", "MDS_EOD_MASK_LOSS", MDS_OPT_FLAG,
      "0", 0, 0, NULL, AT(data.eod_mask_loss), NULL,
      .help = "no loss for the first token of a document, which nothing before it can "

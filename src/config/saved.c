@@ -155,6 +155,11 @@ void mds_config_limit_seq_length(struct mds_config_run *run, const char *origin,
                      MDS_LEVEL_CHECKPOINT, origin, "model.max_positions", diag);
 }
 
+/* How samples are made: a run goes on with those it began with. */
+static const char *const data_keys[] = {
+    "data.split_at", "data.pack_documents", "data.reset_attention_mask",
+    "data.reset_position_ids", "data.eod_mask_loss"};
+
 enum mds_rc mds_config_inherit_model(struct mds_config_run *run, const char *text,
                                      const char *name, struct mds_diag *diag)
 {
@@ -180,8 +185,9 @@ enum mds_rc mds_config_inherit_model(struct mds_config_run *run, const char *tex
         inherit_setting(run, &s, "model.vocab", 0, origin.s, diag);
         mds_config_limit_seq_length(run, origin.s, diag);
     }
-    if (!origin.failed && !run->config.checkpoint.finetune)
-        inherit_setting(run, &s, "data.split_at", 0, origin.s, diag);
+    for (size_t i = 0; i < sizeof data_keys / sizeof *data_keys; i++)
+        if (!origin.failed && !run->config.checkpoint.finetune)
+            inherit_setting(run, &s, data_keys[i], 0, origin.s, diag);
     rc = origin.failed ? MDS_EMEM : mds_diag_verdict(diag);
     mds_str_fini(&origin);
     mds_tree_destroy(s.tree);

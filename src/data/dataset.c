@@ -52,6 +52,12 @@ static enum mds_rc refuse_short_split(const struct mds_dataset *d,
         return mds_fail(MDS_EUSER,
                         "%s: has %s, too few for a window of tokens and their targets",
                         s->path, all ? "one token" : "no tokens");
+    if (m->packing)
+        return mds_fail(
+            MDS_EUSER,
+            "%s: --split %s leaves %lld tokens for %s, but no document of two "
+            "tokens or more: give it a larger share%s",
+            s->path, d->split, (long long)m->part.tokens, name, without);
     if (all < need)
         return mds_fail(MDS_EUSER,
                         "%s: %lld tokens in all, but a window takes %lld (--seq-length "
@@ -83,7 +89,7 @@ enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s)
                         own_options[s],
                         s == MDS_SPLIT_VALID ? ", or --eval-iters 0" : "");
     for (int k = 0; k < mds_blend_members(b); k++)
-        if (b->members[k].windows == 0)
+        if (b->members[k].samples == 0)
             return refuse_short_split(d, mds_blend_source(d, b, k), &b->members[k], s);
     return MDS_OK;
 }
@@ -171,12 +177,21 @@ static enum mds_rc open_files(struct mds_dataset *d, struct files *f,
     return MDS_OK;
 }
 
-static void set_member_part(struct mds_dataset *d, struct member *m,
-                            const struct mds_part *part)
+static enum mds_rc set_member_part(struct mds_dataset *d, struct blend *b, int k,
+                                   const struct mds_part *part)
 {
+    struct member *m = &b->members[k];
+
     m->part = *part;
+    if (d->packs) {
+        MDS_TRY(mds_packing_create(mds_blend_source(d, b, k), part, d->seq_length,
+                                   &m->packing));
+        m->samples = mds_packing_stats(m->packing)->rows;
+        return MDS_OK;
+    }
     for (int i = 0; i < part->spans; i++)
-        m->windows += count_windows(d, &part->span[i]);
+        m->samples += count_windows(d, &part->span[i]);
+    return MDS_OK;
 }
 
 /* Split every file among training, validation and test. */
@@ -188,7 +203,7 @@ static enum mds_rc split_shared_files(struct mds_dataset *d, const double *share
     for (int k = 0; k < d->n_sources; k++) {
         MDS_TRY(mds_split_cut(d->sources[k], shares, at, parts));
         for (int s = 0; s < MDS_SPLITS; s++)
-            set_member_part(d, &d->blends[s].members[k], &parts[s]);
+            MDS_TRY(set_member_part(d, &d->blends[s], k, &parts[s]));
     }
     return MDS_OK;
 }
@@ -203,7 +218,7 @@ static enum mds_rc use_whole_files(struct mds_dataset *d)
         for (int k = 0; k < mds_blend_members(&d->blends[s]); k++) {
             MDS_TRY(mds_split_cut(mds_blend_source(d, &d->blends[s], k), whole,
                                   MDS_SPLIT_AT_TOKENS, parts));
-            set_member_part(d, &d->blends[s].members[k], &parts[0]);
+            MDS_TRY(set_member_part(d, &d->blends[s], k, &parts[0]));
         }
     return MDS_OK;
 }
@@ -295,6 +310,8 @@ enum mds_rc mds_dataset_open(const struct mds_data_config *c, int64_t seq_length
         return MDS_EMEM;
     d->seq_length = seq_length;
     d->seed = seed;
+    d->packs = c->pack_documents == MDS_PACK_ON;
+    d->apart = c->reset_attention_mask;
     rc = open_and_split(d, c);
     if (rc) {
         mds_dataset_close(d);
@@ -311,9 +328,14 @@ void mds_dataset_close(struct mds_dataset *d)
     for (int k = 0; k < d->n_sources; k++)
         mds_source_close(d->sources[k]);
     for (int s = 0; s < MDS_SPLITS; s++) {
+        for (int k = 0; d->blends[s].members && k < mds_blend_members(&d->blends[s]);
+             k++)
+            mds_packing_destroy(d->blends[s].members[k].packing);
+        free(d->blends[s].members);
+    }
+    for (int s = 0; s < MDS_SPLITS; s++) {
         mds_mix_destroy(d->files[s].mix);
         mds_paths_fini(&d->files[s].paths);
-        free(d->blends[s].members);
     }
     mds_str_fini(&d->describe);
     free(d->sources);
@@ -364,9 +386,9 @@ int64_t mds_dataset_samples(const struct mds_dataset *d, enum mds_split s)
     int64_t windows = 0;
 
     for (int k = 0; k < mds_blend_members(&d->blends[s]); k++) {
-        if (d->blends[s].members[k].windows == 0)
+        if (d->blends[s].members[k].samples == 0)
             return 0;
-        windows += d->blends[s].members[k].windows;
+        windows += d->blends[s].members[k].samples;
     }
     return windows;
 }
@@ -422,25 +444,54 @@ static int64_t window_start(const struct mds_dataset *d, const struct member *m,
            (int64_t)(shift % (uint64_t)((span->tokens - 1) % d->seq_length + 1));
 }
 
-/* Where training sample `within` of member k starts: its epoch's shift and permutation.
- */
-static int64_t training_start(const struct mds_dataset *d, int k, int64_t within)
+/* A place in the order of a member's samples: the sample, and the shift of windows. */
+struct place {
+    int64_t sample;
+    uint64_t shift;
+};
+
+/* Training sample `within` of member k: its epoch's shift and permutation. */
+static struct place training_place(const struct mds_dataset *d, int k, int64_t within)
 {
     const struct member *m = &d->blends[MDS_SPLIT_TRAIN].members[k];
-    uint64_t epoch = (uint64_t)(within / m->windows);
+    uint64_t epoch = (uint64_t)(within / m->samples);
     uint64_t key = mds_hash(mds_hash(d->seed, (uint64_t)k), epoch);
 
-    return window_start(d, m, mds_permute(key, m->windows, within % m->windows),
-                        mds_hash(key, ~(uint64_t)0));
+    return (struct place){mds_permute(key, m->samples, within % m->samples),
+                          mds_hash(key, ~(uint64_t)0)};
+}
+
+/* Windows are evaluated in the order of the file.  Packed rows have an order by length,
+ * from which the first few would be no sample. */
+static struct place evaluation_place(const struct member *m, int64_t within)
+{
+    int64_t sample = within % m->samples;
+
+    return (struct place){m->packing ? mds_permute(0, m->samples, sample) : sample, 0};
+}
+
+static enum mds_rc read_sample(const struct mds_dataset *d, const struct member *m,
+                               struct mds_source *s, struct place at, int32_t *tokens,
+                               int32_t *starts)
+{
+    int64_t first;
+
+    if (m->packing)
+        return mds_packing_read(m->packing, s, at.sample,
+                                s->eod < 0 ? 0 : (int32_t)s->eod, tokens, starts);
+    first = window_start(d, m, at.sample, at.shift);
+    if (starts)
+        MDS_TRY(mds_window_starts(s, first, d->seq_length + 1, starts));
+    return mds_source_read(s, first, d->seq_length + 1, tokens);
 }
 
 enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
                                int32_t *tokens, int32_t *starts)
 {
     const struct blend *b = &d->blends[s];
-    struct mds_source *source;
     const struct member *m;
-    int64_t within, start;
+    struct mds_source *source;
+    int64_t within;
     int k;
 
     if (index < 0)
@@ -450,11 +501,10 @@ enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t 
     mds_mix_pick(b->files->mix, index, &k, &within);
     m = &b->members[k];
     source = mds_blend_source(d, b, k);
-    if (m->windows == 0)
+    if (m->samples == 0)
         return refuse_short_split(d, source, m, s);
-    start = s == MDS_SPLIT_TRAIN ? training_start(d, k, within)
-                                 : window_start(d, m, within % m->windows, 0);
-    if (starts)
-        MDS_TRY(mds_window_starts(source, start, d->seq_length + 1, starts));
-    return mds_source_read(source, start, d->seq_length + 1, tokens);
+    return read_sample(d, m, source,
+                       s == MDS_SPLIT_TRAIN ? training_place(d, k, within)
+                                            : evaluation_place(m, within),
+                       tokens, starts);
 }

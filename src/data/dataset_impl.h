@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "data/dataset.h"
 #include "data/mix.h"
+#include "data/packing.h"
 #include "data/paths.h"
 #include "data/source.h"
 #include "data/split.h"
@@ -20,7 +21,8 @@ struct files {
 /* The part of one source that belongs to a split. */
 struct member {
     struct mds_part part;
-    int64_t windows; /* in all spans */
+    struct mds_packing *packing; /* NULL: samples are windows across documents */
+    int64_t samples;             /* packed rows, or windows in all spans */
 };
 
 struct blend {
@@ -31,6 +33,8 @@ struct blend {
 struct mds_dataset {
     int64_t seq_length, vocab;
     uint64_t seed;
+    int packs;                      /* samples are rows of whole documents */
+    int apart;                      /* attention stops where documents end */
     char *split;                    /* as the user wrote it, for messages */
     struct files files[MDS_SPLITS]; /* of --data-path: only the first */
     struct mds_source **sources;    /* [n_sources] of all lists */

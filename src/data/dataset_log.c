@@ -53,13 +53,13 @@ static void log_epochs(const struct mds_dataset *d, int64_t samples)
 
     for (int k = 0; k < mds_blend_members(b); k++) {
         double share = b->files->paths.weight[k] / mds_blend_weight(b);
-        double epochs = share * (double)samples / (double)b->members[k].windows;
+        double epochs = share * (double)samples / (double)b->members[k].samples;
 
         if (epochs > 1)
-            mds_info("data: %s: %.3g epochs, each of %lld window%s of %lld tokens",
+            mds_info("data: %s: %.3g epochs, each of %lld %s%s of %lld tokens",
                      mds_blend_source(d, b, k)->path, epochs,
-                     (long long)b->members[k].windows,
-                     mds_plural(b->members[k].windows), (long long)d->seq_length);
+                     (long long)b->members[k].samples, d->packs ? "row" : "window",
+                     mds_plural(b->members[k].samples), (long long)d->seq_length);
     }
 }
 
@@ -88,7 +88,8 @@ static enum mds_rc log_attention_across_documents(const struct mds_dataset *d)
         MDS_TRY(has_document_boundary(d, k, &meet));
     if (meet)
         mds_info("data: windows may cross from one document into the next; attention "
-                 "does not stop there");
+                 "does not stop there without --reset-attention-mask or "
+                 "--pack-documents on");
     return MDS_OK;
 }
 
@@ -131,11 +132,37 @@ static enum mds_rc warn_of_overlap(const struct mds_dataset *d)
     return MDS_OK;
 }
 
+/* How well the documents to train on fill their rows. */
+static void log_packing(const struct mds_dataset *d, int k)
+{
+    const struct member *m = &d->blends[MDS_SPLIT_TRAIN].members[k];
+    const struct mds_packing_stats *s = mds_packing_stats(m->packing);
+    struct mds_str more = {0};
+
+    if (s->cut > 0)
+        mds_str_add(&more, ", %lld longer than a row cut into windows",
+                    (long long)s->cut);
+    if (s->left_out > 0)
+        mds_str_add(&more, ", %lld of one token left out", (long long)s->left_out);
+    mds_info("data: %s: %lld document%s in %lld row%s, %.2g %% padding%s",
+             mds_blend_source(d, &d->blends[MDS_SPLIT_TRAIN], k)->path,
+             (long long)s->documents, mds_plural(s->documents), (long long)s->rows,
+             mds_plural(s->rows), 100 * mds_packing_padding(m->packing),
+             more.s ? more.s : "");
+    mds_str_fini(&more);
+}
+
 enum mds_rc mds_dataset_log(const struct mds_dataset *d, int64_t samples)
 {
     mds_info("data: %s", d->describe.s);
     log_splits(d);
     MDS_TRY(warn_of_overlap(d));
     log_epochs(d, samples);
-    return samples > 0 ? log_attention_across_documents(d) : MDS_OK;
+    if (samples > 0 && !d->apart)
+        return log_attention_across_documents(d);
+    for (int k = 0;
+         d->packs && samples > 0 && k < mds_blend_members(&d->blends[MDS_SPLIT_TRAIN]);
+         k++)
+        log_packing(d, k);
+    return MDS_OK;
 }

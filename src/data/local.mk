@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/data/libmds_data.a
 src_data_libmds_data_a_SOURCES = \
+  src/data/best_fit.c src/data/best_fit.h \
   src/data/dataset.c src/data/dataset.h src/data/dataset_impl.h \
   src/data/dataset_log.c \
   src/data/fasta.c src/data/fasta.h \
@@ -9,6 +10,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/megatron_index.c src/data/megatron_index.h \
   src/data/mix.c src/data/mix.h \
   src/data/overlap.c src/data/overlap.h \
+  src/data/packing.c src/data/packing.h \
   src/data/paths.c src/data/paths.h \
   src/data/permute.c src/data/permute.h \
   src/data/reading.c src/data/reading.h \

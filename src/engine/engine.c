@@ -2,6 +2,7 @@
 /* Creating an engine: its parts and their memory. */
 #include "engine/engine.h"
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "engine/internal.h"
 #include "parallel/attention.h"
 #include "pipeline/split.h"
@@ -40,6 +41,7 @@ static enum mds_rc build_model(struct mds_engine *e)
                                 .sequence_parallel =
                                     e->config->parallel.sequence_parallel,
                                 .tensor_chunks = (int)e->config->parallel.tensor_chunks,
+                                .positions_restart = e->config->data.reset_position_ids,
                                 .chunks = chunks,
                                 .n_chunks = e->model_chunks};
     enum mds_rc rc = chunks ? MDS_OK : MDS_EMEM;
@@ -105,25 +107,39 @@ static void destroy_pipeline(struct pipeline *p)
 
 /* ---- memory ---- */
 
+static enum mds_rc alloc_ids(struct mds_engine *e, int64_t of_micro_batch,
+                             int32_t **out)
+{
+    int64_t n = e->config->batch.accumulation * of_micro_batch;
+    void *ids = NULL;
+
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, n * (int64_t)sizeof **out, &ids));
+    *out = ids;
+    return MDS_OK;
+}
+
 static enum mds_rc alloc_batch(struct mds_engine *e)
 {
     struct mds_par par = {.groups = e->groups};
     const struct mds_batch_config *b = &e->config->batch;
-    int64_t bytes;
-    void *token = NULL, *target = NULL, *scalars = NULL;
+    const struct mds_data_config *d = &e->config->data;
+    int64_t S = e->config->model.seq_length;
+    void *scalars = NULL;
 
-    mds_par_set_batch(&par, b->micro, e->config->model.seq_length, 0);
+    mds_par_set_batch(&par, b->micro, S, 0);
     e->tokens_here = mds_par_rows(&par);
-    bytes = b->accumulation * e->tokens_here * (int64_t)sizeof *e->token;
-    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, bytes, &token));
-    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, bytes, &target));
+    MDS_TRY(alloc_ids(e, e->tokens_here, &e->token));
+    MDS_TRY(alloc_ids(e, e->tokens_here, &e->target));
+    if (d->reset_attention_mask || d->reset_position_ids) {
+        e->starts_here = b->micro * S;
+        MDS_TRY(alloc_ids(e, e->starts_here, &e->start));
+    }
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, sizeof *e->scalars, &scalars));
-    e->token = token;
-    e->target = target;
     e->scalars = scalars;
     if (!mds_dev_kernels(e->dev))
         return MDS_OK;
-    e->staged = mds_zalloc((size_t)e->tokens_here, sizeof *e->staged);
+    e->staged =
+        mds_zalloc((size_t)mds_max(e->tokens_here, e->starts_here), sizeof *e->staged);
     return e->staged ? MDS_OK : MDS_EMEM;
 }
 

@@ -36,8 +36,10 @@ struct mds_engine {
     struct mds_loss_scale scale;
     struct scalars *scalars; /* in state */
     int64_t tokens_here;     /* of a micro-batch, on this rank: sequences x tokens */
+    int64_t starts_here;     /* of a micro-batch: sequences x all tokens, or 0 */
+    int32_t *start;          /* in state: [accumulation, starts_here], or NULL */
     int32_t *token, *target; /* in state: [accumulation, tokens_here] each */
-    int32_t *staged;         /* host: [tokens_here] */
+    int32_t *staged;         /* host: [tokens_here], or [starts_here] if more */
     double grad_scale;       /* of the last backward's gradients: what they are divided
                                 by before the update */
     double grad_norm;        /* of the last backward */

@@ -14,11 +14,15 @@ static int32_t input_at(const struct mds_engine_rows *rows, int64_t i)
     return rows->token[i];
 }
 
-/* -1: a token without loss. */
 static int32_t target_at(const struct mds_engine_rows *rows, int64_t i)
 {
-    return rows->start && rows->start[i + 1] != rows->start[i] ? -1
-                                                               : rows->token[i + 1];
+    return rows->token[i + 1];
+}
+
+/* -1, no loss, where the next token is another document's. */
+static int32_t target_in_document_at(const struct mds_engine_rows *rows, int64_t i)
+{
+    return rows->start[i + 1] == rows->start[i] ? rows->token[i + 1] : -1;
 }
 
 /* Copy this rank's tokens of a micro-batch, rows [B, S+1], to e->staged [tokens, B]. */
@@ -34,15 +38,24 @@ static void stage_tokens(struct mds_engine *e, const struct mds_par *par,
                 e->staged[at++] = of(rows, b * row + par->tokens.run[i].first + s);
 }
 
+/* Copy the starts of all tokens of a micro-batch to e->staged [S, B]. */
+static void stage_starts(struct mds_engine *e, const struct mds_engine_rows *rows)
+{
+    int64_t S = e->config->model.seq_length, B = e->config->batch.micro;
+
+    for (int64_t s = 0; s < S; s++)
+        for (int64_t b = 0; b < B; b++)
+            e->staged[s * B + b] = rows->start[b * (S + 1) + s];
+}
+
 static struct mds_engine_rows rows_of_micro_batch(const struct mds_engine *e,
                                                   const struct mds_engine_rows *rows,
                                                   int64_t i)
 {
     int64_t at = i * e->config->batch.micro * (e->config->model.seq_length + 1);
-    int apart = e->config->data.eod_mask_loss;
 
     return (struct mds_engine_rows){.token = rows->token + at,
-                                    .start = apart ? rows->start + at : NULL};
+                                    .start = rows->start ? rows->start + at : NULL};
 }
 
 /* Copy the tokens of micro-batch i to the device.  A dry device is only charged for the
@@ -51,6 +64,8 @@ static void load_micro_batch(struct mds_engine *e, const struct mds_par *par,
                              const struct mds_engine_rows *rows, int64_t i)
 {
     int64_t bytes = e->tokens_here * (int64_t)sizeof *e->token;
+    int64_t start_bytes = e->starts_here * (int64_t)sizeof *e->start;
+    int masks = e->config->data.eod_mask_loss;
     struct mds_engine_rows some;
     int there = mds_dev_kernels(e->dev) != NULL;
 
@@ -60,8 +75,13 @@ static void load_micro_batch(struct mds_engine *e, const struct mds_par *par,
         stage_tokens(e, par, &some, input_at);
     mds_dev_copy_in(e->dev, e->token + i * e->tokens_here, e->staged, bytes);
     if (there)
-        stage_tokens(e, par, &some, target_at);
+        stage_tokens(e, par, &some, masks ? target_in_document_at : target_at);
     mds_dev_copy_in(e->dev, e->target + i * e->tokens_here, e->staged, bytes);
+    if (start_bytes == 0)
+        return;
+    if (there)
+        stage_starts(e, &some);
+    mds_dev_copy_in(e->dev, e->start + i * e->starts_here, e->staged, start_bytes);
 }
 
 static void load_batch(struct mds_engine *e, const struct mds_engine_rows *rows)
@@ -76,10 +96,15 @@ static void load_batch(struct mds_engine *e, const struct mds_engine_rows *rows)
 
 static struct mds_gpt_batch batch_of(const struct mds_engine *e, int micro_batch)
 {
-    return (struct mds_gpt_batch){.first_sample = e->first_sample +
-                                                  micro_batch * e->config->batch.micro,
-                                  .token = e->token + micro_batch * e->tokens_here,
-                                  .target = e->target + micro_batch * e->tokens_here};
+    const struct mds_data_config *d = &e->config->data;
+    const int32_t *start = e->start + micro_batch * e->starts_here;
+
+    return (struct mds_gpt_batch){
+        .first_sample = e->first_sample + micro_batch * e->config->batch.micro,
+        .token = e->token + micro_batch * e->tokens_here,
+        .target = e->target + micro_batch * e->tokens_here,
+        .key_start = d->reset_attention_mask ? start : NULL,
+        .position_start = d->reset_position_ids ? start : NULL};
 }
 
 /* ---- what the pipeline calls ---- */

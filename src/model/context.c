@@ -27,7 +27,7 @@ int mds_gpt_is_chunked(const struct context *c)
 }
 
 void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
-                     int64_t first_sample, struct context *c)
+                     const struct mds_gpt_batch *batch, struct context *c)
 {
     struct mds_par *p = &c->par;
 
@@ -38,11 +38,13 @@ void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
                                   .arena = run->arena,
                                   .groups = g->groups,
                                   .dtype = mds_params_dtype(g->ps),
-                                  .sequence_parallel = g->sequence_parallel}};
-    mds_par_set_batch(p, run->B, run->S, first_sample);
+                                  .sequence_parallel = g->sequence_parallel,
+                                  .key_start = batch->key_start,
+                                  .position_start = batch->position_start}};
+    mds_par_set_batch(p, run->B, run->S, batch->first_sample);
     if (!mds_gpt_is_tiled(c)) {
         p->chunks = tensor_chunks_for(g, p);
-        mds_par_set_batch(p, run->B, run->S, first_sample);
+        mds_par_set_batch(p, run->B, run->S, batch->first_sample);
     }
     c->part = c->stride = mds_par_rows(p);
 }

@@ -61,7 +61,7 @@ struct mds_gpt {
     struct mds_model_config cfg;
     struct mds_rope *rope;           /* NULL: positions do not rotate */
     const struct mds_groups *groups; /* borrowed */
-    int sequence_parallel, tensor_chunks;
+    int sequence_parallel, tensor_chunks, positions_restart;
     struct mds_params *ps; /* borrowed */
     struct embedding_ids embedding;
     struct head_ids head;
@@ -118,10 +118,9 @@ static inline enum mds_rc mds_gpt_scratch(const struct context *c, int64_t eleme
 
 /* ---- context.c ---- */
 
-/* The context of a whole micro-batch; first_sample: number of its first sequence in the
- * whole training.  run is borrowed. */
+/* The context of a whole micro-batch.  run is borrowed. */
 void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
-                     int64_t first_sample, struct context *c);
+                     const struct mds_gpt_batch *batch, struct context *c);
 
 /* Whether --sequence-tile is given; without, the only tile is all rows. */
 int mds_gpt_is_tiled(const struct context *c);

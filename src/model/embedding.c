@@ -27,7 +27,7 @@ void mds_gpt_add_word(struct registrar *reg, int is_copy, int with_head)
 void mds_gpt_add_position(struct registrar *reg)
 {
     struct mds_gpt *g = reg->g;
-    int sliced = g->sequence_parallel &&
+    int sliced = g->sequence_parallel && !g->positions_restart &&
                  mds_groups_size(g->groups, MDS_AXIS_ULYSSES | MDS_AXIS_RING) == 1 &&
                  g->cfg.max_positions == g->cfg.seq_length;
     struct mds_param_spec s = {.name = "embedding.position.weight",

@@ -56,6 +56,7 @@ enum mds_rc mds_gpt_create(const struct mds_gpt_spec *spec, struct mds_gpt **out
     g->sequence_parallel =
         spec->sequence_parallel && mds_groups_size(spec->groups, MDS_AXIS_TENSOR) > 1;
     g->tensor_chunks = spec->tensor_chunks;
+    g->positions_restart = spec->positions_restart;
     g->ps = spec->params;
     g->embedding = (struct embedding_ids){-1, -1, -1, -1, 0};
     g->head = (struct head_ids){.unit = -1, .weight = -1};

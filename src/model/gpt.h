@@ -41,7 +41,8 @@ struct mds_gpt_spec {
     const struct mds_model_config *config; /* resolved, vocabulary known; copied */
     const struct mds_groups *groups;       /* borrowed */
     int sequence_parallel;
-    int tensor_chunks; /* mds_par.chunks; 0: chosen by the length of rows */
+    int positions_restart; /* each rank may need any row of the position table */
+    int tensor_chunks;     /* mds_par.chunks; 0: chosen by the length of rows */
     const struct mds_gpt_chunk *chunks; /* of this stage; copied */
     int n_chunks;
     struct mds_params *params; /* borrowed; receives units and parameters */
@@ -78,6 +79,8 @@ struct mds_gpt_run {
 struct mds_gpt_batch {
     int64_t first_sample; /* number in the whole training; part of dropout's key */
     const int32_t *token, *target;
+    const int32_t *key_start,
+        *position_start; /* struct mds_par; for all model chunks */
 };
 
 /* On the device: sum of the loss over tokens with a target, in nats, and their

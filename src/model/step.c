@@ -108,9 +108,11 @@ static enum mds_rc alloc_step(struct mds_gpt_step *s)
 
 enum mds_rc mds_gpt_step_begin(struct mds_gpt_step *s, const struct mds_gpt_run *run)
 {
+    static const struct mds_gpt_batch none;
+
     s->run = *run;
     s->c.norm_sums = NULL;
-    mds_gpt_context(s->g, &s->run, 0, &s->c);
+    mds_gpt_context(s->g, &s->run, &none, &s->c);
     s->mark = mds_arena_mark(run->arena);
     if (run->host)
         s->host_mark = mds_arena_mark(run->host);
@@ -271,7 +273,7 @@ enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int chunk, int buffer,
     struct work w = {0};
     struct residual x = {0};
 
-    mds_gpt_context(s->g, &s->run, batch->first_sample, c);
+    mds_gpt_context(s->g, &s->run, batch, c);
     if (recomputes(c))
         MDS_TRY(alloc_input(c, &w.x));
     MDS_TRY(alloc_branch(c, &w));
@@ -400,7 +402,7 @@ enum mds_rc mds_gpt_backward(struct mds_gpt_step *s, int chunk, int buffer,
     struct context *c = &s->c;
     void *d = p->is.is_last ? saved->d : s->d;
 
-    mds_gpt_context(s->g, &s->run, batch->first_sample, c);
+    mds_gpt_context(s->g, &s->run, batch, c);
     if (!p->is.is_last)
         MDS_TRY(copy_residual(c, d_out, d));
     MDS_TRY(blocks_bwd(s, p, saved, d));

@@ -19,6 +19,8 @@ enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_atten
                               .rot = a->rope->rot,
                               .first_token = p->tokens.run[i].first,
                               .frequency = a->rope->frequency,
+                              .start =
+                                  mds_par_position_start(p, p->tokens.run[i].first),
                               .scale = a->rope->scale,
                               .inverse = inverse,
                               .dtype = p->dtype,

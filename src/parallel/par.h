@@ -16,7 +16,10 @@ struct mds_par {
     int sequence_parallel; /* rows between GEMMs are split over tensor ranks */
     int chunks; /* chunks in which rows are sent between tensor ranks, 1 .. 8 */
     int64_t B;  /* sequences of the micro-batch */
-    int64_t first_sample;           /* number of the first of them in the run */
+    int64_t first_sample; /* number of the first of them in the run */
+    /* Of every token of the sequences, [S, B] on the device, borrowed: the first token
+     * that it sees, and the token whose position is 0.  NULL: the first. */
+    const int32_t *key_start, *position_start;
     struct mds_shard_tokens ring;   /* of the Ulysses group: attention's queries */
     struct mds_shard_tokens tokens; /* of this rank in GEMMs */
     struct mds_shard_tokens slice;  /* of this rank between GEMMs: all of `tokens`, or
@@ -52,6 +55,13 @@ static inline int64_t mds_par_slice_rows(const struct mds_par *p)
 /* The number of rows in GEMMs before chunk i; for i = p->chunks, all rows.  The number
  * of rows of the slice before chunk i is this divided by the number of slices. */
 int64_t mds_par_chunk(const struct mds_par *p, int i);
+
+/* The position starts of tokens from `token` on, or NULL. */
+static inline const int32_t *mds_par_position_start(const struct mds_par *p,
+                                                    int64_t token)
+{
+    return p->position_start ? p->position_start + token * p->B : NULL;
+}
 
 /* The address of element i of a buffer of p->dtype. */
 static inline void *mds_par_at(const struct mds_par *p, const void *buf, int64_t i)

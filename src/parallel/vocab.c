@@ -61,6 +61,7 @@ enum mds_rc mds_embedding_fwd(const struct mds_par *p, const struct mds_embeddin
             .first_token = has ? span[i].run.first - e->first_position : 0,
             .dtype = p->dtype,
             .token = token + span[i].row,
+            .start = has ? mds_par_position_start(p, span[i].run.first) : NULL,
             .word = e->word,
             .position = has ? e->position : NULL,
             .y = mds_par_at(p, out.rows, span[i].row * e->H)};
@@ -94,6 +95,7 @@ enum mds_rc mds_embedding_bwd(const struct mds_par *p, const struct mds_embeddin
             .first_token = has ? span[i].run.first - e->first_position : 0,
             .dtype = p->dtype,
             .token = token + span[i].row,
+            .start = has ? mds_par_position_start(p, span[i].run.first) : NULL,
             .dy = mds_par_at(p, in.rows, span[i].row * e->H),
             .dword = e->dword,
             .dposition = has ? e->dposition : NULL};

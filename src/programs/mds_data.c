@@ -9,6 +9,7 @@
 #include "config.h"
 #include "config/options.h"
 #include "data/make.h"
+#include "data/packing.h"
 #include "data/split.h"
 #include "programs/subcommands.h"
 
@@ -20,7 +21,7 @@
 struct values {
     char *tokenizer, *output, *split;
     int frame, strand, split_at, ids, text;
-    int64_t vocab, eod, from, count;
+    int64_t vocab, eod, from, count, seq_length;
 };
 
 /* Headings of --help: subcommands. */
@@ -56,6 +57,10 @@ static const struct mds_option rows[] = {
      .help = "as of mds_pretrain: show which tokens it would hold out"},
     {info, NULL, "--split-at", NULL, MDS_OPT_ENUM, "auto", 0, 0, mds_split_at_names,
      AT(split_at), NULL, .help = "as of mds_pretrain: where it cuts"},
+
+    {info, NULL, "--seq-length", NULL, MDS_OPT_COUNT, "0", 0, 1e10, NULL,
+     AT(seq_length), "tokens",
+     .help = "as of mds_pretrain: show how --pack-documents on would fill its rows"},
 
     {dumping, NULL, "--from", NULL, MDS_OPT_COUNT, "0", 0, MDS_OPT_NO_MAX, NULL,
      AT(from), "n", .help = "first token"},
@@ -282,6 +287,29 @@ static enum mds_rc print_splits(struct mds_source *s, const struct values *v,
     return MDS_OK;
 }
 
+/* How all documents of the file fill rows of S tokens and a target. */
+static enum mds_rc print_packing(struct mds_source *s, int64_t S)
+{
+    struct mds_part all = {.spans = 1, .span = {{0, s->tokens}}};
+    const struct mds_packing_stats *p;
+    struct mds_packing *packing;
+
+    if (S < 1 || s->tokens < 1)
+        return MDS_OK;
+    MDS_TRY(mds_packing_create(s, &all, S, &packing));
+    p = mds_packing_stats(packing);
+    printf("%-12s %lld row%s of %lld tokens, %.3g %% padding\n", "packed",
+           (long long)p->rows, mds_plural(p->rows), (long long)S,
+           100 * mds_packing_padding(packing));
+    printf("%-12s %lld (%.3g %%), longer than a row, in windows\n", "cut",
+           (long long)p->cut, 100.0 * (double)p->cut / (double)s->documents);
+    printf("%-12s %lld, of one token\n", "left out", (long long)p->left_out);
+    printf("%-12s %.3g %% of that of rows without documents\n", "attention",
+           100 * p->pairs / ((double)p->rows * (double)S * ((double)S + 1) / 2));
+    mds_packing_destroy(packing);
+    return MDS_OK;
+}
+
 static enum mds_rc print_info(struct mds_source *s, int64_t *counts)
 {
     struct mds_str provenance = {0};
@@ -342,6 +370,8 @@ static enum mds_rc data_run_info(const struct mds_invocation *c)
     rc = count_and_print(s);
     if (!rc)
         rc = print_splits(s, option_values(c), shares);
+    if (!rc)
+        rc = print_packing(s, option_values(c)->seq_length);
     mds_source_close(s);
     return rc;
 }
@@ -432,7 +462,7 @@ static const struct mds_subcommand subcommands[] = {
     {"make", "make --tokenizer NAME --output FILE.h5 [option]... INPUT...",
      "Turns inputs into a token file. INPUT: files; - is standard input.", NULL, 1,
      SIZE_MAX, "an INPUT", .run = data_run_make},
-    {"info", "info [--split N,N,N] [--split-at WHERE] FILE",
+    {"info", "info [--split N,N,N] [--split-at WHERE] [--seq-length N] FILE",
      "Prints documents, tokens, vocabulary, provenance and unigram entropy of a token "
      "file or of a Megatron .bin/.idx pair, and what --split holds out.",
      NULL, 1, 1, "one FILE", .run = data_run_info},

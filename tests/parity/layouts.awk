@@ -231,7 +231,16 @@ BEGIN {
     variant("gpt+both")
     variant("gpt+qk")
     variant("llama+qk")
+    variant("gpt+docs")
+    variant("llama+docs")
     variant("llama+win")
+    model = "llama+docs"
+    on(1, 0, 1, 4, 1, 1)
+    exact(0, "none", "none", 0)
+    on(1, 0, 1, 1, 1, 2)
+    exact(3, "none", "none", 0)
+    on(1, 0, 1, 1, 1, 1)
+    plain(1)
     model = "llama+win"
     on(1, 0, 1, 4, 1, 1)
     exact(0, "none", "none", 1)

@@ -22,7 +22,7 @@ cd "$work" || exit 99
 mkdir nvme
 : > results
 
-common="--data-path tokens.h5 --train-iters 5 --global-batch-size 8 --seq-length 64
+common="--train-iters 5 --global-batch-size 8 --seq-length 64
     --hidden-size 64 --num-attention-heads 8 --make-vocab-size-divisible-by 8 --lr 1e-3
     --lr-decay-style constant --weight-decay 0.1 --adam-eps 1e-5 --clip-grad 1.0
     --eval-iters 0 --threads 1 --device ${PARITY_DEVICE:-cpu} ${PARITY_FLAGS-}"
@@ -40,6 +40,7 @@ words_of() {
     # In a ring of 4 the window reaches over two chunks.
     win) echo '--window-size 11 --window-attn-skip-freq 3' ;;
     relu2) echo '--squared-relu' ;;
+    docs) echo '--pack-documents on' ;;
     drop) echo '--hidden-dropout 0.1 --attention-dropout 0.1' ;;
     bf16) echo '--bf16' ;;
     fp16) echo '--fp16 --initial-loss-scale 1024' ;;
@@ -80,7 +81,10 @@ references() {
 order() {
     name=$1 model=$3
     shift 3
-    words=
+    case $model in
+    *docs*) words='--data-path docs.h5' ;;
+    *) words='--data-path tokens.h5' ;;
+    esac
     for part in $(echo "$model" | tr + ' '); do
         words="$words $(words_of "$part")"
     done
@@ -143,6 +147,11 @@ train() {
 
 mds_data make --tokenizer codon --output tokens.h5 "$srcdir/tests/data/lambda.fna.gz" \
     > log 2>&1 || sed 's/^/# /' log
+# The same in records of 2 to 101 codons: some longer than a row, most shorter.
+gunzip -c "$srcdir/tests/data/lambda.fna.gz" | grep -v '>' | tr -d '\n' | fold -w 30 |
+    awk 'NR >= next_record { print ">r" NR; next_record = NR + NR * NR % 11 + 1 }
+        { print NR % 7 ? $0 : substr($0, 1, 3 + NR % 27) }' > docs.fa
+mds_data make --tokenizer codon --output docs.h5 docs.fa > log 2>&1 || sed 's/^/# /' log
 choose "$@" | awk -v most="${PARITY_RANKS:-8}" '$2 <= most' > rows
 echo "# $(wc -l < rows) of $(wc -l < list) layouts"
 references < rows > ones

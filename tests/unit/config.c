@@ -287,6 +287,44 @@ static void test_where_a_run_splits_its_data(void **state)
                       "--split-at tokens (now documents)");
 }
 
+/* And packs documents, or keeps them apart, as it did. */
+static void test_documents_of_a_checkpoint(void **state)
+{
+    static const char packs[] = "data: {pack_documents: on}\n",
+                      masks[] = "data: {reset_attention_mask: true}\n";
+    static const struct {
+        const char *args, *saved;
+        int packs, masks, positions;
+    } cases[] = {{"", packs, MDS_PACK_ON, 1, 1},
+                 {"--pack-documents off", packs, MDS_PACK_OFF, 0, 0},
+                 {"--finetune --load l", packs, MDS_PACK_OFF, 0, 0},
+                 {"", masks, MDS_PACK_OFF, 1, 0},
+                 {"--reset-position-ids", masks, MDS_PACK_OFF, 1, 1},
+                 {"", saved_model, MDS_PACK_OFF, 0, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char args[200];
+        struct reading r;
+
+        snprintf(args, sizeof args,
+                 "--num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+                 "--train-iters 10 --global-batch-size 1 --data-path d %s",
+                 cases[i].args);
+        r = read_config(args);
+        assert_int_equal(
+            mds_config_inherit_model(r.run, cases[i].saved, "ck/iter_1", &r.diag),
+            MDS_OK);
+        assert_int_equal(mds_config_resolve(r.run, 1, &r.diag), MDS_OK);
+        assert_int_equal(r.run->config.data.pack_documents, cases[i].packs);
+        assert_int_equal(r.run->config.data.reset_attention_mask, cases[i].masks);
+        assert_int_equal(r.run->config.data.reset_position_ids, cases[i].positions);
+        close_reading(&r);
+    }
+    expect_changes_of(packs, "data: {pack_documents: off}\n", "",
+                      "--pack-documents on (now off)");
+}
+
 static void test_slips_in_the_environment(void **state)
 {
     static const char *const slips[][2] = {
@@ -433,6 +471,7 @@ int main(void)
         cmocka_unit_test_setup(test_rows_of_a_position_table, setup),
         cmocka_unit_test_setup(test_changes_since_a_checkpoint, setup),
         cmocka_unit_test_setup(test_where_a_run_splits_its_data, setup),
+        cmocka_unit_test_setup(test_documents_of_a_checkpoint, setup),
         cmocka_unit_test_setup(test_slips_in_the_environment, setup),
         cmocka_unit_test_setup(test_help_and_man_name_every_option, setup),
         cmocka_unit_test_setup(test_show_reads_back, setup),

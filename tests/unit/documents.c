@@ -2,7 +2,10 @@
 /* data: where documents begin in samples. */
 #include "scratch.h"
 
+#include "data/best_fit.h"
 #include "data/dataset.h"
+#include "data/packing.h"
+#include "data/permute.h"
 
 static unsigned char *put(unsigned char *p, uint64_t v, int bytes)
 {
@@ -101,10 +104,241 @@ static void test_windows_know_documents(void **state)
     mds_dataset_close(d);
 }
 
+/* ---- packing ---- */
+
+/* The definition: each piece, longest first, into the fullest bin that has space. */
+static void naive_best_fit(const int32_t *length, int n, int size, int64_t *bin)
+{
+    int space[300], newest[300] = {0}, bins = 0, turn = 0;
+
+    for (int want = size; want > 0; want--)
+        for (int i = 0; i < n; i++) {
+            int best = -1;
+
+            if (length[i] != want)
+                continue;
+            for (int b = 0; b < bins; b++)
+                if (space[b] >= want &&
+                    (best < 0 || space[b] < space[best] ||
+                     (space[b] == space[best] && newest[b] > newest[best])))
+                    best = b;
+            if (best < 0)
+                space[best = bins++] = size;
+            space[best] -= want;
+            newest[best] = ++turn;
+            bin[i] = best;
+        }
+}
+
+static void test_best_fit(void **state)
+{
+    enum { MOST = 300 };
+    static const int sizes[] = {1, 2, 63, 64, 65, 127, 128, 129, 1000, 100000};
+    int32_t length[MOST];
+    int64_t got[MOST], want[MOST], bins;
+
+    (void)state;
+    for (int t = 0; t < 200; t++) {
+        int size = sizes[t % 10], n = 1 + t * 37 % MOST;
+
+        for (int i = 0; i < n; i++) /* some long, most short */
+            length[i] = 1 + (int)(mds_hash((uint64_t)t, (uint64_t)i) % (uint64_t)size) /
+                                (1 + (i + t) % 7);
+        assert_int_equal(mds_best_fit(length, n, size, got, &bins), MDS_OK);
+        naive_best_fit(length, n, size, want);
+        assert_memory_equal(got, want, (size_t)n * sizeof *got);
+        for (int i = 0; i < n; i++)
+            assert_in_range(got[i], 0, bins - 1);
+    }
+}
+
+/* What a data set of documents has to be; targets[token]: how often it was one. */
+struct packed {
+    const struct mds_dataset *d;
+    int64_t *all; /* starts of documents */
+    int S, documents;
+    int32_t *token, *start, *targets;
+};
+
+static int64_t document_length(const struct packed *p, int64_t token)
+{
+    int i = 0;
+
+    while (p->all[i + 1] <= token)
+        i++;
+    return p->all[i + 1] - p->all[i];
+}
+
+/* A row: documents side by side, whole if they are not longer than it, then padding. */
+static void check_row(struct packed *p)
+{
+    int row = p->S + 1, at = 0;
+
+    while (at < row) {
+        int n = 1, first = p->token[at];
+
+        assert_int_equal(p->start[at], at);
+        while (at + n < row && p->start[at + n] == at) {
+            assert_int_equal(p->token[at + n], first + n);
+            p->targets[first + n]++;
+            n++;
+        }
+        if (n > 1) {
+            assert_int_equal(start_of(p->all, first), start_of(p->all, first + n - 1));
+            if (document_length(p, first) <= row)
+                assert_int_equal(document_length(p, first), n);
+        }
+        at += n;
+    }
+}
+
+static void check_targets(const struct packed *p)
+{
+    for (int64_t t = 0; t < p->all[p->documents]; t++)
+        assert_int_equal(p->targets[t], t != start_of(p->all, t));
+}
+
+static const struct mds_data_config packs = {
+    .paths = "d", .split = "1", .pack_documents = MDS_PACK_ON};
+
+static void check_packing(const int *length, int n, int S)
+{
+    int64_t tokens = write_documents("d", length, n), rows;
+    struct packed p = {.S = S, .documents = n};
+    struct mds_dataset *d = open_documents(&packs, S);
+
+    p.all = calloc((size_t)n + 1, sizeof *p.all);
+    p.token = calloc((size_t)S + 1, sizeof *p.token);
+    p.start = calloc((size_t)S + 1, sizeof *p.start);
+    p.targets = calloc((size_t)tokens + 1, sizeof *p.targets);
+    sum_lengths(length, n, p.all);
+    rows = mds_dataset_samples(d, MDS_SPLIT_TRAIN);
+    for (int epoch = 0; epoch < 3; epoch++) {
+        memset(p.targets, 0, (size_t)tokens * sizeof *p.targets);
+        for (int64_t i = 0; i < rows; i++) {
+            assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, epoch * rows + i,
+                                                p.token, p.start),
+                             MDS_OK);
+            check_row(&p);
+        }
+        check_targets(&p);
+    }
+    mds_dataset_close(d);
+    free(p.all);
+    free(p.token);
+    free(p.start);
+    free(p.targets);
+}
+
+static void test_every_token_is_a_target_once(void **state)
+{
+    static const int some[] = {5,  1,  0,  40, 2,  2,  9,  0, 0,  1,  30, 7, 16,
+                               17, 18, 32, 33, 34, 35, 49, 3, 14, 15, 16, 2};
+    static const int one[] = {100}, pair[] = {2}, fits[] = {17};
+    int many[3000];
+
+    (void)state;
+    check_packing(some, sizeof some / sizeof *some, 16);
+    check_packing(some, sizeof some / sizeof *some, 1);
+    check_packing(some, sizeof some / sizeof *some, 1000);
+    check_packing(one, 1, 16);
+    check_packing(pair, 1, 16);
+    check_packing(fits, 1, 16);
+    for (int i = 0; i < 3000; i++) /* heavy-tailed */
+        many[i] =
+            (int)(20.0 / (1e-3 + (double)(mds_hash(9, (uint64_t)i) % 1000) / 1e3));
+    check_packing(many, 3000, 2048);
+}
+
+static void test_packing_is_tight(void **state)
+{
+    int length[3000];
+    struct mds_source *s;
+    struct mds_packing *p;
+    struct mds_part part = {.spans = 1};
+    int64_t sum = 0;
+
+    (void)state;
+    for (int i = 0; i < 3000; i++) {
+        length[i] = 2 + (int)(mds_hash(3, (uint64_t)i) % 700);
+        sum += length[i];
+    }
+    write_documents("d", length, 3000);
+    assert_int_equal(mds_source_open("d", &s), MDS_OK);
+    part.span[0] = (struct mds_span){0, s->tokens};
+    assert_int_equal(mds_packing_create(s, &part, 2047, &p), MDS_OK);
+    assert_int_equal(mds_packing_stats(p)->tokens, sum);
+    assert_int_equal(mds_packing_stats(p)->rows, (sum + 2047) / 2048);
+    assert_true(mds_packing_padding(p) < 0.002);
+    mds_packing_destroy(p);
+    mds_source_close(s);
+}
+
+static void test_nothing_to_pack(void **state)
+{
+    static const int ones[] = {1, 1, 0, 1}, some[] = {3, 40, 1};
+    struct mds_dataset *d;
+    struct mds_packing *p;
+    struct mds_source *s;
+    struct mds_part part = {.spans = 1, .span = {{0, 44}}};
+
+    (void)state;
+    write_documents("d", ones, 4);
+    assert_int_equal(mds_dataset_open(&packs, 16, 1, &d), MDS_OK);
+    assert_fails(
+        mds_dataset_require(d, MDS_SPLIT_TRAIN), MDS_EUSER,
+        "d.bin: --split 1 leaves 3 tokens for training, but no document of two "
+        "tokens or more");
+    mds_dataset_close(d);
+    write_documents("d", some, 3);
+    assert_int_equal(mds_source_open("d", &s), MDS_OK);
+    assert_fails(mds_packing_create(s, &part, INT64_C(1) << 31, &p), MDS_EUSER,
+                 "packed into rows of at most 2147483645 tokens");
+    assert_int_equal(mds_packing_create(s, &part, 16, &p), MDS_OK);
+    assert_int_equal(mds_packing_stats(p)->cut, 1);
+    assert_int_equal(mds_packing_stats(p)->left_out, 1);
+    assert_int_equal(mds_packing_stats(p)->documents, 2);
+    assert_true(mds_packing_stats(p)->pairs == 2 * 136 + 8 * 9 / 2 + 6);
+    assert_fails(mds_packing_read(p, s, 3, 0, NULL, NULL), MDS_EBUG, "row 3 of 3");
+    mds_packing_destroy(p);
+    mds_source_close(s);
+}
+
+/* The first rows to be evaluated are not all windows of the longest document. */
+static void test_evaluation_order(void **state)
+{
+    static const int length[] = {2000, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9};
+    struct mds_data_config c = packs;
+    int32_t token[17], start[17], again[17];
+    struct mds_dataset *d;
+    int packed = 0;
+
+    (void)state;
+    write_documents("d", length, 17);
+    c.split = "0,1,0";
+    d = open_documents(&c, 16);
+    assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_VALID), 124 + 1 + 16);
+    for (int i = 0; i < 70; i++) {
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i, token, start),
+                         MDS_OK);
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i + 141, again, NULL),
+                         MDS_OK);
+        assert_memory_equal(token, again, sizeof token);
+        packed += token[0] >= 2000;
+    }
+    assert_in_range(packed, 2, 14);
+    mds_dataset_close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_windows_know_documents),
+        cmocka_unit_test(test_best_fit),
+        cmocka_unit_test(test_every_token_is_a_target_once),
+        cmocka_unit_test(test_packing_is_tight),
+        cmocka_unit_test(test_nothing_to_pack),
+        cmocka_unit_test(test_evaluation_order),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

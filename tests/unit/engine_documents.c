@@ -84,13 +84,14 @@ static void gradient_is_of_the_loss(void **state)
     const double h = 1e-2;
 
     (void)state;
-    for (int k = 0; k < 2; k++) {
-        struct mds_config c = shapes[k]();
+    for (int k = 0; k < 4; k++) {
+        struct mds_config c = shapes[k % 2]();
         struct mds_params *ps;
         struct fixture f;
         double norm, loss[2], step = h;
 
         c.data.eod_mask_loss = 1;
+        c.data.reset_attention_mask = c.data.reset_position_ids = k / 2;
         open_on(&f, &c, "cpu");
         start_documents(&f);
         ps = mds_engine_params(f.engine);
@@ -106,6 +107,87 @@ static void gradient_is_of_the_loss(void **state)
         }
         assert_true(fabs((loss[0] - loss[1]) / (2 * h) - norm) < 5e-3 * norm);
         close_all(&f);
+    }
+}
+
+/* Documents of these lengths: side by side in row 0, or each in a row of its own. */
+static void put_documents(struct fixture *f, int apart)
+{
+    static const int length[] = {5, 2, 7};
+    int first = 0;
+
+    for (int i = 0; i < ROWS * (S + 1); i++)
+        f->starts[i] = i % (S + 1);
+    for (int k = 0; k < 3; k++) {
+        int at = apart ? (k + 1) * (S + 1) : first;
+
+        for (int i = 0; i < length[k]; i++) {
+            f->rows[at + i] = (3 + first + i * i) % VOCAB;
+            f->starts[at + i] = at % (S + 1);
+        }
+        first += length[k];
+    }
+}
+
+/* Loss and gradients of documents in one row are those of the documents by themselves,
+ * whatever is kept, in whatever pieces. */
+static void documents_do_not_meet(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 12; k++) {
+        struct mds_config c = shapes[k % 2]();
+        struct mds_step_result r[2];
+        struct values grads[2];
+
+        c.data.reset_attention_mask = c.data.reset_position_ids = 1;
+        c.data.eod_mask_loss = 1;
+        c.train.flash_attn = k / 2 % 3 != 1;
+        c.train.act.recompute = k / 6 ? MDS_RECOMPUTE_FULL : MDS_RECOMPUTE_NONE;
+        c.train.act.sequence_tile = k / 6 ? c.batch.micro * 3 : 0;
+        c.train.act.loss_tile = k / 2 % 3 == 2 ? 7 : 0;
+        for (int apart = 0; apart < 2; apart++) {
+            struct fixture f;
+
+            open_on(&f, &c, "cpu");
+            put_documents(&f, apart);
+            r[apart] = backward(&f);
+            grads[apart] = values_of(&f, MDS_ZERO_GRAD);
+            assert_true(r[apart].targets == 4 + 1 + 6);
+            close_all(&f);
+        }
+        assert_true(fabs(r[0].loss - r[1].loss) < 1e-6);
+        assert_true(relative_distance(&grads[0], &grads[1]) < 1e-5);
+        free(grads[0].v);
+        free(grads[1].v);
+    }
+}
+
+/* What is before a document, or behind it, changes neither its loss nor its gradient. */
+static void other_documents_are_not_seen(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        struct mds_config c = shapes[k % 2]();
+        double loss[2];
+
+        c.data.reset_attention_mask = k / 2;
+        c.data.reset_position_ids = c.data.eod_mask_loss = 1;
+        for (int changed = 0; changed < 2; changed++) {
+            struct fixture f;
+
+            open_on(&f, &c, "cpu");
+            put_documents(&f, 0);
+            for (int i = 5; i < S + 1; i++) /* but the first has no loss now */
+                f.starts[i] = i < 7 ? i : f.starts[i];
+            for (int i = 0; i < 7 && changed; i++)
+                f.rows[i] = (f.rows[i] + 5) % VOCAB;
+            for (int i = 0; i < 5; i++)
+                f.starts[i] = i;
+            loss[changed] = eval_loss(&f);
+            close_all(&f);
+        }
+        /* Each token sees itself alone where it is a document, but for the last one. */
+        assert_true((loss[0] == loss[1]) == k / 2);
     }
 }
 
@@ -133,6 +215,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mean_is_over_counted_targets),
         cmocka_unit_test(gradient_is_of_the_loss),
+        cmocka_unit_test(documents_do_not_meet),
+        cmocka_unit_test(other_documents_are_not_seen),
         cmocka_unit_test(nothing_counts),
     };
 

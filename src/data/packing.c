@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "data/packing.h"
+
+#include "base/alloc.h"
+#include "base/minmax.h"
+#include "data/best_fit.h"
+
+#include <stdlib.h>
+
+/* Documents longer than a row, or what is packed, in the order of an array. */
+struct long_document {
+    int64_t first;   /* its first token */
+    int64_t windows; /* full ones, of this document and those before it */
+};
+
+struct pieces {
+    int64_t *first;
+    int32_t *length;
+    int64_t n;
+};
+
+struct mds_packing {
+    int64_t row_tokens; /* seq_length + 1 */
+    struct long_document *cut;
+    int64_t n_cut;
+    struct pieces piece; /* by row */
+    int64_t *begin;      /* [packed rows + 1] the first piece of each */
+    struct mds_packing_stats stats;
+};
+
+static int64_t window_rows(const struct mds_packing *p)
+{
+    return p->n_cut > 0 ? p->cut[p->n_cut - 1].windows : 0;
+}
+
+/* ---- documents become windows and pieces ------------------------------------------ */
+
+static enum mds_rc add_piece(struct pieces *p, int64_t first, int64_t length)
+{
+    int64_t *firsts = mds_grow(p->first, (size_t)p->n, sizeof *p->first);
+    int32_t *lengths;
+
+    if (!firsts)
+        return MDS_EMEM;
+    p->first = firsts;
+    lengths = mds_grow(p->length, (size_t)p->n, sizeof *p->length);
+    if (!lengths)
+        return MDS_EMEM;
+    p->length = lengths;
+    p->first[p->n] = first;
+    p->length[p->n++] = (int32_t)length;
+    return MDS_OK;
+}
+
+/* The full windows of a document; *first and *length become what is left. */
+static enum mds_rc add_windows(struct mds_packing *p, int64_t *first, int64_t *length)
+{
+    int64_t step = p->row_tokens - 1, windows = (*length - 1) / step;
+    struct long_document *cut = mds_grow(p->cut, (size_t)p->n_cut, sizeof *cut);
+
+    if (!cut)
+        return MDS_EMEM;
+    p->cut = cut;
+    cut[p->n_cut] = (struct long_document){*first, window_rows(p) + windows};
+    p->n_cut++;
+    p->stats.cut++;
+    p->stats.tokens += windows * p->row_tokens;
+    p->stats.pairs += (double)windows * (double)step * ((double)step + 1) / 2;
+    *first += windows * step;
+    *length -= windows * step;
+    return MDS_OK;
+}
+
+static enum mds_rc add_document(struct mds_packing *p, int64_t first, int64_t length)
+{
+    if (length == 1)
+        p->stats.left_out++;
+    if (length < 2)
+        return MDS_OK;
+    p->stats.documents++;
+    if (length > p->row_tokens)
+        MDS_TRY(add_windows(p, &first, &length));
+    if (length < 2) /* the last window ended with the document */
+        return MDS_OK;
+    p->stats.tokens += length;
+    p->stats.pairs += (double)length * ((double)length + 1) / 2;
+    return add_piece(&p->piece, first, length);
+}
+
+/* Those of a span, which may begin and end inside of one. */
+static enum mds_rc add_span(struct mds_packing *p, struct mds_source *s,
+                            const struct mds_span *span)
+{
+    enum { BLOCK = 8192 };
+    int64_t start[BLOCK + 1], at = span->first, end = span->first + span->tokens;
+    int64_t document;
+
+    MDS_TRY(mds_source_document_at(s, at, &document));
+    while (at < end) {
+        int64_t n = mds_min(s->documents - document, BLOCK);
+
+        MDS_TRY(mds_source_starts(s, document, n + 1, start));
+        for (int64_t i = 1; i <= n && at < end; i++) {
+            int64_t next = mds_min(start[i], end);
+
+            MDS_TRY(add_document(p, at, next - at));
+            at = next;
+        }
+        document += n;
+    }
+    return MDS_OK;
+}
+
+/* ---- pieces become rows ----------------------------------------------------------- */
+
+/* Bring the pieces into the order of their rows; begin[row + 1] is where the row begins,
+ * and then where it ends. */
+static void sort_by_row(const struct pieces *from, const int64_t *row, int64_t *begin,
+                        struct pieces *to)
+{
+    for (int64_t i = 0; i < from->n; i++) {
+        int64_t at = begin[row[i] + 1]++;
+
+        to->first[at] = from->first[i];
+        to->length[at] = from->length[i];
+    }
+}
+
+static enum mds_rc order_pieces(struct mds_packing *p, const int64_t *row, int64_t rows)
+{
+    size_t n = (size_t)p->piece.n;
+    struct pieces by_row = {.first = mds_zalloc(n, sizeof *by_row.first),
+                            .length = mds_zalloc(n, sizeof *by_row.length),
+                            .n = p->piece.n};
+
+    p->begin = mds_zalloc((size_t)rows + 2, sizeof *p->begin);
+    if (!by_row.first || !by_row.length || !p->begin) {
+        free(by_row.first);
+        free(by_row.length);
+        return MDS_EMEM;
+    }
+    for (int64_t i = 0; i < p->piece.n; i++)
+        if (row[i] + 2 <= rows)
+            p->begin[row[i] + 2]++;
+    for (int64_t r = 2; r <= rows; r++)
+        p->begin[r] += p->begin[r - 1];
+    sort_by_row(&p->piece, row, p->begin, &by_row);
+    free(p->piece.first);
+    free(p->piece.length);
+    p->piece = by_row;
+    return MDS_OK;
+}
+
+static enum mds_rc pack_pieces(struct mds_packing *p)
+{
+    int64_t *row = mds_zalloc((size_t)p->piece.n, sizeof *row), rows = 0;
+    enum mds_rc rc = row ? MDS_OK : MDS_EMEM;
+
+    if (!rc)
+        rc = mds_best_fit(p->piece.length, p->piece.n, p->row_tokens, row, &rows);
+    if (!rc)
+        rc = order_pieces(p, row, rows);
+    free(row);
+    p->stats.rows = window_rows(p) + rows;
+    return rc;
+}
+
+enum mds_rc mds_packing_create(struct mds_source *s, const struct mds_part *part,
+                               int64_t seq_length, struct mds_packing **out)
+{
+    struct mds_packing *p;
+    enum mds_rc rc = MDS_OK;
+
+    if (seq_length >= INT32_MAX - 1)
+        return mds_fail(MDS_EUSER,
+                        "--seq-length %lld: documents are packed into rows of at most "
+                        "%d tokens; use less, or --pack-documents off",
+                        (long long)seq_length, INT32_MAX - 2);
+    p = mds_zalloc(1, sizeof *p);
+    if (!p)
+        return MDS_EMEM;
+    p->row_tokens = seq_length + 1;
+    for (int i = 0; i < part->spans && !rc; i++)
+        rc = add_span(p, s, &part->span[i]);
+    if (!rc && p->piece.n > 0)
+        rc = pack_pieces(p);
+    if (rc) {
+        mds_packing_destroy(p);
+        return rc;
+    }
+    p->stats.rows = mds_max(p->stats.rows, window_rows(p));
+    *out = p;
+    return MDS_OK;
+}
+
+void mds_packing_destroy(struct mds_packing *p)
+{
+    if (!p)
+        return;
+    free(p->cut);
+    free(p->piece.first);
+    free(p->piece.length);
+    free(p->begin);
+    free(p);
+}
+
+const struct mds_packing_stats *mds_packing_stats(const struct mds_packing *p)
+{
+    return &p->stats;
+}
+
+double mds_packing_padding(const struct mds_packing *p)
+{
+    double all = (double)p->stats.rows * (double)p->row_tokens;
+
+    return all > 0 ? 1 - (double)p->stats.tokens / all : 0;
+}
+
+/* ---- reading a row ---------------------------------------------------------------- */
+
+/* The first token of full window number `window`. */
+static int64_t window_start(const struct mds_packing *p, int64_t window)
+{
+    int64_t low = 0, high = p->n_cut - 1; /* cut[low - 1].windows <= window */
+
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+
+        if (p->cut[middle].windows <= window)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    window -= low > 0 ? p->cut[low - 1].windows : 0;
+    return p->cut[low].first + window * (p->row_tokens - 1);
+}
+
+static void fill(int32_t *x, int64_t n, int32_t with)
+{
+    for (int64_t i = 0; x && i < n; i++)
+        x[i] = with;
+}
+
+static enum mds_rc read_pieces(const struct mds_packing *p, struct mds_source *s,
+                               int64_t row, int32_t pad, int32_t *tokens,
+                               int32_t *starts)
+{
+    int64_t at = 0;
+
+    for (int64_t i = p->begin[row]; i < p->begin[row + 1]; i++) {
+        int32_t n = p->piece.length[i];
+
+        MDS_TRY(mds_source_read(s, p->piece.first[i], n, tokens + at));
+        fill(starts ? starts + at : NULL, n, (int32_t)at);
+        at += n;
+    }
+    fill(tokens + at, p->row_tokens - at, pad);
+    for (; starts && at < p->row_tokens; at++)
+        starts[at] = (int32_t)at;
+    return MDS_OK;
+}
+
+enum mds_rc mds_packing_read(const struct mds_packing *p, struct mds_source *s,
+                             int64_t row, int32_t pad, int32_t *tokens, int32_t *starts)
+{
+    int64_t windows = window_rows(p);
+
+    if (row < 0 || row >= p->stats.rows)
+        return mds_fail(MDS_EBUG, "row %lld of %lld packed ones", (long long)row,
+                        (long long)p->stats.rows);
+    if (row >= windows)
+        return read_pieces(p, s, row - windows, pad, tokens, starts);
+    fill(starts, p->row_tokens, 0);
+    return mds_source_read(s, window_start(p, row), p->row_tokens, tokens);
+}
