@@ -29,6 +29,7 @@ static const struct mds_batch_syntax dialects[] = {
                              .output = "--output=",
                              .warning = "--signal=",
                              .array = "--array=0-",
+                             .exclude = "--exclude=",
                              .fixed = "--open-mode=append",
                              .rerun = {"--no-requeue", "--requeue"},
                              .log = "job-%j.log",

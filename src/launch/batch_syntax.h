@@ -10,7 +10,8 @@ struct mds_batch_syntax {
     const char *prefix; /* of a directive: "#PBS " */
 
     /* Directives, up to their value. */
-    const char *name, *queue, *project, *walltime, *nodes, *output, *warning, *array;
+    const char *name, *queue, *project, *walltime, *nodes, *output, *warning, *array,
+        *exclude;
     const char *fixed; /* whole */
     const char
         *rerun[2]; /* whole: [0] the job is not to be started twice, [1] it may */

@@ -19,6 +19,33 @@ void mds_hosts_fini(struct mds_hosts *h)
     *h = (struct mds_hosts){0};
 }
 
+static int is_listed(const struct mds_hosts *list, const char *name)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        size_t n = strlen(list->name[i]);
+
+        if (strncmp(name, list->name[i], n) == 0 && (!name[n] || name[n] == '.'))
+            return 1;
+    }
+    return 0;
+}
+
+size_t mds_hosts_remove(struct mds_hosts *h, const struct mds_hosts *bad)
+{
+    size_t kept = 0, before = h->count;
+
+    for (size_t i = 0; i < before; i++) {
+        if (is_listed(bad, h->name[i])) {
+            free(h->name[i]);
+            continue;
+        }
+        h->name[kept] = h->name[i];
+        h->slots[kept++] = h->slots[i];
+    }
+    h->count = kept;
+    return before - kept;
+}
+
 static enum mds_rc append_host(struct mds_hosts *h, const char *name, int slots)
 {
     char **names;

@@ -17,6 +17,10 @@ struct mds_hosts {
 
 void mds_hosts_fini(struct mds_hosts *h);
 
+/* Remove the nodes that are in `bad`; "n5" there also removes "n5.site.org".  Returns
+ * how many were removed. */
+size_t mds_hosts_remove(struct mds_hosts *h, const struct mds_hosts *bad);
+
 /* Expand a Slurm node list, "a,node[1-3,07],rack[1-2]n[0-3]", to at most 100000 nodes.
  * MDS_EUSER quotes the part that cannot be parsed. */
 enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out);

@@ -59,9 +59,14 @@ const char *mds_clock_text(double s, char *buf, size_t size)
     return buf;
 }
 
+int64_t mds_job_nodes(const struct mds_job *j)
+{
+    return j->launch->nodes + j->launch->options->spare_nodes;
+}
+
 const struct mds_queue *mds_job_queue(const struct mds_job *j)
 {
-    return j->queue ? mds_machine_queue(j->launch->machine, j->queue, j->launch->nodes)
+    return j->queue ? mds_machine_queue(j->launch->machine, j->queue, mds_job_nodes(j))
                     : NULL;
 }
 
@@ -84,7 +89,7 @@ static void check_queue(const struct mds_job *j, const struct mds_queue *first,
     most_s = row ? row->max_s : all.max_s;
     if (!row)
         mds_diag_fault(diag, NULL, "%lld node%s: queue %s takes %lld to %lld",
-                       (long long)j->launch->nodes, mds_plural(j->launch->nodes),
+                       (long long)mds_job_nodes(j), mds_plural(mds_job_nodes(j)),
                        all.name, (long long)all.min_nodes, (long long)all.max_nodes);
     else if (row->max_s < all.max_s)
         snprintf(to, sizeof to, ", to %lld to %lld nodes", (long long)row->min_nodes,

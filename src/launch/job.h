@@ -17,6 +17,9 @@ struct mds_job {
     int64_t chain;               /* jobs that follow each other */
 };
 
+/* The nodes to ask for: those of the run, and spare ones. */
+int64_t mds_job_nodes(const struct mds_job *j);
+
 /* The queue's limits for this number of nodes; NULL if no queue is given or it does not
  * accept that many. */
 const struct mds_queue *mds_job_queue(const struct mds_job *j);

@@ -135,7 +135,8 @@ enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, i
         rc = use_detected_gpus(&l, &here, &diag);
     mds_diag_fini(&diag);
     if (!rc)
-        rc = mds_placement_find(l.machine, options->hostfile, known ? &here : NULL,
+        rc = mds_placement_find(l.machine, options->hostfile,
+                                job ? NULL : options->exclude, known ? &here : NULL,
                                 &l.placement);
     if (rc)
         goto destroy_machine;

@@ -32,6 +32,10 @@ static const struct mds_option rows[] = {
      NULL, AT(hostfile), "file",
      .help = "nodes, one a line; unset: what the batch system gave",
      .path = MDS_PATH_FILE},
+    {place, "launch.exclude", "--exclude", "EXCLUDE", MDS_OPT_STRING, NULL, 0, 0, NULL,
+     AT(exclude), "nodes",
+     .help =
+         "nodes to leave out, such as n3,n[7-9]: those that mds_launch check named"},
     {place, "launch.nodes", "--nodes", "NHOSTS", MDS_OPT_INT, NULL, 1, 1e6, NULL,
      AT(nodes), "nodes", .help = "how many of them to use; unset: all"},
     {place, "launch.ranks_per_node", "--ranks-per-node", "NGPU_PER_HOST", MDS_OPT_INT,
@@ -68,6 +72,10 @@ static const struct mds_option rows[] = {
      AT(walltime), "time", .help = "with submit: 1:00:00, 90min"},
     {job, "launch.nodes_asked", "--job-nodes", "NUM_NODES", MDS_OPT_INT, NULL, 1, 1e6,
      NULL, AT(nodes_asked), "nodes", .help = "with submit: nodes to ask for"},
+    {job, "launch.spare_nodes", "--spare-nodes", "SPARE_NODES", MDS_OPT_INT, "0", 0,
+     1e5, NULL, AT(spare_nodes), "nodes",
+     .help = "with submit: ask for so many nodes more than the run uses, to take the "
+             "place of those in --exclude"},
     {job, "launch.chain", "--chain", NULL, MDS_OPT_INT, "1", 1, 1000, NULL, AT(chain),
      "jobs",
      .help = "with submit: number of jobs in a row, each resuming from the one before"},

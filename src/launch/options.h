@@ -10,7 +10,7 @@
 enum mds_layout_choice { MDS_LAYOUT_AUTO, MDS_LAYOUT_PLAN, MDS_LAYOUT_GIVEN };
 
 struct mds_launch_options {
-    char *machine, *hostfile;
+    char *machine, *hostfile, *exclude;
     int64_t nodes, ranks_per_node, ranks; /* 0: as found */
     int print;
     int check_memory;
@@ -25,7 +25,7 @@ struct mds_launch_options {
     char *queue, *project, *name, *tag, *folder, *walltime;
     double margin_s; /* 0: by prediction */
     int requeue, write, array;
-    int64_t nodes_asked, chain;
+    int64_t nodes_asked, spare_nodes, chain;
 };
 
 extern const struct mds_option_set mds_launch_options;

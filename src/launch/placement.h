@@ -37,10 +37,11 @@ struct mds_placement {
 
 /* Query, in this order, PMIx, the launcher's environment, the batch system, this host's
  * GPUs (NULL: unknown) and the machine profile.  hostfile, unless NULL, goes before all
- * of them.  MDS_EUSER if a list cannot be parsed or a user's hostfile repeats a node.
- */
+ * of them.  exclude (or NULL): nodes to leave out, as Slurm writes lists.  MDS_EUSER if
+ * a list cannot be parsed, a user's hostfile repeats a node, or no node is left. */
 enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile,
-                               const struct mds_gpus *here, struct mds_placement *out);
+                               const char *exclude, const struct mds_gpus *here,
+                               struct mds_placement *out);
 void mds_placement_fini(struct mds_placement *p);
 
 /* The node list in effect; NULL if no source has one. */

@@ -102,8 +102,37 @@ static void choose_counts(struct mds_placement *p, const struct mds_machine *m)
         }
 }
 
+/* From all lists, so that they agree as before. */
+static enum mds_rc exclude_hosts(struct mds_placement *p, const char *text)
+{
+    struct mds_hosts bad = {0};
+    int lists = 0, empty = 0;
+
+    if (!text || !*text)
+        return MDS_OK;
+    MDS_TRY(mds_hosts_expand(text, &bad));
+    for (int i = 0; i < p->count; i++) {
+        struct mds_finding *f = &p->found[i];
+
+        if (f->hosts.count == 0)
+            continue;
+        lists++;
+        f->nodes -= (int)mds_hosts_remove(&f->hosts, &bad);
+        empty |= f->hosts.count == 0;
+    }
+    mds_hosts_fini(&bad);
+    if (empty)
+        return mds_fail(MDS_EUSER, "--exclude %s: no node is left", text);
+    if (lists == 0)
+        return mds_fail(MDS_EUSER,
+                        "--exclude %s: there is no list of nodes to leave them out of",
+                        text);
+    return MDS_OK;
+}
+
 enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile,
-                               const struct mds_gpus *here, struct mds_placement *out)
+                               const char *exclude, const struct mds_gpus *here,
+                               struct mds_placement *out)
 {
     struct mds_placement *p = out;
     enum mds_rc rc = MDS_OK;
@@ -117,6 +146,8 @@ enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile
         mds_find_launchers(p);
         rc = mds_find_batch(p);
     }
+    if (!rc)
+        rc = exclude_hosts(p, exclude);
     if (rc) {
         mds_placement_fini(p);
         return rc;

@@ -39,7 +39,7 @@ static size_t expand_job_placeholder(const struct mds_job *j, const char *text,
                                      struct mds_str *out)
 {
     if (strncmp(text, "{nodes}", 7) == 0) {
-        mds_str_add(out, "%lld", (long long)j->launch->nodes);
+        mds_str_add(out, "%lld", (long long)mds_job_nodes(j));
         return 7;
     }
     if (strncmp(text, "{gpus}", 6) == 0) {
@@ -78,13 +78,14 @@ static void add_directives(const struct mds_job *j, struct mds_str *out)
     char time[32], nodes[32];
 
     mds_clock_text(j->walltime_s, time, sizeof time);
-    snprintf(nodes, sizeof nodes, "%lld", (long long)j->launch->nodes);
+    snprintf(nodes, sizeof nodes, "%lld", (long long)mds_job_nodes(j));
     add_directive(d, d->name, j->name, out);
     add_directive(d, m->batch.queue_option ? m->batch.queue_option : d->queue, j->queue,
                   out);
     add_directive(d, d->project, j->project, out);
     add_directive(d, d->walltime, j->walltime_s > 0 ? time : NULL, out);
     add_directive(d, d->nodes, nodes, out);
+    add_directive(d, d->exclude, j->launch->options->exclude, out);
     add_profile_directives(j, m->batch.directives, out);
     add_directive(d, d->fixed, "", out);
     add_directive(d, d->rerun[j->launch->options->requeue != 0], "", out);
@@ -141,6 +142,21 @@ static void add_environment_setup(const struct mds_job *j, struct mds_str *out)
         mds_str_add(out, "%s\n", m->batch.init);
     if (m->batch.modules)
         mds_str_add(out, "module load %s || exit 1\n", m->batch.modules);
+}
+
+/* Nodes to leave out: those named at submission, and those that the user or a job has
+ * added to a file of the run, one a line. */
+static void add_exclusions(const struct mds_launch_options *o, struct mds_str *out)
+{
+    if (!o->exclude && o->spare_nodes == 0)
+        return;
+    mds_str_add(out, "export EXCLUDE=$({ ");
+    if (o->exclude) {
+        mds_str_add(out, "echo ");
+        mds_shell_quote(o->exclude, out);
+        mds_str_add(out, "; ");
+    }
+    mds_str_add(out, "cat \"$run/exclude\" 2> /dev/null; } | paste -sd, -)\n");
 }
 
 /* ---- the ranks ---- */
@@ -293,6 +309,7 @@ void mds_job_script(const struct mds_job *j, struct mds_str *out)
         "newest checkpoint.\n",
         j->launch->machine->name);
     add_environment_setup(j, out);
+    add_exclusions(j->launch->options, out);
     add_launch_command(j, out);
     add_wait_loop(out);
     add_exit_handling(j, out);

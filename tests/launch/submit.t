@@ -53,6 +53,18 @@ test_expect_success 'what a job saves, when it leaves, and that it is told other
     grep "^checkpoints=here" job && grep "set -- --load .*--finetune=0" job &&
     ! grep -e "--load here" job && ! grep "scontrol" job
 '
+test_expect_success 'spare nodes, and nodes to leave out' '
+    MACHINE=h200 MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 mds_launch submit --print \
+        --spare-nodes 2 --exclude "n3,n[7-8]" batch 2 1:00:00 me >job 2>err && cat err job &&
+    grep "^#SBATCH --nodes=4" job && grep "^#SBATCH --exclude=n3,n\[7-8\]" job && grep -e "--nodes 2 " job &&
+    (run=$PWD && printf "n4\nn5\n" >exclude && eval "$(grep "EXCLUDE=" job)" && test "$EXCLUDE" = "n3,n[7-8],n4,n5") &&
+    MACHINE=polaris MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 mds_launch submit --print \
+        --spare-nodes 1 debug 1 0:30:00 me >job 2>err && cat err job &&
+    grep "^#PBS -l select=2:" job && grep -e "--nodes 1 " job &&
+    (run=$PWD/none && eval "$(grep "EXCLUDE=" job)" && test -z "$EXCLUDE") &&
+    printf "%s\n" n1 n2 n3 >nodes && mds_launch --machine polaris --exclude n2 --nodes 2 --print --hostfile nodes \
+        -- --model-size-key GPT1_7B --seq-length 2048 >line && grep -e "--hosts n1,n3 " line
+'
 test_expect_success 'queue limits: all faults, nothing submitted' '
     rm -f qsub.log &&
     test_must_fail env MACHINE=polaris MODEL_SIZE_KEY=GPT13B \

@@ -155,7 +155,7 @@ static enum mds_rc find(const char *hostfile, struct mds_placement *p)
 {
     struct mds_gpus here;
 
-    return mds_placement_find(&four_gpus, hostfile,
+    return mds_placement_find(&four_gpus, hostfile, NULL,
                               mds_gpus_detect(&here) ? &here : NULL, p);
 }
 
@@ -346,6 +346,26 @@ static void disagreements_are_counted(void **state)
     assert_int_equal(mds_placement_print(&p, f), 1); /* 2 or 4 ranks a node */
     fclose(f);
     mds_placement_fini(&p);
+}
+
+static void nodes_are_left_out(void **state)
+{
+    static const char *const variables[] = {NULL};
+    struct mds_placement p;
+
+    (void)state;
+    put("five", "n1.site slots=2\nn2.site slots=4\nn21.site slots=2\nn3\nn4\n");
+    surround(variables, "");
+    assert_int_equal(
+        mds_placement_find(&four_gpus, "five", "n[1-2],n4,other", NULL, &p), MDS_OK);
+    assert_int_equal(p.nodes, 2);
+    assert_string_equal(mds_placement_hosts(&p)->name[0], "n21.site");
+    assert_int_equal(mds_placement_hosts(&p)->slots[0], 2);
+    assert_string_equal(mds_placement_hosts(&p)->name[1], "n3");
+    mds_placement_fini(&p);
+    assert_int_equal(mds_placement_find(&four_gpus, "five", "n[1-4],n21", NULL, &p),
+                     MDS_EUSER);
+    assert_int_equal(mds_placement_find(&four_gpus, NULL, "n1", NULL, &p), MDS_EUSER);
 }
 
 /* One is as good a number as others, and the least counts. */
@@ -578,6 +598,7 @@ int main(void)
         cmocka_unit_test(the_batch_systems_file_may_repeat_nodes),
         cmocka_unit_test(a_rank_is_told_which_it_is),
         cmocka_unit_test(disagreements_are_counted),
+        cmocka_unit_test(nodes_are_left_out),
         cmocka_unit_test(slots_count_where_they_are_said),
         cmocka_unit_test(slots_of_pbs_count),
         cmocka_unit_test(an_unreachable_pmix_is_noted),
