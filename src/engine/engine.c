@@ -133,6 +133,9 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
     if (d->reset_attention_mask || d->reset_position_ids) {
         e->starts_here = b->micro * S;
         MDS_TRY(alloc_ids(e, e->starts_here, &e->start));
+        e->has_documents = mds_zalloc((size_t)b->accumulation, 1);
+        if (!e->has_documents)
+            return MDS_EMEM;
     }
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, sizeof *e->scalars, &scalars));
     e->scalars = scalars;
@@ -244,6 +247,7 @@ void mds_engine_destroy(struct mds_engine *e)
     if (!e)
         return;
     free(e->staged);
+    free(e->has_documents);
     destroy_pipeline(&e->eval);
     destroy_pipeline(&e->train);
     mds_zero_destroy(e->zero);

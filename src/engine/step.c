@@ -38,14 +38,19 @@ static void stage_tokens(struct mds_engine *e, const struct mds_par *par,
                 e->staged[at++] = of(rows, b * row + par->tokens.run[i].first + s);
 }
 
-/* Copy the starts of all tokens of a micro-batch to e->staged [S, B]. */
-static void stage_starts(struct mds_engine *e, const struct mds_engine_rows *rows)
+/* Copy the starts of all tokens of a micro-batch to e->staged [S, B].  Returns whether
+ * any of its rows has a second document. */
+static int stage_starts(struct mds_engine *e, const struct mds_engine_rows *rows)
 {
     int64_t S = e->config->model.seq_length, B = e->config->batch.micro;
+    int several = 0;
 
     for (int64_t s = 0; s < S; s++)
-        for (int64_t b = 0; b < B; b++)
+        for (int64_t b = 0; b < B; b++) {
             e->staged[s * B + b] = rows->start[b * (S + 1) + s];
+            several |= e->staged[s * B + b] > 0;
+        }
+    return several;
 }
 
 static struct mds_engine_rows rows_of_micro_batch(const struct mds_engine *e,
@@ -80,7 +85,7 @@ static void load_micro_batch(struct mds_engine *e, const struct mds_par *par,
     if (start_bytes == 0)
         return;
     if (there)
-        stage_starts(e, &some);
+        e->has_documents[i] = (char)stage_starts(e, &some);
     mds_dev_copy_in(e->dev, e->start + i * e->starts_here, e->staged, start_bytes);
 }
 
@@ -94,10 +99,14 @@ static void load_batch(struct mds_engine *e, const struct mds_engine_rows *rows)
         load_micro_batch(e, &par, rows, i);
 }
 
+/* Rows of one document are computed without starts: the result is the same, and all
+ * attention kernels can do it. */
 static struct mds_gpt_batch batch_of(const struct mds_engine *e, int micro_batch)
 {
     const struct mds_data_config *d = &e->config->data;
-    const int32_t *start = e->start + micro_batch * e->starts_here;
+    const int32_t *start = e->starts_here > 0 && e->has_documents[micro_batch]
+                               ? e->start + micro_batch * e->starts_here
+                               : NULL;
 
     return (struct mds_gpt_batch){
         .first_sample = e->first_sample + micro_batch * e->config->batch.micro,

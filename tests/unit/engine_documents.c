@@ -191,6 +191,36 @@ static void other_documents_are_not_seen(void **state)
     }
 }
 
+/* Kernels get starts for micro-batches with a row of several documents alone: others
+ * change no bit, and may use kernels that know no documents. */
+static void one_document_is_none(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        struct mds_config c = shapes[k % 2]();
+        struct values grads[2];
+        double loss[2];
+
+        c.batch.micro = k / 2 ? 1 : ROWS;
+        c.batch.accumulation = ROWS / c.batch.micro;
+        for (int apart = 0; apart < 2; apart++) {
+            struct fixture f;
+
+            c.data.reset_attention_mask = c.data.reset_position_ids = apart;
+            c.data.eod_mask_loss = apart;
+            open_on(&f, &c, "cpu"); /* starts are 0 */
+            loss[apart] = backward(&f).loss;
+            grads[apart] = values_of(&f, MDS_ZERO_GRAD);
+            close_all(&f);
+        }
+        assert_true(loss[0] == loss[1]);
+        assert_memory_equal(grads[0].v, grads[1].v,
+                            (size_t)grads[0].n * sizeof *grads[0].v);
+        free(grads[0].v);
+        free(grads[1].v);
+    }
+}
+
 /* No target in the whole batch: no loss, no gradient, and an update that is none. */
 static void nothing_counts(void **state)
 {
@@ -217,6 +247,7 @@ int main(void)
         cmocka_unit_test(gradient_is_of_the_loss),
         cmocka_unit_test(documents_do_not_meet),
         cmocka_unit_test(other_documents_are_not_seen),
+        cmocka_unit_test(one_document_is_none),
         cmocka_unit_test(nothing_counts),
     };
 
