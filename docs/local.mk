@@ -33,6 +33,7 @@ EXTRA_DIST += \
   docs/adr/0020-code-kept-and-deleted.md \
   docs/adr/0021-attention-in-query-blocks.md \
   docs/adr/0022-packed-documents.md \
+  docs/adr/0023-head-groups.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

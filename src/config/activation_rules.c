@@ -26,8 +26,10 @@ enum condition {
     HIDDEN_DIVIDES = 1 << 12,
     WHOLE_SEQUENCES = 1 << 13,
     TWO_BLOCKS_RESIDENT = 1 << 14,
+    HEADS_TO_GROUP = 1 << 15,      /* more than one key/value head on each rank */
+    ATTENTION_ON_DEVICE = 1 << 16, /* no --attention-chunk */
     RANK_CONDITIONS = TENSOR_RANKS | NO_SEQUENCE_PARALLEL | HIDDEN_DIVIDES |
-                      WHOLE_SEQUENCES | TWO_BLOCKS_RESIDENT
+                      WHOLE_SEQUENCES | TWO_BLOCKS_RESIDENT | HEADS_TO_GROUP
 };
 
 static unsigned bit_if(int is_so, enum condition c)
@@ -44,6 +46,7 @@ static unsigned rank_conditions_met(const struct mds_activations *a,
            bit_if(!r->sequence_parallel || r->tensor == 1, NO_SEQUENCE_PARALLEL) |
            bit_if(r->hidden % r->tensor == 0, HIDDEN_DIVIDES) |
            bit_if(r->sequence == 1, WHOLE_SEQUENCES) |
+           bit_if(r->kv_heads != 1, HEADS_TO_GROUP) |
            bit_if(r->blocks == 0 || a->offload_layers <= most, TWO_BLOCKS_RESIDENT);
 }
 
@@ -62,6 +65,7 @@ static unsigned conditions_met(const struct mds_activations *a,
            bit_if(full || tiled, FULL_OR_TILED) |
            bit_if(a->recompute_layers <= 1, EVERY_INPUT_SAVED) |
            bit_if(a->offload_activations, INPUTS_OFFLOADED) |
+           bit_if(a->attention_chunk == 0, ATTENTION_ON_DEVICE) |
            bit_if(!again || a->mlp_tile == 0, SAVES_MLP_ACT) |
            (r ? rank_conditions_met(a, r) : (unsigned)RANK_CONDITIONS);
 }
@@ -193,6 +197,16 @@ static const struct rule rules[] = {
      "--attention-chunk cannot be combined with --sequence-parallel; leave out one of "
      "them",
      NULL},
+    {"train.attention_head_groups", TILED, 0, MDS_ACT_FAULT,
+     "--attention-head-groups: the rest of a block must be tiled as well; give "
+     "--sequence-tile",
+     NULL},
+    {"train.attention_head_groups", ATTENTION_ON_DEVICE, 0, MDS_ACT_FAULT,
+     "--attention-head-groups cannot be combined with --attention-chunk; leave out one "
+     "of them",
+     NULL},
+    {"train.attention_head_groups", HEADS_TO_GROUP, 0, MDS_ACT_OFF,
+     "--attention-head-groups is off: each rank has one key/value head", NULL},
     {"train.keep_attention", FULL | TILED | EVERY_INPUT_SAVED, EVERY_INPUT_SAVED,
      MDS_ACT_FAULT,
      "--keep-attention-layers adds to what full recompute saves of each block; give "
@@ -210,7 +224,7 @@ enum { RULES = sizeof rules / sizeof *rules };
 /* The value that an option has where it does nothing. */
 static int64_t value_when_off(const struct mds_act_option *o)
 {
-    const struct mds_activations none = {.recompute_layers = 1};
+    const struct mds_activations none = {.recompute_layers = 1, .head_groups = 1};
 
     return mds_act_get(&none, o);
 }
@@ -290,6 +304,8 @@ void mds_act_apply_user(struct mds_activations *a, const struct mds_activations 
             adjust_to_condition(a, rule->adjusts);
     if (a->recompute_layers < 1)
         a->recompute_layers = 1;
+    if (a->head_groups < 1)
+        a->head_groups = 1;
     turn_off_broken_options(a, user, given);
 }
 

@@ -15,6 +15,7 @@ const struct mds_act_option mds_act_options[MDS_ACT_OPTIONS + 1] = {
     {"train.loss_tile", AT(loss_tile), 0},
     {"train.sequence_tile", AT(sequence_tile), 0},
     {"train.attention_chunk", AT(attention_chunk), 1},
+    {"train.attention_head_groups", AT(head_groups), 0},
     {"train.recompute_layers", AT(recompute_layers), 0},
     {"train.keep_attention", AT(keep_attention), 0},
     {"train.device_inputs", AT(device_inputs), 0},
@@ -64,8 +65,8 @@ void mds_act_set(struct mds_activations *a, const struct mds_act_option *o,
 
 struct mds_activations mds_act_defaults(void)
 {
-    return (struct mds_activations){.recompute_layers = 1,
-                                    .loss_tile = MDS_DEFAULT_LOSS_TILE};
+    return (struct mds_activations){
+        .recompute_layers = 1, .head_groups = 1, .loss_tile = MDS_DEFAULT_LOSS_TILE};
 }
 
 const char *const mds_recompute_names[] = {"none", "selective", "full", NULL};
@@ -153,6 +154,15 @@ int64_t mds_act_group(const struct mds_activations *a)
     return a->recompute == MDS_RECOMPUTE_FULL ? a->recompute_layers : 1;
 }
 
+int64_t mds_act_head_groups(const struct mds_activations *a, int64_t heads)
+{
+    int64_t groups = mds_min(a->head_groups, heads);
+
+    while (groups > 1 && heads % groups)
+        groups--;
+    return mds_max(groups, 1);
+}
+
 int64_t mds_act_slots(const struct mds_activations *a, int64_t blocks)
 {
     return blocks - a->offload_layers;
@@ -168,18 +178,20 @@ int mds_act_uses_host(const struct mds_activations *a)
 static const struct {
     enum mds_recompute recompute;
     int modules, is_tiled, on_host;
-    int64_t every; /* blocks per kept input */
+    int64_t groups; /* of heads */
+    int64_t every;  /* blocks per kept input */
 } levels[MDS_ACT_LEVELS] = {
-    {MDS_RECOMPUTE_NONE, 0, 0, 0, 1},
-    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT, 0, 0, 1},
-    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM, 1, 0, 1},
-    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 0, 1},
-    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 1, 1},
-    {MDS_RECOMPUTE_FULL, 0, 1, 0, 1},
-    {MDS_RECOMPUTE_FULL, 0, 1, 1, 1},
-    {MDS_RECOMPUTE_FULL, 0, 1, 1, 2},
-    {MDS_RECOMPUTE_FULL, 0, 1, 1, 4},
-    {MDS_RECOMPUTE_FULL, 0, 1, 1, 8},
+    {MDS_RECOMPUTE_NONE, 0, 0, 0, 1, 1},
+    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT, 0, 0, 1, 1},
+    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM, 1, 0, 1, 1},
+    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 0, 1, 1},
+    {MDS_RECOMPUTE_SELECTIVE, 0, 1, 1, 1, 1},
+    {MDS_RECOMPUTE_FULL, 0, 1, 0, 1, 1},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, 1, 1},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, MDS_ACT_GROUPS, 1},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, MDS_ACT_GROUPS, 2},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, MDS_ACT_GROUPS, 4},
+    {MDS_RECOMPUTE_FULL, 0, 1, 1, MDS_ACT_GROUPS, 8},
 };
 
 static unsigned bit_of_member(size_t offset)
@@ -200,7 +212,7 @@ unsigned mds_act_level_policy(void)
 unsigned mds_act_level_tiles(void)
 {
     return bit_of_member(AT(mlp_tile)) | bit_of_member(AT(loss_tile)) |
-           bit_of_member(AT(sequence_tile));
+           bit_of_member(AT(sequence_tile)) | bit_of_member(AT(head_groups));
 }
 
 int64_t mds_act_tile(int64_t tokens)
@@ -216,5 +228,6 @@ void mds_act_set_level(struct mds_activations *a, int level, int64_t tile)
     a->recompute_modules = levels[level].modules;
     a->sequence_tile = mds_recompute_of(a) == MDS_RECOMPUTE_NONE ? 0 : a->mlp_tile;
     a->offload_activations = levels[level].on_host;
+    a->head_groups = a->sequence_tile ? levels[level].groups : 1;
     a->recompute_layers = levels[level].every;
 }

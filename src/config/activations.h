@@ -30,11 +30,12 @@ struct mds_activations {
     int64_t keep_attention;   /* full: blocks that also save attention's result */
     int64_t device_inputs;    /* with offload: blocks whose inputs stay on the device */
     int64_t attention_chunk;  /* tokens of q, k, v on the device at a time; 0: all */
+    int64_t head_groups;      /* groups of heads that attention is computed in */
     int64_t mlp_tile;         /* rows of the MLP's hidden layer at a time; 0: all */
     int64_t loss_tile;        /* rows of logits at a time; 0: all */
 };
 
-_Static_assert(sizeof(struct mds_activations) == 4 * sizeof(int) + 8 * sizeof(int64_t),
+_Static_assert(sizeof(struct mds_activations) == 4 * sizeof(int) + 9 * sizeof(int64_t),
                "activations are compared as bytes");
 
 /* One member, and the key of its option (options.c). */
@@ -45,7 +46,7 @@ struct mds_act_option {
 };
 
 /* One row for each member; the last row's key is NULL. */
-enum { MDS_ACT_OPTIONS = 12 };
+enum { MDS_ACT_OPTIONS = 13 };
 extern const struct mds_act_option mds_act_options[MDS_ACT_OPTIONS + 1];
 
 /* The row with that key, which must exist. */
@@ -117,6 +118,10 @@ struct mds_act_policy mds_act_policy_inside(const struct mds_activations *a);
 /* The number of blocks that share one saved input. */
 int64_t mds_act_group(const struct mds_activations *a);
 
+/* In how many groups a rank with `heads` key/value heads computes attention: at most
+ * head_groups, of equal size. */
+int64_t mds_act_head_groups(const struct mds_activations *a, int64_t heads);
+
 /* How many of `blocks` blocks have buffers on the device at a time; they take turns. */
 int64_t mds_act_slots(const struct mds_activations *a, int64_t blocks);
 
@@ -126,9 +131,10 @@ int mds_act_uses_host(const struct mds_activations *a);
 /* ---- levels ---- */
 
 enum {
-    MDS_ACT_LEVELS = 10,
+    MDS_ACT_LEVELS = 11,
     MDS_ACT_FALLING = 4, /* up to this one, each level needs less device memory */
-    MDS_ACT_TILE = 4096  /* tokens of a tile: enough rows to fill a GPU */
+    MDS_ACT_TILE = 4096, /* tokens of a tile: enough rows to fill a GPU */
+    MDS_ACT_GROUPS = 8   /* of heads: more would save little */
 };
 
 /* Tokens of a tile if a rank has `tokens` of each sequence; 0: too few for tiles. */
@@ -152,6 +158,7 @@ struct mds_act_ranks {
     int64_t sequence;      /* ranks that share each sequence: ring x Ulysses */
     int sequence_parallel; /* Megatron's */
     int64_t hidden;
+    int64_t kv_heads;  /* of one rank in attention; 0: unknown */
     int64_t blocks;    /* of a stage, or of each of its model chunks; 0: unknown */
     const char *whose; /* what has those blocks, for messages: "model", "stage" */
 };

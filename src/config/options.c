@@ -36,8 +36,8 @@ static const char *const sp_types[] = {"none", "megatron", "ds", NULL};
 static const char *const rests[] = {"none", "cpu", NULL};
 static const char *const types[] = {"fp32", "bf16", "fp16", NULL};
 
-static const char *const act_levels[] = {"auto", "0", "1", "2", "3", "4",
-                                         "5",    "6", "7", "8", "9", NULL};
+static const char *const act_levels[] = {"auto", "0", "1", "2", "3",  "4", "5",
+                                         "6",    "7", "8", "9", "10", NULL};
 _Static_assert(sizeof act_levels / sizeof *act_levels == MDS_ACT_LEVELS + 2,
                "each level of activation memory has a name");
 static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
@@ -422,6 +422,12 @@ static const struct mds_option rows[] = {
      MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.act.attention_chunk), "tokens",
      .help = "with --sequence-tile, q, k and v of a block are in host memory, and this "
              "many tokens of them on the device at a time; 0: all are on the device"},
+    {memory, "train.attention_head_groups", "--attention-head-groups",
+     "MDS_ATTENTION_HEAD_GROUPS", MDS_OPT_COUNT, "1", 1, 1e5, NULL,
+     AT(train.act.head_groups), "groups",
+     .help = "with --sequence-tile, compute q, k, v, attention and their gradients for "
+             "one group of heads at a time, in at most this many groups of equal size; "
+             "1: for all heads at once"},
     {memory, "train.mlp_tile", "--mlp-tile", "MDS_MLP_TILE", MDS_OPT_COUNT, "0", 0,
      1e10, NULL, AT(train.act.mlp_tile), "tokens",
      .help = "tokens whose inner MLP rows exist at a time; 0: all of a micro-batch"},

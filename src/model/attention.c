@@ -58,14 +58,16 @@ static struct mds_attention attention_spec(const struct context *c,
 {
     const struct mds_model_config *m = &c->g->cfg;
     struct mds_comm *tp = mds_group(c->g->groups, MDS_AXIS_TENSOR);
-    struct mds_attention a = {.A = m->heads / mds_comm_size(tp),
-                              .G = m->kv_heads / mds_comm_size(tp),
+    struct mds_attention a = {.A = mds_gpt_heads(c, m->heads),
+                              .G = mds_gpt_heads(c, m->kv_heads),
                               .D = m->head_dim,
                               .window = mds_model_window(m, id->number),
                               .rope = c->g->rope,
                               .unfused = !c->run->train->flash_attn};
 
-    a.first_head = mds_comm_rank(tp) * a.A;
+    a.before = c->head_group * a.A;
+    a.behind = (c->head_groups - c->head_group - 1) * a.A;
+    a.first_head = mds_comm_rank(tp) * c->head_groups * a.A + a.before;
     a.dropout =
         mds_gpt_dropout_key(c, id->number, SITE_ATTENTION, m->attention_dropout);
     return a;
@@ -86,6 +88,12 @@ struct attention_buffers mds_gpt_attention_buffers(const struct context *c,
     return b;
 }
 
+/* The log-sum-exp is stored group by group. */
+static float *group_lse(const struct context *c, float *lse)
+{
+    return lse + mds_saved_elements(c, SAVED_LSE) / c->head_groups * c->head_group;
+}
+
 enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
                            const struct work *w, const struct attention_buffers *b)
 {
@@ -93,8 +101,9 @@ enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
     struct mds_chunked chunked = w->chunked;
 
     chunked.o = b->o;
-    return mds_gpt_is_chunked(c) ? mds_chunked_fwd(&c->par, &a, &chunked, b->lse)
-                                 : mds_attention_fwd(&c->par, &a, b->qkv, b->o, b->lse);
+    return mds_gpt_is_chunked(c)
+               ? mds_chunked_fwd(&c->par, &a, &chunked, b->lse)
+               : mds_attention_fwd(&c->par, &a, b->qkv, b->o, group_lse(c, b->lse));
 }
 
 enum mds_rc mds_gpt_attend_bwd(const struct context *c, const struct block_ids *id,
@@ -106,7 +115,8 @@ enum mds_rc mds_gpt_attend_bwd(const struct context *c, const struct block_ids *
     chunked.o = b->o;
     return mds_gpt_is_chunked(c)
                ? mds_chunked_bwd(&c->par, &a, &chunked, b->lse)
-               : mds_attention_bwd(&c->par, &a, b->qkv, b->o, b->lse, w->d_o, w->dqkv);
+               : mds_attention_bwd(&c->par, &a, b->qkv, b->o, group_lse(c, b->lse),
+                                   w->d_o, w->dqkv);
 }
 
 /* ---- rows of tiles in buffers of whole sequences ---- */

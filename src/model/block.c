@@ -100,6 +100,29 @@ static enum mds_rc attention_inputs(const struct context *c, const struct block_
     return MDS_OK;
 }
 
+/* Attention of all heads, group by group: x -> b->o, b->lse; b->qkv keeps the last
+ * group's.  With several groups x has no branch.  *saving, unless NULL: the copy of the
+ * block's input to where it is saved, which runs meanwhile. */
+static enum mds_rc attention_groups(const struct context *c, const struct block_ids *id,
+                                    const struct work *w, const struct saved *s,
+                                    const struct attention_buffers *b,
+                                    const struct residual *x, void *input,
+                                    struct mds_dev_async_copy *saving)
+{
+    for (int i = 0; i < c->head_groups; i++) {
+        struct head_group h;
+
+        MDS_TRY(mds_gpt_head_group_open(c, id, i, 0, &h));
+        MDS_TRY(attention_inputs(&h.c, &h.id, w, s, x, input, b->qkv));
+        if (i == 0 && saving)
+            MDS_TRY(mds_saved_put_x(c, s, input, saving));
+        mds_dev_wait_copy(c->par.dev, w->o_copy); /* from or to the same buffers */
+        MDS_TRY(mds_gpt_attend(&h.c, &h.id, w, b));
+        MDS_TRY(mds_gpt_head_group_close(id, &h));
+    }
+    return MDS_OK;
+}
+
 /* sum = x + branch; sum may be x. */
 static enum mds_rc add_branch(const struct context *t, const void *x,
                               const void *branch, void *sum)
@@ -188,11 +211,7 @@ enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *i
     struct mds_dev_async_copy saving;
 
     MDS_TRY(mds_params_acquire(c->g->ps, id->unit));
-    MDS_TRY(attention_inputs(c, id, w, s, x, input, b.qkv));
-    MDS_TRY(mds_saved_put_x(c, s, input, &saving));
-    mds_dev_wait_copy(c->par.dev,
-                      w->o_copy); /* the previous block's: from the same buffers */
-    MDS_TRY(mds_gpt_attend(c, id, w, &b));
+    MDS_TRY(attention_groups(c, id, w, s, &b, x, input, &saving));
     w->o_copy = mds_saved_put_o(c, s, b.o, b.lse);
     mds_dev_wait_copy(c->par.dev, saving); /* y may be input */
     y = s->at[SAVED_X1] ? s->at[SAVED_X1] : y;
@@ -330,11 +349,12 @@ static enum mds_rc recompute_attention(const struct context *c,
         s->at[SAVED_RSTD1] = n.rstd;
         MDS_TRY(mds_gpt_head_norms_alloc(c, &id->attention, s));
     }
-    MDS_TRY(attention_inputs(c, id, w, s, &x, input, b->qkv));
+    if (!s->at[SAVED_O] && !s->away[SAVED_O])
+        return attention_groups(c, id, w, s, b, &x, input, NULL);
+    if (c->head_groups == 1)
+        MDS_TRY(attention_inputs(c, id, w, s, &x, input, b->qkv));
     mds_dev_wait_copy(c->par.dev, w->o_copy);
-    if (s->at[SAVED_O] || s->away[SAVED_O])
-        return MDS_OK;
-    return mds_gpt_attend(c, id, w, b);
+    return MDS_OK;
 }
 
 void mds_gpt_block_prefetch(const struct context *c, struct work *w,
@@ -349,6 +369,32 @@ void mds_gpt_block_prefetch(const struct context *c, struct work *w,
         w->x_copy = mds_saved_get_x(c, s, x);
     }
     w->o_copy = mds_saved_get_o(c, s, b.o, b.lse);
+}
+
+/* From the gradient of attention's result to d, that of the stream before the block,
+ * group by group of heads.  With several groups there is room for q, k and v of one:
+ * they are recomputed. */
+static enum mds_rc attention_groups_bwd(const struct context *c,
+                                        const struct block_ids *id, struct work *w,
+                                        const struct saved *s,
+                                        const struct attention_buffers *b,
+                                        const struct saved *next, void *input, void *d)
+{
+    const struct residual x = {.x = input};
+
+    for (int i = 0; i < c->head_groups; i++) {
+        struct head_group h;
+
+        MDS_TRY(mds_gpt_head_group_open(c, id, i, 1, &h));
+        if (c->head_groups > 1)
+            MDS_TRY(attention_inputs(&h.c, &h.id, w, s, &x, input, b->qkv));
+        MDS_TRY(mds_gpt_attend_bwd(&h.c, &h.id, w, b));
+        if (next && i + 1 == c->head_groups)
+            mds_gpt_block_prefetch(c, w, next);
+        MDS_TRY(attention_inputs_bwd(&h.c, &h.id, w, s, input, d));
+        MDS_TRY(mds_gpt_head_group_close(id, &h));
+    }
+    return MDS_OK;
 }
 
 /* Recompute what is not copied when a block is offloaded: norms' results and g. */
@@ -391,10 +437,7 @@ enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *i
     w->dqkv = NULL;
     if (!mds_gpt_is_chunked(c))
         MDS_TRY(mds_gpt_scratch(c, mds_saved_elements(c, SAVED_QKV), &w->dqkv));
-    MDS_TRY(mds_gpt_attend_bwd(c, id, w, &b));
-    if (next)
-        mds_gpt_block_prefetch(c, w, next);
-    MDS_TRY(attention_inputs_bwd(c, id, w, &here, input, d));
+    MDS_TRY(attention_groups_bwd(c, id, w, &here, &b, next, input, d));
     MDS_TRY(mds_gpt_norm_grads_end(c, 4, norms));
     MDS_TRY(mds_params_grad_ready(c->g->ps, id->unit));
     mds_arena_release(c->par.arena, mark);

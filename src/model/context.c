@@ -26,6 +26,14 @@ int mds_gpt_is_chunked(const struct context *c)
     return c->run->train->act.attention_chunk > 0;
 }
 
+/* Ulysses ranks share the heads of each group. */
+static int head_groups_for(const struct mds_gpt *g, const struct mds_gpt_run *run)
+{
+    int64_t ranks = mds_groups_size(g->groups, MDS_AXIS_TENSOR | MDS_AXIS_ULYSSES);
+
+    return (int)mds_act_head_groups(&run->train->act, g->cfg.kv_heads / ranks);
+}
+
 void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
                      const struct mds_gpt_batch *batch, struct context *c)
 {
@@ -34,6 +42,7 @@ void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
     *c = (struct context){.g = g,
                           .run = run,
                           .norm_sums = c->norm_sums,
+                          .head_groups = head_groups_for(g, run),
                           .par = {.dev = run->dev,
                                   .arena = run->arena,
                                   .groups = g->groups,

@@ -20,9 +20,17 @@ struct norm_ids {
     int64_t sum_at; /* index of its gradients in context.norm_sums; -1: none */
 };
 
+/* Some outputs of an operand, copied; and their gradients, in backward. */
+struct linear_part {
+    void *w, *b; /* b, db: NULL without a bias */
+    float *dw, *db;
+    int uninit; /* dw was not written yet */
+};
+
 struct linear_ids {
     int weight, bias;
-    int64_t in, out; /* on this rank, summed over all linears of the operand */
+    int64_t in, out;          /* on this rank, summed over all linears of the operand */
+    struct linear_part *part; /* to use instead of the parameters; NULL: all of them */
 };
 
 struct attention_ids {
@@ -84,6 +92,7 @@ struct context {
     int64_t part;   /* contiguous rows of the tile in GEMMs */
     int64_t first, stride; /* row of the first part in whole buffers, and from part to
                               part */
+    int head_group, head_groups; /* attention's heads here: which group, of how many */
 };
 
 /* Elements of the residual stream, or of its gradient: [slice rows, H]. */
@@ -96,6 +105,12 @@ static inline int64_t mds_gpt_residual_size(const struct context *c)
 static inline void *mds_gpt_residual_at(const struct context *c, const void *x)
 {
     return mds_par_at(&c->par, x, c->row * c->g->cfg.hidden);
+}
+
+/* Of so many heads of the model, how many a group has on this tensor rank. */
+static inline int64_t mds_gpt_heads(const struct context *c, int64_t heads)
+{
+    return heads / mds_groups_size(c->g->groups, MDS_AXIS_TENSOR) / c->head_groups;
 }
 
 /* A parameter's weight and its gradient; NULL for id -1. */

@@ -58,8 +58,7 @@ static void split_heads(const struct context *c, const struct attention_ids *id,
                         int64_t row, struct heads h[2])
 {
     const struct mds_model_config *m = &c->g->cfg;
-    int tp = mds_groups_size(c->g->groups, MDS_AXIS_TENSOR);
-    int64_t A = m->heads / tp, G = m->kv_heads / tp;
+    int64_t A = mds_gpt_heads(c, m->heads), G = mds_gpt_heads(c, m->kv_heads);
 
     h[0] = (struct heads){.norm = &id->q_norm, .n = A, .row = row};
     h[1] = (struct heads){.norm = &id->k_norm,

@@ -43,6 +43,11 @@ int mds_gpt_add_biases(struct registrar *reg, const char *layer,
     return first;
 }
 
+static const void *weight_of(const struct context *c, const struct linear_ids *id)
+{
+    return id->part ? id->part->w : mds_gpt_weight(c, id->weight);
+}
+
 static struct mdsk_linear_fwd linear_fwd(const struct context *c,
                                          const struct linear_ids *id, int64_t R,
                                          const void *x, void *y)
@@ -52,8 +57,9 @@ static struct mdsk_linear_fwd linear_fwd(const struct context *c,
                                     .out = id->out,
                                     .dtype = c->par.dtype,
                                     .x = x,
-                                    .w = mds_gpt_weight(c, id->weight),
-                                    .b = mds_gpt_weight(c, id->bias),
+                                    .w = weight_of(c, id),
+                                    .b = id->part ? id->part->b
+                                                  : mds_gpt_weight(c, id->bias),
                                     .y = y};
 }
 
@@ -77,20 +83,34 @@ enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
     return mds_op_linear_fwd(c->par.dev, &a);
 }
 
+/* Whether the weight's gradient was not written yet; from now on it counts as written.
+ */
+static int take_uninit(const struct context *c, const struct linear_ids *id)
+{
+    int uninit;
+
+    if (!id->part)
+        return mds_params_test_and_clear_uninit(c->g->ps, id->weight, id->in * id->out);
+    uninit = id->part->uninit;
+    id->part->uninit = 0;
+    return uninit;
+}
+
 enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
                                       const struct linear_ids *id, int64_t R,
                                       const void *x, const void *dy)
 {
-    struct mdsk_linear_bwd_weight a = {.R = R,
-                                       .in = id->in,
-                                       .out = id->out,
-                                       .dtype = c->par.dtype,
-                                       .write = mds_params_test_and_clear_uninit(
-                                           c->g->ps, id->weight, id->in * id->out),
-                                       .x = x,
-                                       .dy = dy,
-                                       .dw = mds_gpt_grad(c, id->weight),
-                                       .db = mds_gpt_grad(c, id->bias)};
+    const struct linear_part *part = id->part;
+    struct mdsk_linear_bwd_weight a = {
+        .R = R,
+        .in = id->in,
+        .out = id->out,
+        .dtype = c->par.dtype,
+        .write = take_uninit(c, id),
+        .x = x,
+        .dy = dy,
+        .dw = part ? part->dw : mds_gpt_grad(c, id->weight),
+        .db = part ? part->db : mds_gpt_grad(c, id->bias)};
 
     return mds_op_linear_bwd_weight(c->par.dev, &a);
 }
@@ -111,7 +131,7 @@ enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct context *c,
                                       .out = id->out,
                                       .dtype = c->par.dtype,
                                       .dy = dy,
-                                      .w = mds_gpt_weight(c, id->weight),
+                                      .w = weight_of(c, id),
                                       .u = u,
                                       .dx = dx};
 

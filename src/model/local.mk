@@ -8,6 +8,7 @@ src_model_libmds_model_a_SOURCES = \
   src/model/embedding.c \
   src/model/gpt.c src/model/gpt.h \
   src/model/head.c \
+  src/model/head_groups.c \
   src/model/head_norm.c \
   src/model/linear.c \
   src/model/mlp.c \

@@ -141,6 +141,24 @@ struct attention_buffers mds_gpt_attention_buffers(const struct context *c,
  * ranks (Ulysses) or copied to and from the host (--attention-chunk). */
 int mds_gpt_attention_stages_rows(const struct context *c);
 
+/* ---- head_groups.c: a part of attention's heads at a time ----
+ *
+ * The context and the ids for the attention of one group, with which the functions
+ * above and below then work on its heads alone.  With one group they are those of the
+ * block.  Groups are opened one after the other; backward: weights' gradients are
+ * computed, and close adds them to those of the block. */
+struct head_group {
+    struct context c;
+    struct block_ids id;
+    struct linear_part part;
+    struct mds_arena_mark mark;
+};
+
+enum mds_rc mds_gpt_head_group_open(const struct context *c, const struct block_ids *id,
+                                    int group, int backward, struct head_group *h);
+enum mds_rc mds_gpt_head_group_close(const struct block_ids *id,
+                                     const struct head_group *h);
+
 /* Attention over whole sequences: qkv -> o, lse; and backward: d_o -> dqkv. */
 enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
                            const struct work *w, const struct attention_buffers *b);

@@ -99,7 +99,7 @@ int64_t mds_saved_elements(const struct context *c, enum saved_tensor t)
     case SAVED_RSTD2:
         return Rs;
     case SAVED_QKV:
-        return R * (A + 2 * G) * m->head_dim;
+        return R * (A + 2 * G) * m->head_dim / c->head_groups;
     case SAVED_QK:
         return m->qk_layernorm ? R * (A + G) * m->head_dim : 0;
     case SAVED_QK_MEAN:

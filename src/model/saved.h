@@ -17,7 +17,7 @@ enum saved_tensor {
     SAVED_X,     /* [Rs,H] the block's input */
     SAVED_MEAN1, /* [Rs] f32, norm1's statistics */
     SAVED_RSTD1,
-    SAVED_QKV,     /* parallel/attention.h's `inside`, rotated */
+    SAVED_QKV,     /* parallel/attention.h's `inside`, rotated; of a group of heads */
     SAVED_QK,      /* [R,A D], then [R,G D]: q and k before their own norms, if any */
     SAVED_QK_MEAN, /* [R,A], then [R,G] f32, these norms' statistics */
     SAVED_QK_RSTD,

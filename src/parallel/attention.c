@@ -34,10 +34,11 @@ enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_atten
 
 /* ---- Ulysses: tokens with all heads <-> all tokens with some heads ---- */
 
-/* The runs of columns of a row that are shared out by heads: q, k, v; or o. */
+/* The runs of columns of a row that are shared out by heads: q, k, v; or o, a run for
+ * each group of heads. */
 struct columns {
-    int n;
-    int64_t width[3], all; /* elements of each, and of the row */
+    int64_t n;
+    int64_t width[3], all; /* elements of each, in turn, and of the row */
 };
 
 static struct columns qkv_columns(const struct mds_attention *a)
@@ -49,7 +50,9 @@ static struct columns qkv_columns(const struct mds_attention *a)
 
 static struct columns o_columns(const struct mds_attention *a)
 {
-    return (struct columns){.n = 1, .width = {a->A * a->D}, .all = a->A * a->D};
+    int64_t all = a->before + a->A + a->behind, w = a->A * a->D;
+
+    return (struct columns){.n = all / a->A, .width = {w, w, w}, .all = all * a->D};
 }
 
 /* rows [R, all] <-> packed [U, R, all/U], of which block u is peer u's share of every
@@ -62,14 +65,14 @@ static enum mds_rc pack_heads(const struct mds_par *p, const struct columns *c,
     for (int u = 0; u < U; u++) {
         int64_t from = 0, to = u * R * (c->all / U);
 
-        for (int i = 0; i < c->n; i++) {
-            int64_t w = c->width[i] / U;
+        for (int64_t i = 0; i < c->n; i++) {
+            int64_t w = c->width[i % 3] / U;
             void *r = mds_par_at(p, rows, from + u * w);
             void *k = mds_par_at(p, packed, to);
 
             MDS_TRY(pack ? mds_par_copy_rows(p, R, w, r, c->all, k, c->all / U)
                          : mds_par_copy_rows(p, R, w, k, c->all / U, r, c->all));
-            from += c->width[i];
+            from += c->width[i % 3];
             to += w;
         }
     }
@@ -194,7 +197,7 @@ enum mds_rc mds_attention_fwd(const struct mds_par *p, const struct mds_attentio
         .q = attention_heads(p, inside, in.row, 0, 0, in.D),
         .k = attention_heads(p, inside, in.row, 0, in.A, in.D),
         .v = attention_heads(p, inside, in.row, 0, in.A + in.G, in.D),
-        .o = attention_heads(p, o, in.A * in.D, 0, 0, in.D),
+        .o = attention_result(p, &in, o, 0),
         .lse = lse};
 
     if (mds_groups_size(p->groups, MDS_AXIS_RING) > 1)
@@ -214,8 +217,8 @@ enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attentio
         .q = attention_heads(p, inside, in.row, 0, 0, in.D),
         .k = attention_heads(p, inside, in.row, 0, in.A, in.D),
         .v = attention_heads(p, inside, in.row, 0, in.A + in.G, in.D),
-        .o = attention_heads(p, o, in.A * in.D, 0, 0, in.D),
-        .d_o = attention_heads(p, d_o, in.A * in.D, 0, 0, in.D),
+        .o = attention_result(p, &in, o, 0),
+        .d_o = attention_result(p, &in, d_o, 0),
         .dq = attention_heads(p, dinside, in.row, 0, 0, in.D),
         .dk = attention_heads(p, dinside, in.row, 0, in.A, in.D),
         .dv = attention_heads(p, dinside, in.row, 0, in.A + in.G, in.D),

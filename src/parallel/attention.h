@@ -17,6 +17,8 @@
 struct mds_attention {
     int64_t A, G, D;    /* heads of this tensor-parallel rank; U divides A and G */
     int64_t first_head; /* index of the first one among all heads */
+    int64_t before,
+        behind; /* heads of other groups in a row of the result; A divides */
     const struct mds_rope *rope; /* NULL: no rotation; borrowed */
     int64_t window;              /* keys that a query sees; 0: all earlier ones */
     struct mdsk_dropout_key dropout;
@@ -30,8 +32,9 @@ enum { MDS_WINDOW_LANE = 2 };
 enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_attention *a,
                                  void *qkv, int inverse);
 
-/* Attention itself, in the inside layout: heads, d_heads [ring rows, A/U D], lse [B,
- * A/U, ring tokens] f32.  dinside is the gradient of rotated queries and keys. */
+/* Attention itself, in the inside layout: heads, d_heads [ring rows, (before + A +
+ * behind)/U D], of which A/U heads are read or written; lse [B, A/U, ring tokens] f32.
+ * dinside is the gradient of rotated queries and keys. */
 enum mds_rc mds_attention_fwd(const struct mds_par *p, const struct mds_attention *a,
                               const void *inside, void *heads, float *lse);
 enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attention *a,
@@ -56,8 +59,8 @@ enum mds_rc mds_attention_get_qkv(const struct mds_par *p,
                                   const struct mds_attention *a,
                                   struct mds_token_range s, void *dinside, void *dqkv);
 
-/* put: send o [n B, A D], or its gradient, into heads [ring rows, A/U D].  get: fetch
- * it from there. */
+/* put: send o [n B, (before + A + behind) D], or its gradient, into heads [ring rows,
+ * .../U].  get: fetch it from there.  All groups of heads are sent together. */
 enum mds_rc mds_attention_put_o(const struct mds_par *p, const struct mds_attention *a,
                                 struct mds_token_range s, void *o, void *heads);
 enum mds_rc mds_attention_get_o(const struct mds_par *p, const struct mds_attention *a,

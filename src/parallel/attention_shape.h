@@ -13,6 +13,8 @@ struct attention_inside {
     int64_t A, G, D; /* heads here */
     int64_t n;       /* tokens */
     int64_t row;     /* (A + 2G) D */
+    int64_t o_row;   /* of the result, which has the heads of all groups */
+    int64_t o_head;  /* the first of these heads there */
     int64_t first_head;
 };
 
@@ -24,6 +26,8 @@ static inline struct attention_inside attention_inside(const struct mds_par *p,
 
     in.n = p->ring.n;
     in.row = (in.A + 2 * in.G) * in.D;
+    in.o_head = a->before / U;
+    in.o_row = (a->before + a->A + a->behind) / U * in.D;
     in.first_head = a->first_head + mds_groups_rank(p->groups, MDS_AXIS_ULYSSES) * in.A;
     return in;
 }
@@ -62,6 +66,14 @@ static inline struct mdsk_heads attention_heads(const struct mds_par *p,
                                .head_stride = D};
 }
 
+/* View of these heads in attention's result or its gradient, from token `token` on. */
+static inline struct mdsk_heads attention_result(const struct mds_par *p,
+                                                 const struct attention_inside *in,
+                                                 const void *o, int64_t token)
+{
+    return attention_heads(p, o, in->o_row, token, in->o_head, in->D);
+}
+
 /* As the next two, for a->window > 0. */
 enum mds_rc mds_window_ring_fwd(const struct mds_par *p, const struct mds_attention *a,
                                 const void *inside, void *o, float *lse);
@@ -69,8 +81,8 @@ enum mds_rc mds_window_ring_bwd(const struct mds_par *p, const struct mds_attent
                                 const void *inside, const void *o, const float *lse,
                                 const void *d_o, void *dinside);
 
-/* Ring attention, inside layout, in a ring of two or more ranks; o and d_o [ring rows,
- * A/U D]. */
+/* Ring attention, inside layout, in a ring of two or more ranks; o and d_o as
+ * for mds_attention_fwd. */
 enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
                                    const struct mds_attention *a, const void *inside,
                                    void *o, float *lse);

@@ -179,19 +179,45 @@ static enum mds_rc round_fwd(const struct ring_fwd *f, const void *kv, int round
     return block_fwd(f, kv, from, 1, 0, 0);
 }
 
+/* Whether rows of the result have these heads alone. */
+static int is_whole_result(const struct ring *r)
+{
+    return r->in.o_row == r->in.A * r->in.D;
+}
+
+/* Sums in f32 become these heads of the result. */
+static enum mds_rc store_fwd(const struct ring_fwd *f, void *o)
+{
+    const struct ring *r = &f->r;
+    const struct mds_par *p = r->p;
+    int64_t row = r->in.A * r->in.D, rows = r->in.n * p->B;
+    void *narrow = is_whole_result(r) ? o : NULL;
+
+    if (!narrow)
+        MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, rows * row, &narrow));
+    MDS_TRY(mds_accumulate_store(p, rows * row, f->acc, narrow));
+    if (narrow == o)
+        return MDS_OK;
+    return mds_par_copy_rows(p, rows, row, narrow, row,
+                             mds_par_at(p, o, r->in.o_head * r->in.D), r->in.o_row);
+}
+
 enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
                                    const struct mds_attention *a, const void *inside,
                                    void *o, float *lse)
 {
-    struct ring_fwd f = {.r = ring_of(p, a, inside), .lse = lse, .acc = o};
+    struct ring_fwd f = {.r = ring_of(p, a, inside), .lse = lse};
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     int64_t n = f.r.in.n * p->B * f.r.in.A * f.r.in.D;
     struct ring_block kv = {.tag = 0};
+    int in_place = p->dtype == MDSK_F32 && is_whole_result(&f.r);
 
+    if (in_place)
+        f.acc = o;
     MDS_TRY(alloc_kv(&f.r, &kv));
     MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, n / 2, &f.o2));
     MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, p->B * f.r.in.A * f.r.chunk, &f.lse2));
-    if (p->dtype != MDSK_F32)
+    if (!in_place)
         MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, n, &f.acc));
     for (int round = 0; round < f.r.P; round++) {
         if (round + 1 < f.r.P)
@@ -199,8 +225,8 @@ enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
         MDS_TRY(round_fwd(&f, kv.here, round));
         MDS_TRY(wait_for_block(&kv));
     }
-    if (p->dtype != MDSK_F32)
-        MDS_TRY(mds_accumulate_store(p, n, f.acc, o));
+    if (!in_place)
+        MDS_TRY(store_fwd(&f, o));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
@@ -210,7 +236,7 @@ enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,
 struct ring_bwd {
     struct ring r;
     struct ring_block kv, dkv; /* a block, and behind it its gradient, in f32 */
-    const void *o, *d_o;       /* [n, B, A D] */
+    const void *o, *d_o;       /* attention's result, and its gradient */
     const float *lse;          /* [B, A, n] */
     float *dq;                 /* [n, B, A D], summed up here */
     void *dq2, *dkv2;          /* one block's: [chunk, B, A D], [chunk, B, kv_row] */
@@ -229,8 +255,8 @@ static enum mds_rc block_bwd(struct ring_bwd *b, int from, int qc, int kc)
         .q = attention_heads(p, r->inside, r->in.row, q, 0, D),
         .k = attention_heads(p, kv, r->kv_row, k, 0, D),
         .v = attention_heads(p, kv, r->kv_row, k, r->in.G, D),
-        .o = attention_heads(p, b->o, row, q, 0, D),
-        .d_o = attention_heads(p, b->d_o, row, q, 0, D),
+        .o = attention_result(p, &r->in, b->o, q),
+        .d_o = attention_result(p, &r->in, b->d_o, q),
         .dq = attention_heads(p, b->dq2, row, 0, 0, D),
         .dk = attention_heads(p, b->dkv2, r->kv_row, 0, 0, D),
         .dv = attention_heads(p, b->dkv2, r->kv_row, 0, r->in.G, D),

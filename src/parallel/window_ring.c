@@ -237,7 +237,7 @@ static enum mds_rc chunk_fwd(const struct window_ring *r, int c, void *o, float 
         .q = attention_heads(p, r->inside, r->in.row, token, 0, D),
         .k = attention_heads(p, r->of[c].kv, r->kv_row, 0, 0, D),
         .v = attention_heads(p, r->of[c].kv, r->kv_row, 0, r->in.G, D),
-        .o = attention_heads(p, o, r->in.A * D, token, 0, D),
+        .o = attention_result(p, &r->in, o, token),
         .lse = lse + token,
         .lse_stride = r->in.n};
 
@@ -260,7 +260,7 @@ enum mds_rc mds_window_ring_fwd(const struct mds_par *p, const struct mds_attent
 /* ---- backward ---- */
 
 struct window_bwd {
-    const void *o, *d_o; /* [n, B, A D] */
+    const void *o, *d_o; /* attention's result, and its gradient */
     const float *lse;    /* [B, A, n] */
     void *dinside;       /* [n, B, row] */
     void *dkv;           /* [before + chunk, B, kv_row], as the kernel writes it */
@@ -291,14 +291,14 @@ static enum mds_rc chunk_bwd(const struct window_ring *r, int c,
 {
     const struct mds_par *p = r->p;
     const struct window_chunk *w = &r->of[c];
-    int64_t D = r->in.D, row = r->in.A * D, token = c * r->chunk;
+    int64_t D = r->in.D, token = c * r->chunk;
     struct mdsk_attention_bwd a = {
         .shape = chunk_shape(r, c),
         .q = attention_heads(p, r->inside, r->in.row, token, 0, D),
         .k = attention_heads(p, w->kv, r->kv_row, 0, 0, D),
         .v = attention_heads(p, w->kv, r->kv_row, 0, r->in.G, D),
-        .o = attention_heads(p, b->o, row, token, 0, D),
-        .d_o = attention_heads(p, b->d_o, row, token, 0, D),
+        .o = attention_result(p, &r->in, b->o, token),
+        .d_o = attention_result(p, &r->in, b->d_o, token),
         .dq = attention_heads(p, b->dinside, r->in.row, token, 0, D),
         .dk = attention_heads(p, b->dkv, r->kv_row, 0, 0, D),
         .dv = attention_heads(p, b->dkv, r->kv_row, 0, r->in.G, D),

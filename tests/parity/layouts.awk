@@ -83,8 +83,8 @@ function exact(zero, offload, recompute, turn,    reference) {
 }
 
 # Blocks in tiles along the sequence; sel and host together, too.  With chunks, attention
-# has its operands in host memory.
-function long(recompute, host, turn, chunk_tokens,    reference) {
+# has its operands in host memory; with groups, those of some heads at a time.
+function long(recompute, host, turn, chunk_tokens, groups,    reference) {
     name = reference = model
     options = ""
     add_grid()
@@ -93,6 +93,7 @@ function long(recompute, host, turn, chunk_tokens,    reference) {
     add("long", "--sequence-tile 20" (turn % 2 ? " --mlp-tile 7 --loss-tile 9" : ""))
     add_chunks(turn % 3 + 1)
     if (chunk_tokens) add("chunk" chunk_tokens, "--attention-chunk " chunk_tokens)
+    if (groups) add("heads" groups, "--attention-head-groups " groups)
     if (turn % 2 == 0) {
         add("drop", "")
         reference = reference "+drop"
@@ -158,6 +159,9 @@ function grid(    turn, zero, zeros, i, j, places, offloads, ways, recomputes, s
     }
     for (i = 0; i < 4; i++)
         long(i % 2 ? "sel" : "full", i > 1, turn + i)
+    if (heads[model] > tp * ulysses)
+        for (i = 0; i < 2; i++)
+            long(i ? "sel" : "full", i == turn % 2, turn + i, 0, turn + i > 2 ? 2 : 4)
     if (ulysses * ring == 1 && !sp)
         for (i = 0; i < 4; i++)
             long(i % 2 ? "full" : "sel", i > 1, turn + i, i == 1 ? 64 : i == 2 ? 5 : 23)
@@ -202,6 +206,7 @@ function variant(form) {
     exact(0, "none", "mod", 1)
     long("full", 1, 0)
     long("sel", 1, 1, 23)
+    long("full", 0, 1, 0, 3)
     away(1)
     on(2, 0, 1, 1, 1, 1)
     exact(0, "none", "part", 2)
@@ -211,6 +216,7 @@ function variant(form) {
     on(1, 0, 2, 2, 1, 1)
     exact(3, "none", "sel", 1)
     long("full", 0, 2)
+    long("sel", 1, 1, 0, 2)
     on(2, 1, 2, 1, 2, 1)
     exact(1, "cpu", "full", 2)
     half("bf16", 2, "none")
@@ -250,4 +256,6 @@ BEGIN {
     on(1, 0, 1, 1, 1, 1)
     plain(1)
     long("sel", 1, 0, 5)
+    on(1, 0, 1, 2, 1, 1)
+    long("full", 1, 0, 0, 4)
 }

@@ -258,6 +258,22 @@ static void test_levels(void **state)
                   "8192 --sequence-tile 512 --mlp-tile 4096 --loss-tile 4096"));
 }
 
+/* Groups of heads have the same size, so there may be fewer than were asked for. */
+static void test_head_groups(void **state)
+{
+    static const struct {
+        int64_t most, heads, groups;
+    } is[] = {{8, 32, 8}, {8, 12, 6}, {3, 8, 2}, {5, 4, 4},
+              {8, 1, 1},  {8, 7, 7},  {4, 7, 1}, {0, 8, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        struct mds_activations a = {.head_groups = is[i].most};
+
+        assert_int_equal(mds_act_head_groups(&a, is[i].heads), is[i].groups);
+    }
+}
+
 /* The level or an option for the same, whichever has precedence, counts. */
 static void test_levels_and_options(void **state)
 {
@@ -275,7 +291,7 @@ static void test_levels_and_options(void **state)
                   "--sequence-tile needs recompute; give");
     expect_misfit("--activation-memory auto --keep-attention-layers 1", 1,
                   "--keep-attention-layers adds to what full recompute saves");
-    expect_misfit("--activation-memory 10", 1, "");
+    expect_misfit("--activation-memory 11", 1, "");
     write_text("run.yaml", "train:\n  activation_memory: 5\n");
     assert_same(kept_with("--config run.yaml"), full);
     r = resolve("--config run.yaml --recompute-activations", 1);
@@ -367,6 +383,14 @@ static void test_kept_where(void **state)
                   "--attention-chunk is for ranks that have whole sequences");
     expect_misfit("--attention-chunk 16 --sequence-parallel " TENSOR "2", 2,
                   "--attention-chunk cannot be combined with --sequence-parallel");
+    expect_misfit("--attention-head-groups 2", 1,
+                  "must be tiled as well; give --sequence-tile");
+    expect_misfit("--attention-head-groups 2 --attention-chunk 16 --sequence-tile 8 "
+                  "--recompute-granularity full",
+                  1, "--attention-head-groups cannot be combined with --attention-ch");
+    expect_off("--attention-head-groups 2 --sequence-tile 8 --recompute-granularity "
+               "full --num-attention-heads 8 --num-key-value-heads 2 " TENSOR "2",
+               2, "--attention-head-groups is off: each rank has one key/value head");
     expect_misfit("--sequence-tile 16", 1, "give --recompute-granularity full or sel");
     expect_misfit("--recompute-modules layernorm", 1,
                   "give --recompute-granularity selective as well");
@@ -453,6 +477,7 @@ int main(void)
         cmocka_unit_test_setup(test_interleaving, setup),
         cmocka_unit_test(test_planner_choices_yield_to_options),
         cmocka_unit_test_setup(test_levels, setup),
+        cmocka_unit_test(test_head_groups),
         cmocka_unit_test_setup(test_levels_and_options, setup),
         cmocka_unit_test_setup(test_open_level, setup),
         cmocka_unit_test_setup(test_kept_where, setup),

@@ -129,7 +129,8 @@ static void leaving_changes_nothing(void **state)
     ways_agree(5, 0, 4, set_away_late_in_parts, 2e-6);
 }
 
-/* Blocks in tiles, and attention in chunks: each way of keeping what they need. */
+/* Blocks in tiles, and attention in chunks or in groups of heads: each way of keeping
+ * what they need. */
 static void set_tiles(struct mds_config *c, int way)
 {
     static const int64_t every[] = {1, 1, 2, 3, 6}, chunk[] = {0, 0, 5, 1, 4, 13, 20};
@@ -141,6 +142,7 @@ static void set_tiles(struct mds_config *c, int way)
     t->act.sequence_tile = way == 0 ? 1 : c->batch.micro * (way % 3 ? 7 : 2);
     t->act.mlp_tile = way % 4 == 1 ? 3 : 0;
     t->act.attention_chunk = chunk[way % 7];
+    t->act.head_groups = t->act.attention_chunk ? 1 : 1 + way % 4;
     t->act.keep_attention =
         t->act.recompute_layers == 1 ? way % 4 : 0; /* of full alone */
     t->act.device_inputs = t->act.offload_activations ? way / 4 % 4 : 0;
@@ -392,12 +394,19 @@ static void a_large_run_is_measured(void **state)
 /* With tiles the working set of a token is ten vectors: input, q k v, attention's
  * result, the gradients of the last two and of the stream; besides a log-sum-exp a
  * head, and what the token and its target are.  In chunks it is three, and the host has
- * seven and a half more.  Nothing else grows with the sequence, however long: 2^42
- * elements here. */
+ * seven and a half more; with eight groups of heads q k v and their gradients are an
+ * eighth, and attention's sums take less than a tile does later.  Nothing else grows
+ * with the sequence, however long: 2^42 elements here. */
 static void a_token_costs_what_it_must(void **state)
 {
+    static const struct {
+        int64_t chunk, groups;
+        double vectors, sums; /* f32 a head */
+        int64_t on_host;
+    } ways[] = {{0, 1, 10, 2, 0}, {65536, 1, 3, 1, 6}, {0, 8, 4 + 6 / 8.0, 1, 0}};
+
     (void)state;
-    for (int chunks = 0; chunks < 2; chunks++) {
+    for (int way = 0; way < 3; way++) {
         struct mds_config c = gpt_shape();
         struct mds_engine_need need[2];
         int64_t tokens = INT64_C(1) << 22, H = 4096, A = 32, L = 64;
@@ -413,16 +422,17 @@ static void a_token_costs_what_it_must(void **state)
         c.train.act.offload_activations = 1;
         c.train.act.sequence_tile = 8192;
         c.train.act.loss_tile = 8192;
-        c.train.act.attention_chunk = chunks ? 65536 : 0;
+        c.train.act.attention_chunk = ways[way].chunk;
+        c.train.act.head_groups = ways[way].groups;
         for (int i = 0; i < 2; i++) {
             c.model.seq_length = tokens << i;
             assert_int_equal(mds_engine_measure(&c, 1, 0, 1, &need[i]), MDS_OK);
         }
-        assert_int_equal(
-            need[1].memory.total_peak - need[0].memory.total_peak,
-            tokens * ((chunks ? 3 : 10) * H * 4 + (chunks ? 1 : 2) * A * 4 + 2 * 4));
+        assert_int_equal(need[1].memory.total_peak - need[0].memory.total_peak,
+                         tokens * (int64_t)(ways[way].vectors * (double)H * 4 +
+                                            ways[way].sums * (double)A * 4 + 2 * 4));
         assert_int_equal(need[1].host_bytes - need[0].host_bytes,
-                         tokens * (L + (chunks ? 6 : 0)) * H * 4);
+                         tokens * (L + ways[way].on_host) * H * 4);
     }
 }
 

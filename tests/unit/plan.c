@@ -272,6 +272,7 @@ static void a_layout_in_full_is_kept(void **state)
                            .act.recompute_modules =
                                MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT,
                            .act.recompute_layers = 1,
+                           .act.head_groups = 1,
                            .act.loss_tile = MDS_DEFAULT_LOSS_TILE,
                            .act.offload_layers = 3};
     struct mds_str text = {0};
@@ -283,7 +284,8 @@ static void a_layout_in_full_is_kept(void **state)
                         "selective --recompute-modules layernorm,mlp_act "
                         "--cpu-offloading-num-layers 3");
     mds_str_fini(&text);
-    l = (struct mds_layout){.tensor = 2, .act.recompute_layers = 3};
+    l = (struct mds_layout){
+        .tensor = 2, .act.recompute_layers = 3, .act.head_groups = 1};
     mds_layout_options(&l, 0, &text);
     assert_string_equal(text.s, "--tensor-model-parallel-size 2 --loss-tile 0 "
                                 "--checkpoint-num-layers 3");

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Attention of some heads at a time (--attention-head-groups): Ghadia et al. 2026,
+ * arXiv:2602.21196.  Buffers of q, k, v and of their gradients then have one group's
+ * heads.  A group's rows of the three weights are copied side by side, so that its q, k
+ * and v are one GEMM as well; their gradients are summed there, and added to those of
+ * the weights when the group is closed. */
+#include "model/modules.h"
+
+#include "tensor/op.h"
+
+/* The outputs of q, k and v that belong to a group: n from `at` on, among all of the
+ * operand; and where they are in the group's own. */
+struct outputs {
+    int64_t at, n, own;
+};
+
+static void group_outputs(const struct context *c, struct outputs part[3])
+{
+    const struct mds_model_config *m = &c->g->cfg;
+    int64_t A = mds_gpt_heads(c, m->heads) * m->head_dim;
+    int64_t G = mds_gpt_heads(c, m->kv_heads) * m->head_dim;
+    int64_t n = c->head_groups, g = c->head_group;
+
+    part[0] = (struct outputs){g * A, A, 0};
+    part[1] = (struct outputs){n * A + g * G, G, A};
+    part[2] = (struct outputs){n * A + n * G + g * G, G, A + G};
+}
+
+/* Copy a group's part of an operand; each output has `in` elements. */
+static enum mds_rc copy_outputs(const struct context *c, int64_t in, const void *from,
+                                void *to)
+{
+    struct outputs part[3];
+
+    group_outputs(c, part);
+    for (int i = 0; i < 3; i++) {
+        int64_t n = part[i].n * in;
+
+        MDS_TRY(mds_par_copy_rows(&c->par, 1, n,
+                                  mds_par_at(&c->par, from, part[i].at * in), n,
+                                  mds_par_at(&c->par, to, part[i].own * in), n));
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc add_outputs(const struct context *c, int64_t in, const float *from,
+                               float *to)
+{
+    struct outputs part[3];
+
+    group_outputs(c, part);
+    for (int i = 0; i < 3; i++) {
+        struct mdsk_add add = {.n = part[i].n * in,
+                               .x = from + part[i].own * in,
+                               .y = to + part[i].at * in};
+
+        MDS_TRY(mds_op_add(c->par.dev, &add));
+    }
+    return MDS_OK;
+}
+
+/* ---- a group ---- */
+
+static enum mds_rc copy_weights(const struct context *c, const struct linear_ids *all,
+                                struct linear_part *part)
+{
+    int64_t out = all->out / c->head_groups;
+
+    MDS_TRY(mds_gpt_scratch(c, out * all->in, &part->w));
+    MDS_TRY(copy_outputs(c, all->in, mds_gpt_weight(c, all->weight), part->w));
+    if (all->bias < 0)
+        return MDS_OK;
+    MDS_TRY(mds_gpt_scratch(c, out, &part->b));
+    return copy_outputs(c, 1, mds_gpt_weight(c, all->bias), part->b);
+}
+
+static enum mds_rc alloc_gradients(const struct context *c,
+                                   const struct linear_ids *all,
+                                   struct linear_part *part)
+{
+    int64_t out = all->out / c->head_groups;
+
+    part->uninit = 1;
+    MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, out * all->in, &part->dw));
+    if (all->bias < 0)
+        return MDS_OK;
+    MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, out, &part->db));
+    mds_dev_zero(c->par.dev, part->db, out * (int64_t)sizeof *part->db);
+    return MDS_OK;
+}
+
+enum mds_rc mds_gpt_head_group_open(const struct context *c, const struct block_ids *id,
+                                    int group, int backward, struct head_group *h)
+{
+    const struct linear_ids *all = &id->attention.qkv;
+
+    *h = (struct head_group){.c = *c, .id = *id, .mark = mds_arena_mark(c->par.arena)};
+    h->c.head_group = group;
+    if (c->head_groups == 1)
+        return MDS_OK;
+    h->id.attention.qkv.part = &h->part;
+    h->id.attention.qkv.out = all->out / c->head_groups;
+    MDS_TRY(copy_weights(&h->c, all, &h->part));
+    return backward ? alloc_gradients(&h->c, all, &h->part) : MDS_OK;
+}
+
+enum mds_rc mds_gpt_head_group_close(const struct block_ids *id,
+                                     const struct head_group *h)
+{
+    const struct context *c = &h->c;
+    const struct linear_ids *all = &id->attention.qkv;
+    int64_t n = all->out * all->in;
+
+    if (h->part.dw) {
+        float *dw = mds_gpt_grad(c, all->weight);
+
+        if (mds_params_test_and_clear_uninit(c->g->ps, all->weight, n))
+            mds_dev_zero(c->par.dev, dw, n * (int64_t)sizeof *dw);
+        MDS_TRY(add_outputs(c, all->in, h->part.dw, dw));
+    }
+    if (h->part.db)
+        MDS_TRY(add_outputs(c, 1, h->part.db, mds_gpt_grad(c, all->bias)));
+    mds_arena_release(c->par.arena, h->mark);
+    return MDS_OK;
+}
