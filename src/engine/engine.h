@@ -55,6 +55,8 @@ struct mds_zero *mds_engine_zero(struct mds_engine *e);
 struct mds_step_result {
     double loss;       /* nats per target, over the global batch */
     double targets;    /* that count */
+    double apart;      /* share of the pairs of a query and an earlier key (or itself)
+                          that lie in different documents and do not see each other */
     double grad_norm;  /* of the summed gradient, before clipping */
     double loss_scale; /* that backward used; 1 unless f16 */
     int overflow; /* f16: the gradients overflowed, the loss did not, and the loss scale

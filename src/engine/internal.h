@@ -38,7 +38,8 @@ struct mds_engine {
     int64_t tokens_here;     /* of a micro-batch, on this rank: sequences x tokens */
     int64_t starts_here;     /* of a micro-batch: sequences x all tokens, or 0 */
     int32_t *start;          /* in state: [accumulation, starts_here], or NULL */
-    char *has_documents;     /* host: [accumulation], whether rows have several */
+    double pairs;        /* of a query and a key that it sees, in this replica's rows */
+    char *has_documents; /* host: [accumulation], whether rows have several */
     int32_t *token, *target; /* in state: [accumulation, tokens_here] each */
     int32_t *staged;         /* host: [tokens_here], or [starts_here] if more */
     double grad_scale;       /* of the last backward's gradients: what they are divided

@@ -49,6 +49,7 @@ static int stage_starts(struct mds_engine *e, const struct mds_engine_rows *rows
         for (int64_t b = 0; b < B; b++) {
             e->staged[s * B + b] = rows->start[b * (S + 1) + s];
             several |= e->staged[s * B + b] > 0;
+            e->pairs += (double)(s - e->staged[s * B + b] + 1);
         }
     return several;
 }
@@ -95,6 +96,7 @@ static void load_batch(struct mds_engine *e, const struct mds_engine_rows *rows)
     struct mds_par par = {.groups = e->groups};
 
     mds_par_set_batch(&par, b->micro, e->config->model.seq_length, 0);
+    e->pairs = 0;
     for (int64_t i = 0; i < b->accumulation; i++)
         load_micro_batch(e, &par, rows, i);
 }
@@ -192,15 +194,18 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
 /* ---- the read-back point ---- */
 
 /* Everything a step's control flow may depend on, summed over the world: loss, targets,
- * squared gradient norm.  What several ranks have alike is counted on the first of
+ * squared gradient norm; and, of rows with documents, the pairs that attention sees.  What several ranks have alike is counted on the first of
  * them: the loss of tensor ranks, and where ZeRO has no slices the norm of a data
  * group. */
-static enum mds_rc read_back(struct mds_engine *e, double sums[3])
+static enum mds_rc read_back(struct mds_engine *e, double sums[4])
 {
+    int n = e->starts_here > 0 ? 4 : 3;
     struct scalars s = {0};
 
     MDS_TRY(mds_dev_copy_out(e->dev, &s, e->scalars, sizeof s));
     sums[0] = sums[1] = sums[2] = 0;
+    sums[3] = e->pairs * mds_groups_size(e->groups, MDS_AXIS_DATA) /
+              mds_groups_size(e->groups, MDS_AXES_ALL);
     if (mds_groups_last_stage(e->groups) &&
         mds_groups_rank(e->groups, MDS_AXIS_TENSOR) == 0) {
         sums[0] = s.loss.sum;
@@ -209,7 +214,7 @@ static enum mds_rc read_back(struct mds_engine *e, double sums[3])
     if (mds_zero_is_sharded(e->zero) ||
         mds_groups_rank(e->groups, mds_params_sum_axes(e->params)) == 0)
         sums[2] = s.grad_squares;
-    MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), sums, 3,
+    MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), sums, n,
                                     MDS_COMM_SUM));
     /* printf shows the sign of a NaN, which means nothing. */
     for (int i = 0; i < 3; i++)
@@ -229,12 +234,21 @@ static enum mds_rc sum_gradients(struct mds_engine *e)
     return mds_zero_grad_squares(e->zero, &e->scalars->grad_squares);
 }
 
+/* Of the pairs of the global batch, those that are not seen. */
+static double share_apart(const struct mds_engine *e, double seen)
+{
+    double all = batch_tokens(e) * ((double)e->config->model.seq_length + 1) / 2;
+
+    return e->starts_here > 0 && e->config->data.reset_attention_mask ? 1 - seen / all
+                                                                      : 0;
+}
+
 enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
                                 int64_t first_sample,
                                 const struct mds_engine_rows *rows,
                                 struct mds_step_result *out)
 {
-    double sums[3], loss;
+    double sums[4], loss;
 
     e->training = 1;
     e->first_sample = first_sample;
@@ -253,6 +267,7 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
                   mds_loss_scale_absorbs_overflow(&e->scale);
     *out = (struct mds_step_result){.loss = loss,
                                     .targets = sums[1],
+                                    .apart = share_apart(e, sums[3]),
                                     .grad_norm = e->grad_norm,
                                     .loss_scale = e->scale.scale,
                                     .overflow = e->overflow};
@@ -274,7 +289,7 @@ enum mds_rc mds_engine_update(struct mds_engine *e, double lr)
 enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *rows,
                             double *sum, double *count)
 {
-    double sums[3];
+    double sums[4];
 
     e->training = 0;
     e->first_sample = 0;

@@ -10,6 +10,7 @@
 struct mds_interval {
     int64_t steps, skipped, nan_steps;
     double elapsed_s; /* per step */
+    double apart;     /* as in struct mds_flops_model */
     double loss;      /* mean over the steps that count: not skipped, not NaN */
     double samples_per_s, tokens_per_s;
     double tokens_per_s_per_rank;

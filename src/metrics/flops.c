@@ -65,7 +65,8 @@ double mds_flops_matmul_params(const struct mds_flops_model *m)
 
 double mds_flops_causal(const struct mds_flops_model *m, int64_t tokens)
 {
-    double per_token = 6 * mds_flops_matmul_params(m) + 3 * attention_forward(m) / 2;
+    double seen = attention_forward(m) / 2 * (1 - m->apart);
+    double per_token = 6 * mds_flops_matmul_params(m) + 3 * seen;
 
     return per_token * (double)tokens;
 }

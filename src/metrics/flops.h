@@ -17,6 +17,7 @@ struct mds_flops_model {
     int64_t seq;                  /* tokens per sequence */
     int64_t window, local_layers; /* so many layers see at most `window` keys */
     int64_t padded_vocab;
+    double apart; /* share of the pairs of tokens that lie in different documents */
 };
 
 /* Of a shape that is resolved. */

@@ -26,7 +26,7 @@ struct mds_metrics {
     char why[512];
     /* since the last console line */
     int64_t steps, skipped, nan_steps;
-    double elapsed_s, loss_sum;
+    double elapsed_s, loss_sum, apart;
 };
 
 static int64_t step_tokens(const struct mds_metrics *m)
@@ -203,15 +203,18 @@ static void fill_rates(const struct mds_metrics *m, int64_t iteration,
                        struct mds_interval *mean)
 {
     const struct mds_metrics_run *run = &m->run;
+    struct mds_flops_model model = run->model;
     double rank_s = mean->elapsed_s * (double)run->ranks;
     int64_t tokens = step_tokens(m);
+
+    model.apart = mean->apart;
 
     mean->samples_per_s = (double)run->global_batch / mean->elapsed_s;
     mean->tokens_per_s = (double)tokens / mean->elapsed_s;
     mean->tokens_per_s_per_rank = (double)tokens / rank_s;
     mean->megatron_flops_per_s_per_rank =
         mds_flops_megatron(&run->model, tokens, run->recompute) / rank_s;
-    mean->causal_flops_per_s_per_rank = mds_flops_causal(&run->model, tokens) / rank_s;
+    mean->causal_flops_per_s_per_rank = mds_flops_causal(&model, tokens) / rank_s;
     mean->eta_s = mean->elapsed_s * (double)(run->iters - iteration);
 }
 
@@ -225,17 +228,19 @@ static void finish_interval(struct mds_metrics *m, int64_t iteration,
         .skipped = m->skipped,
         .nan_steps = m->nan_steps,
         .elapsed_s = m->elapsed_s / (double)m->steps,
+        .apart = m->apart / (double)m->steps,
         .loss = counted ? m->loss_sum / (double)counted : NAN,
     };
     fill_rates(m, iteration, mean);
     m->steps = m->skipped = m->nan_steps = 0;
-    m->elapsed_s = m->loss_sum = 0;
+    m->elapsed_s = m->loss_sum = m->apart = 0;
 }
 
 static void count_step(struct mds_metrics *m, const struct mds_metrics_step *s)
 {
     m->steps++;
     m->elapsed_s += s->elapsed_s;
+    m->apart += s->apart;
     if (!isfinite(s->loss)) {
         m->nan_steps++;
         return;
@@ -308,7 +313,7 @@ static void log_interval(struct mds_metrics *m, const struct mds_metrics_step *s
 
 void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
 {
-    struct mds_interval now = {.elapsed_s = s->elapsed_s};
+    struct mds_interval now = {.elapsed_s = s->elapsed_s, .apart = s->apart};
     struct mds_str text = {0};
 
     fill_rates(m, s->iteration, &now);

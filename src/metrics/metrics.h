@@ -42,7 +42,8 @@ struct mds_metrics_step {
     int64_t consumed_samples, consumed_tokens; /* after this step, over all ranks */
     double elapsed_s;                          /* of this step */
     double lr;
-    double loss; /* nats per token, mean over the global batch */
+    double loss;  /* nats per token, mean over the global batch */
+    double apart; /* share of the pairs of tokens that lie in different documents */
     double grad_norm;
     double loss_scale; /* that the step's gradients were made with; 0: none, no fp16 */
     int skipped;       /* the update was left out (overflow, or not finite) */

@@ -159,6 +159,7 @@ static void report_step(struct run *r, const struct mds_step_result *s, int take
                                  .elapsed_s = elapsed_s,
                                  .lr = lr,
                                  .loss = s->loss,
+                                 .apart = s->apart,
                                  .grad_norm = s->grad_norm,
                                  .loss_scale = fp16 ? s->loss_scale : 0,
                                  .skipped = s->overflow || !taken};

@@ -153,6 +153,11 @@ static void documents_do_not_meet(void **state)
             r[apart] = backward(&f);
             grads[apart] = values_of(&f, MDS_ZERO_GRAD);
             assert_true(r[apart].targets == 4 + 1 + 6);
+            /* 13 inputs: 5, 2 and 6 side by side, or 7 in a row; the rest by itself */
+            assert_true(fabs(r[apart].apart -
+                             (apart ? 1 - (15 + 3 + 28 + 13 + 8 + 11 + 6) / (4 * 91.0)
+                                    : 1 - (15 + 3 + 21 + 3 * 13) / (4 * 91.0))) <
+                        1e-12);
             close_all(&f);
         }
         assert_true(fabs(r[0].loss - r[1].loss) < 1e-6);

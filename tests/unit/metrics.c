@@ -52,6 +52,18 @@ static void test_causal_flops(void **state)
     assert_true(mds_flops_causal(&llama, 1) == 6 * 2816 + 6.0 * 3 * 8 * 10);
 }
 
+/* Tokens of different documents meet in products of weights alone. */
+static void test_flops_of_documents(void **state)
+{
+    struct mds_flops_model packed = gpt;
+
+    (void)state;
+    packed.apart = 0.75;
+    assert_true(mds_flops_causal(&packed, 1) == 15360 + 1536 / 4);
+    assert_true(mds_flops_megatron(&packed, 1, MDS_RECOMPUTE_NONE) ==
+                mds_flops_megatron(&gpt, 1, MDS_RECOMPUTE_NONE));
+}
+
 /* A query of a layer with a window of 4 sees 1, 2, 3, then 4 keys each: (6 + 13 x 4) /
  * 16; the formula takes the integral, 4 (1 - 4 / 32) = 3.5. */
 static void test_window_flops(void **state)
@@ -565,6 +577,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_causal_flops),
         cmocka_unit_test(test_window_flops),
+        cmocka_unit_test(test_flops_of_documents),
         cmocka_unit_test(test_megatron_flops),
         cmocka_unit_test(test_console),
         cmocka_unit_test(test_json),
