@@ -16,7 +16,8 @@
  *
  *   start      [S,B]  i32, or NULL for 0: the token whose position is 0
  *
- * The position of token s of sequence b is first_token + s - start[s B + b].  scale is 1, or multiplies cos and sin (YaRN's attention factor).
+ * The position of token s of sequence b is first_token + s - start[s B + b].  scale is
+ * 1, or multiplies cos and sin (YaRN's attention factor).
  *
  * Angles are computed in f64 and rounded once, so that position 10^6 is as exact as 0.
  * Source: Su, Lu, Pan, Murtadha, Wen, Liu 2021, arXiv:2104.09864 (the half-split

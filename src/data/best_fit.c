@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* ---- a set of numbers, with the next one at or above a number --------------------- */
+/* ---- a set of numbers, with the next one at or above a number ---- */
 
 enum { LEVELS = 6 }; /* 64^6 numbers */
 
@@ -66,7 +66,7 @@ static int64_t number_set_next(const struct number_set *s, int64_t i)
     return -1;
 }
 
-/* ---- packing ---------------------------------------------------------------------- */
+/* ---- packing ---- */
 
 struct bins {
     struct number_set spaces; /* that some bin has left */

@@ -33,7 +33,7 @@ static int64_t window_rows(const struct mds_packing *p)
     return p->n_cut > 0 ? p->cut[p->n_cut - 1].windows : 0;
 }
 
-/* ---- documents become windows and pieces ------------------------------------------ */
+/* ---- documents become windows and pieces ---- */
 
 static enum mds_rc add_piece(struct pieces *p, int64_t first, int64_t length)
 {
@@ -111,7 +111,7 @@ static enum mds_rc add_span(struct mds_packing *p, struct mds_source *s,
     return MDS_OK;
 }
 
-/* ---- pieces become rows ----------------------------------------------------------- */
+/* ---- pieces become rows ---- */
 
 /* Bring the pieces into the order of their rows; begin[row + 1] is where the row begins,
  * and then where it ends. */
@@ -216,7 +216,7 @@ double mds_packing_padding(const struct mds_packing *p)
     return all > 0 ? 1 - (double)p->stats.tokens / all : 0;
 }
 
-/* ---- reading a row ---------------------------------------------------------------- */
+/* ---- reading a row ---- */
 
 /* The first token of full window number `window`. */
 static int64_t window_start(const struct mds_packing *p, int64_t window)
