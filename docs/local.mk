@@ -34,6 +34,7 @@ EXTRA_DIST += \
   docs/adr/0021-attention-in-query-blocks.md \
   docs/adr/0022-packed-documents.md \
   docs/adr/0023-head-groups.md \
+  docs/adr/0024-windows.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

@@ -20,14 +20,17 @@ void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run)
     mds_str_add(out,
                 "  layers %" PRId64 ", hidden %" PRId64 ", heads %" PRId64
                 " (key/value %" PRId64 "), ffn %" PRId64 "%s%s, vocabulary %" PRId64
-                " (padded), sequence %" PRId64 "\n",
+                " (padded), sequence %" PRId64,
                 m->layers, m->hidden, m->heads, m->kv_heads, m->ffn,
                 m->activation ? " " : "",
                 m->activation ? mdsk_activation_of(m->activation)->name : "",
                 m->padded_vocab, m->seq);
+    if (m->local_layers > 0)
+        mds_str_add(out, ", window %" PRId64 " in %" PRId64 " layers", m->window,
+                    m->local_layers);
     mds_str_add(
         out,
-        "  ranks %" PRId64 " (data parallel %" PRId64 ") x threads %" PRId64
+        "\n  ranks %" PRId64 " (data parallel %" PRId64 ") x threads %" PRId64
         ", batch %" PRId64 " (micro %" PRId64 "), %s tokens and %sFLOP per step\n",
         run->ranks, run->data_parallel, run->threads, run->global_batch,
         run->micro_batch, mds_format_count((double)step_tokens, tokens, sizeof tokens),

@@ -68,7 +68,9 @@ static void test_flops_of_documents(void **state)
  * 16; the formula takes the integral, 4 (1 - 4 / 32) = 3.5. */
 static void test_window_flops(void **state)
 {
+    struct mds_metrics_run run = {.model = gpt, .version = "9.9", .device = "cpu"};
     struct mds_flops_model local = gpt;
+    struct mds_str text = {0};
 
     (void)state;
     local.window = 4;
@@ -78,6 +80,10 @@ static void test_window_flops(void **state)
     assert_true(mds_flops_megatron(&gpt, 1, MDS_RECOMPUTE_SELECTIVE) -
                     mds_flops_megatron(&local, 1, MDS_RECOMPUTE_SELECTIVE) ==
                 4.0 * 2 * 2 * 8 * (16 - 7));
+    run.model = local;
+    mds_console_run(&text, &run);
+    assert_non_null(strstr(text.s, "sequence 16, window 4 in 1 layers\n"));
+    mds_str_fini(&text);
     local.window = 16; /* all of them */
     assert_true(mds_flops_causal(&local, 1) == mds_flops_causal(&gpt, 1));
 }
