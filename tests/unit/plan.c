@@ -367,6 +367,42 @@ static void a_million_tokens_are_planned_in_time(void **state)
     close_toy(&t);
 }
 
+/* One sequence on two nodes of four GPUs, with heads for both ways to share it: between
+ * the nodes go the messages of a ring, which attention hides; the all-to-alls stay
+ * inside.  Not so if the network were faster than a GPU's links. */
+static void the_network_decides_between_ring_and_ulysses(void **state)
+{
+    struct toy t = {.run = read_options(
+                        "--num-layers 8 --hidden-size 4096 --num-attention-heads 32 "
+                        "--num-key-value-heads 8 --seq-length 131072 --bf16 "
+                        "--vocab-size 50257 --tensor-model-parallel-size 1 "
+                        "--pipeline-model-parallel-size 1 --zero-stage 3 "
+                        "--micro-batch-size 1 --recompute-granularity full "
+                        "--sequence-tile 4096 --loss-tile 4096 --mlp-tile 4096 "
+                        "--global-batch-size 1")};
+    struct mds_plan_request r;
+    struct mds_diag diag = {0};
+
+    (void)state;
+    assert_int_equal(mds_machine_find("polaris", "", &diag, &t.m), MDS_OK);
+    for (int fast = 0; fast < 2; fast++) {
+        const struct mds_layout *best;
+
+        if (fast)
+            t.m->links.net_bytes_s = 4 * t.m->links.gpu_bytes_s;
+        r = request(&t, 8);
+        r.per_node = 4;
+        mds_plan_fini(&t.p);
+        assert_int_equal(mds_plan_search(&r, &diag, &t.p), MDS_OK);
+        assert_true(t.p.fit_count > 0);
+        best = &t.p.fits[0].layout;
+        assert_int_equal(best->ulysses, fast ? 8 : 4);
+        assert_int_equal(best->ring, fast ? 1 : 2);
+    }
+    mds_diag_fini(&diag);
+    close_toy(&t);
+}
+
 /* SP_TYPE fixes the whole grid; what it does not say is searched. */
 static void sp_type_is_kept(void **state)
 {
@@ -454,6 +490,7 @@ int main(void)
         cmocka_unit_test(a_fixed_layout_gives_one_row),
         cmocka_unit_test(a_search_ends_within_its_budget),
         cmocka_unit_test(a_million_tokens_are_planned_in_time),
+        cmocka_unit_test(the_network_decides_between_ring_and_ulysses),
         cmocka_unit_test(sp_type_is_kept),
         cmocka_unit_test(predicted_memory_is_what_the_engine_measures),
         cmocka_unit_test(a_row_of_the_model_table_goes_first),
