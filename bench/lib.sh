@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034,SC2154
-# For bench/gpu, bench/longseq, bench/plan and bench/published, which source this file and set: me (their
-# name), build, python, device, limit, records, and for each row: row gpus layers hidden heads seq.
+# For the scripts of bench/, which source this file.  They set what the functions that they call
+# need, of: me (their name), build, python, device, limit, records, and for each row: row gpus
+# layers hidden heads seq.
 
 # Options that a layout does not name, for plans that choose nothing: what follows them overrides.
 fixed_layout='--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 --sequence-parallel=0
@@ -29,6 +30,17 @@ open_build() {
     trap 'stop_memory_sampler; rm -rf "$work"' EXIT
     trap 'exit 1' HUP INT TERM
     "$python" "$here/records.py" tokens "$work/tokens" || die "no tokens could be made"
+}
+
+# The build directory, and a folder to work in, for programs that run mds_launch plan alone.
+open_plans() {
+    unset MDS_BUILD # mds_launch knows all variables that begin so
+    [ -x "$build/src/programs/mds_launch" ] ||
+        die "$build: no src/programs/mds_launch there; give the build directory"
+    use_build "$(cd "$here/.." && pwd)" "$(cd "$build" && pwd)" || exit 1
+    work=$(mktemp -d "${TMPDIR:-/tmp}/mds-bench.XXXXXX") || exit 1
+    trap 'rm -rf "$work"' EXIT
+    trap 'exit 1' HUP INT TERM
 }
 
 # open_results ADD FILE: results go to FILE, records to FILE.jsonl; emptied unless ADD is set

@@ -38,7 +38,7 @@ EXTRA_DIST += \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
-  docs/img/tflops-by-length.svg \
+  docs/img/scaling.svg docs/img/tflops-by-length.svg \
   docs/html docs/install.md docs/start-developer.md docs/start-laptop.md \
   docs/start-polaris.md
 # What manual pages and messages refer to is installed, and what that refers to.

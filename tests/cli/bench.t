@@ -24,7 +24,7 @@ here=$(gnuplot --version 2>/dev/null | sed 's/gnuplot //; s/ *$//')
 [ "$here" = "$(made_with "$srcdir/docs/img/beside-peers.svg")" ] && test_set_prereq GNUPLOT
 test_expect_success GNUPLOT 'figures: the plots of README are those of bench/results' '
     mkdir img && "$srcdir/bench/figures" img &&
-    for plot in beside-peers tflops-by-length; do
+    for plot in beside-peers tflops-by-length scaling; do
         cmp img/$plot.svg "$srcdir/docs/img/$plot.svg" || return 1
     done
 '
@@ -176,6 +176,16 @@ test_expect_success 'published: an error without a reason, a wrong order and no 
     grep "^failed:  megatron/7.5B: mds: error: " results &&
     test_must_fail "$srcdir/bench/published" --rows nonsense "$builddir" 2>err &&
     grep "no such row or set" err
+'
+
+test_expect_success 'scaling: a line for each number of GPUs, and for one that nothing fits' '
+    "$srcdir/bench/scaling" --model GPT1_3B --seq 65536 --machines selene --gpus "32 256" \
+        --results results "$builddir" >out 2>&1 || { cat out; false; } &&
+    grep "^weak  *selene  *32  *2  *[0-9.]*  *[0-9.]*  tensor .*ZeRO 3, selective" results &&
+    test "$(grep -c "^\(weak\|strong\)  *selene  *256  *16 " results)" = 2 &&
+    test_must_fail "$srcdir/bench/scaling" --model GPT1T --machines selene --gpus 32 \
+        --results results "$builddir" >out 2>&1 &&
+    grep "^failed:  weak selene 32: mds: error: no layout of 1048576 tokens fits" results
 '
 
 test_expect_success 'kernels: products and attention of the shapes asked for' '
