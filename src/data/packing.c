@@ -113,8 +113,8 @@ static enum mds_rc add_span(struct mds_packing *p, struct mds_source *s,
 
 /* ---- pieces become rows ---- */
 
-/* Bring the pieces into the order of their rows; begin[row + 1] is where the row begins,
- * and then where it ends. */
+/* Sort the pieces by row; begin[row + 1] is where the row begins, and then where it
+ * ends. */
 static void sort_by_row(const struct pieces *from, const int64_t *row, int64_t *begin,
                         struct pieces *to)
 {

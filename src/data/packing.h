@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows of whole documents.
  *
- * A row has seq_length + 1 tokens.  A document that is longer is cut into windows, each of
- * which begins with the token that the one before ended with, so that every token but
- * the document's first is a target once.  Windows that fill a row are rows; all that is
- * shorter (documents, and what is left of long ones) is packed: longest first, each
- * into the row that it fills best.  No other document is cut.  A document of one token
- * has nothing to predict and is left out.
+ * A row has seq_length + 1 tokens.  A document that is longer is cut into windows, each
+ * of which begins with the token that the one before ended with, so that every token
+ * but the document's first is a target once.  Windows that fill a row are rows; all
+ * that is shorter (documents, and what is left of long ones) is packed: longest first,
+ * each into the row that it fills best.  No other document is cut.  A document of one
+ * token has nothing to predict and is left out.
  *
  * The result depends on the lengths of the documents alone.  It takes 12 bytes for each
  * document, and while it is made 40 and 8 for each token of a row. */
@@ -18,7 +18,7 @@
 
 struct mds_packing;
 
-/* Of the part's tokens.  MDS_EUSER if rows of more than 2^31 - 2 tokens are asked for. */
+/* Of the part's tokens.  MDS_EUSER if rows would have more than 2^31 - 2 tokens. */
 enum mds_rc mds_packing_create(struct mds_source *s, const struct mds_part *part,
                                int64_t seq_length, struct mds_packing **out);
 void mds_packing_destroy(struct mds_packing *p); /* NULL is fine */

@@ -194,9 +194,9 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
 /* ---- the read-back point ---- */
 
 /* Everything a step's control flow may depend on, summed over the world: loss, targets,
- * squared gradient norm; and, of rows with documents, the pairs that attention sees.  What several ranks have alike is counted on the first of
- * them: the loss of tensor ranks, and where ZeRO has no slices the norm of a data
- * group. */
+ * squared gradient norm; and, of rows with documents, the pairs that attention sees.
+ * What several ranks have alike is counted on the first of them: the loss of tensor
+ * ranks, and where ZeRO has no slices the norm of a data group. */
 static enum mds_rc read_back(struct mds_engine *e, double sums[4])
 {
     int n = e->starts_here > 0 ? 4 : 3;

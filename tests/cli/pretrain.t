@@ -83,7 +83,7 @@ test_expect_success 'each split has its files; epochs and meeting documents are 
 test_expect_success 'files of one input, held apart: a warning' '(
     genome=$srcdir/tests/data/lambda.fna.gz &&
     mds_data make --tokenizer codon --strand reverse --output reverse.h5 "$genome" &&
-    small=${small%--data-path*} && said="both made from $genome, so what is held out" &&
+    small=${small%--data-path*} && said="both made from $genome, so tokens held out of one" &&
     pretrain --data-path 1 tokens.h5 1 reverse.h5 >o 2>e && grep -F "tokens.h5 and reverse.h5 were $said" e &&
     pretrain --train-data-path two.h5 --valid-data-path tokens.h5 >o 2>e && grep -F "$said" e &&
     pretrain --data-path 1 tokens.h5 1 reverse.h5 --split 1 >o 2>e && ! grep warn e &&

@@ -304,6 +304,30 @@ static void test_nothing_to_pack(void **state)
     mds_source_close(s);
 }
 
+/* Each source of a mix has rows of its own, as many as its weight says. */
+static void test_packed_mix(void **state)
+{
+    static const int longs[] = {100, 300}, shorts[] = {5, 5, 5, 5, 5, 5, 5};
+    struct mds_data_config c = packs;
+    int32_t token[17], start[17];
+    struct mds_dataset *d;
+    int from_long = 0;
+
+    (void)state;
+    write_documents("long", longs, 2);
+    write_documents("short", shorts, 7);
+    c.paths = "3 long 1 short";
+    d = open_documents(&c, 16);
+    assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TRAIN), 24 + 1 + 3);
+    for (int i = 0; i < 400; i++) {
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i, token, start),
+                         MDS_OK);
+        from_long += start[5] != 5; /* short documents have 5 tokens */
+    }
+    assert_int_equal(from_long, 300);
+    mds_dataset_close(d);
+}
+
 /* The first rows to be evaluated are not all windows of the longest document. */
 static void test_evaluation_order(void **state)
 {
@@ -338,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_every_token_is_a_target_once),
         cmocka_unit_test(test_packing_is_tight),
         cmocka_unit_test(test_nothing_to_pack),
+        cmocka_unit_test(test_packed_mix),
         cmocka_unit_test(test_evaluation_order),
     };
 
