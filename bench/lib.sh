@@ -70,9 +70,10 @@ try_help='comma-separated words: N: micro-batch size; none, selective, full,
                       host, nvme: in a file in NVME_PATH, rest: weights on the host, too;
                       tpN, sp, uN, ringN, ppN: parallel sizes; gN: micro-batches per
                       step; tN, mN, lN: tiles of sequence, MLP and loss; cN: attention
-                      chunk; xN: chunks of tensor-parallel communication; aN%, dN%:
-                      blocks that keep attention, and that keep inputs on the device;
-                      rope; wN: window of N keys, globalN: but in every N-th block'
+                      chunk; headsN: groups of heads; xN: chunks of tensor-parallel
+                      communication; aN%, dN%: blocks that keep attention, and that keep
+                      inputs on the device; rope; wN: window of N keys, globalN: but in
+                      every N-th block'
 
 # parse_try TRY: set $options to the options of mds_pretrain that its words stand for.
 parse_try() {
@@ -106,6 +107,7 @@ parse_try() {
         a[0-9]*%) more="--keep-attention-layers $((layers * ${n%?} / 100))" ;;
         d[0-9]*%) more="--device-checkpoint-layers $((layers * ${n%?} / 100))" ;;
         c[0-9]*) more="--attention-chunk $n" ;;
+        heads[0-9]*) more="--attention-head-groups $n" ;;
         m[0-9]*) more="--mlp-tile $n" ;;
         l[0-9]*) more="--loss-tile $n" ;;
         *)
