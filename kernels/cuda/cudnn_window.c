@@ -13,7 +13,7 @@ enum { ALIGNED = 128, SHORTEST = 32 };
 /* What no block of any size could change. */
 static int is_supported(const struct mdsk_attention_shape *s)
 {
-    return s->dtype != MDSK_F32 && !(s->dropout.p > 0);
+    return s->dtype != MDSK_F32 && !(s->dropout.p > 0) && !s->start;
 }
 
 /* n queries from `at` on, and the keys that they see. */

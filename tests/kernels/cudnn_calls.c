@@ -545,6 +545,7 @@ static int refused(const struct mdsk_attention_bwd *b)
 static void test_unsupported_problems(void **state)
 {
     const struct mdsk_attention_bwd good = large(1, 2, 2, 64);
+    static const int32_t documents[64];
     struct mdsk_attention_bwd b = good;
 
     (void)state;
@@ -554,6 +555,12 @@ static void test_unsupported_problems(void **state)
     b = good;
     b.shape.dropout.p = 0.1f;
     assert_true(refused(&b));
+    b = good;
+    b.shape.start = documents;
+    assert_true(refused(&b));
+    b.shape.window = 32;
+    assert_int_equal(mdsk_cudnn_window_bwd(NULL, &b), -ENOTSUP);
+    assert_int_equal(fake.calls, 0);
     b = good;
     b.shape.D = 68;
     assert_true(refused(&b));
