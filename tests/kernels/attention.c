@@ -38,11 +38,11 @@ static const struct shape shapes[] = {
      JOINED},                                        /* a chunk before, seen in part */
     {1, 1, 1, 20, 30, 8, 500, 40, 0, FUSED, JOINED}, /* seen by none */
     /* documents, also with windows, for queries behind all keys, and seen by some */
-    {2, 2, 1, 700, 700, 16, 0, 0, 0, FUSED, MIXED},
+    {2, 2, 1, 500, 500, 16, 0, 0, 0, FUSED, MIXED},
     {3, 2, 1, 333, 333, 33, 0, 0, 0.2f, HEAD_MAJOR, MIXED},
     {1, 2, 1, 200, 200, 64, 0, 0, 0, FUSED, WHOLE},
-    {2, 2, 1, 500, 500, 17, 0, 70, 0, FUSED, MIXED},
-    {2, 4, 2, 150, 277, 16, 127, 0, 0.1f, PACKED, MIXED},
+    {2, 2, 1, 300, 300, 17, 0, 70, 0, FUSED, MIXED},
+    {2, 2, 1, 90, 150, 16, 60, 0, 0.1f, PACKED, MIXED},
     {2, 2, 1, 130, 130, 24, 130, 0, 0, PACKED, MIXED},
     {1, 1, 1, 40, 65, 8, 400, 0, 0, FUSED, MIXED},
     /* for the plain one alone: wide heads, and more queries than go at a time */
