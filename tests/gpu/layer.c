@@ -312,7 +312,7 @@ void layer_run(struct layer *l)
         host_mark = mds_arena_mark(run.host);
     mds_zero_step_begin(l->e->zero);
     mds_zero_pass_begin(l->e->zero, 1);
-    mds_gpt_context(l->e->gpt, &run, 0, &c);
+    mds_gpt_context(l->e->gpt, &run, &(struct mds_gpt_batch){0}, &c);
     must(mds_gpt_scratch(&c, l->S * l->H, &x), "x");
     must(mds_gpt_scratch(&c, l->S * l->H, &y), "y");
     must(mds_gpt_alloc_attention(&c, &w, 1), "buffers");
