@@ -6,6 +6,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/dataset_log.c \
   src/data/fasta.c src/data/fasta.h \
   src/data/id_lines.c src/data/id_lines.h \
+  src/data/kinds.c src/data/kinds.h \
   src/data/make.c src/data/make.h \
   src/data/megatron_index.c src/data/megatron_index.h \
   src/data/mix.c src/data/mix.h \

@@ -15,6 +15,7 @@ void mds_source_close(struct mds_source *s)
 {
     if (!s)
         return;
+    mds_kinds_close(s->kinds);
     s->ops->close(s);
     mds_h5_free_strings(s->words, s->n_words);
     free(s->tokenizer);
@@ -44,6 +45,12 @@ enum mds_rc mds_source_read(struct mds_source *s, int64_t first, int64_t count,
         if (ids[i] < 0 || ids[i] >= s->vocab)
             return fail_id_outside_vocabulary(s, first + i);
     return MDS_OK;
+}
+
+enum mds_rc mds_source_read_kinds(struct mds_source *s, int64_t first, int64_t count,
+                                  unsigned char *kinds)
+{
+    return mds_kinds_read(s->kinds, s->path, first, count, kinds);
 }
 
 enum mds_rc mds_source_starts(struct mds_source *s, int64_t first, int64_t count,
@@ -121,6 +128,21 @@ enum mds_rc mds_source_count(struct mds_source *s, int64_t first, int64_t count,
                              int64_t *counts)
 {
     return for_each_block(s, first, count, add_counts, counts);
+}
+
+enum mds_rc mds_source_count_kinds(struct mds_source *s, int64_t *counts)
+{
+    enum { BLOCK = 65536 };
+    unsigned char kinds[BLOCK];
+
+    for (int64_t first = 0; first < s->tokens; first += BLOCK) {
+        int64_t n = mds_min(s->tokens - first, BLOCK);
+
+        MDS_TRY(mds_source_read_kinds(s, first, n, kinds));
+        for (int64_t i = 0; i < n; i++)
+            counts[kinds[i]]++;
+    }
+    return MDS_OK;
 }
 
 static void raise_largest(const int32_t *ids, int64_t n, int64_t *largest)

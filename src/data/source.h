@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "base/str.h"
+#include "data/kinds.h"
 #include "data/reading.h"
 
 #include <stdint.h>
@@ -48,6 +49,7 @@ struct mds_source {
     struct mds_reading reading; /* of the records that became documents */
     int is_genome;              /* made from FASTA */
     int token_bases;            /* bases per token of a genome, else 1 */
+    struct mds_kinds *kinds;    /* NULL: all tokens count alike */
 };
 
 /* The largest vocabulary accepted; a larger one means a damaged file. */
@@ -66,6 +68,9 @@ void mds_source_close(struct mds_source *s); /* NULL is fine */
  * with file and position. */
 enum mds_rc mds_source_read(struct mds_source *s, int64_t first, int64_t count,
                             int32_t *ids);
+/* The kinds of tokens inside a source that has kinds. */
+enum mds_rc mds_source_read_kinds(struct mds_source *s, int64_t first, int64_t count,
+                                  unsigned char *kinds);
 enum mds_rc mds_source_starts(struct mds_source *s, int64_t first, int64_t count,
                               int64_t *starts);
 /* The document that contains a token inside the source. */
@@ -77,6 +82,10 @@ enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out);
  * Logs its progress if it takes long; so does mds_source_largest_id. */
 enum mds_rc mds_source_count(struct mds_source *s, int64_t first, int64_t count,
                              int64_t *counts);
+
+/* Count the tokens of each kind of a source that has kinds, into counts[MDS_KINDS_MAX]
+ * (added to). */
+enum mds_rc mds_source_count_kinds(struct mds_source *s, int64_t *counts);
 
 /* Raise *largest to the largest id among count tokens from first. */
 enum mds_rc mds_source_largest_id(struct mds_source *s, int64_t first, int64_t count,

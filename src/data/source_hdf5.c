@@ -9,36 +9,15 @@
 #include "data/token_file.h"
 #include "io/h5.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct hdf5_source {
     struct mds_source base;
     struct mds_h5 *h5;
     struct mds_h5_dataset *tokens, *documents;
-    int fd;       /* of the same file */
-    int64_t size; /* that it had when it was opened */
+    int64_t version; /* of the format */
 };
-
-/* A file cut short while it is read must be an error: HDF5 would return zeros. */
-static enum mds_rc check_token_count(const struct hdf5_source *h)
-{
-    struct stat st;
-
-    if (fstat(h->fd, &st))
-        return mds_fail(MDS_EIO, "%s: cannot be read: %s", h->base.path,
-                        strerror(errno));
-    if (st.st_size != h->size)
-        return mds_fail(
-            MDS_EIO,
-            "%s: changed while it was being read: it had %lld bytes and now has %lld",
-            h->base.path, (long long)h->size, (long long)st.st_size);
-    return MDS_OK;
-}
 
 static enum mds_rc hdf5_read_ids(struct mds_source *s, int64_t first, int64_t count,
                                  int32_t *ids)
@@ -46,7 +25,7 @@ static enum mds_rc hdf5_read_ids(struct mds_source *s, int64_t first, int64_t co
     struct hdf5_source *h = (struct hdf5_source *)s;
 
     MDS_TRY(mds_h5_dataset_read_i32(h->tokens, first, count, ids));
-    return check_token_count(h);
+    return mds_h5_check_size(h->h5);
 }
 
 static enum mds_rc hdf5_read_stored_id(struct mds_source *s, int64_t token, int64_t *id)
@@ -138,8 +117,6 @@ static void close_hdf5(struct mds_source *s)
     (void)mds_h5_dataset_close(h->tokens);
     (void)mds_h5_dataset_close(h->documents);
     (void)mds_h5_close(h->h5);
-    if (h->fd >= 0)
-        close(h->fd);
 }
 
 static const struct mds_source_ops hdf5_ops = {
@@ -154,7 +131,6 @@ static const struct mds_source_ops hdf5_ops = {
 
 static enum mds_rc check_format(struct hdf5_source *h)
 {
-    int64_t version;
     char *format;
     int ours;
 
@@ -169,13 +145,14 @@ static enum mds_rc check_format(struct hdf5_source *h)
     if (!ours)
         return mds_fail(MDS_EUSER, "%s: not a token file: make one with mds_data make",
                         h->base.path);
-    MDS_TRY(mds_h5_get_int(h->h5, "format_version", &version));
-    if (version != MDS_TOKEN_FORMAT_VERSION)
+    MDS_TRY(mds_h5_get_int(h->h5, "format_version", &h->version));
+    if (h->version < MDS_TOKEN_FORMAT_PLAIN || h->version > MDS_TOKEN_FORMAT_KINDS)
         return mds_fail(
             MDS_EUSER,
-            "%s: token file of version %lld, this program reads version %d: "
+            "%s: token file of version %lld, this program reads versions %d and %d: "
             "make it again with mds_data make",
-            h->base.path, (long long)version, MDS_TOKEN_FORMAT_VERSION);
+            h->base.path, (long long)h->version, MDS_TOKEN_FORMAT_PLAIN,
+            MDS_TOKEN_FORMAT_KINDS);
     return MDS_OK;
 }
 
@@ -285,19 +262,10 @@ static enum mds_rc open_datasets(struct hdf5_source *h)
     s->documents = mds_h5_dataset_length(h->documents) - 1;
     if (s->documents < 0)
         return mds_fail(MDS_EUSER, "%s: /documents is empty", s->path);
-    return check_documents(h);
-}
-
-static enum mds_rc open_token_file(struct hdf5_source *h, const char *path)
-{
-    struct stat st;
-
-    MDS_TRY(mds_h5_open(path, "mds_data make", &h->h5));
-    h->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (h->fd < 0 || fstat(h->fd, &st))
-        return mds_fail_open(MDS_EUSER, path);
-    h->size = st.st_size;
-    return MDS_OK;
+    MDS_TRY(check_documents(h));
+    return h->version == MDS_TOKEN_FORMAT_KINDS
+               ? mds_kinds_open(h->h5, s->path, s->tokens, &s->kinds)
+               : MDS_OK;
 }
 
 enum mds_rc mds_source_open_hdf5(const char *path, struct mds_source **out)
@@ -309,8 +277,7 @@ enum mds_rc mds_source_open_hdf5(const char *path, struct mds_source **out)
         return MDS_EMEM;
     h->base.ops = &hdf5_ops;
     h->base.path = mds_strdup(path);
-    h->fd = -1;
-    rc = h->base.path ? open_token_file(h, path) : MDS_EMEM;
+    rc = h->base.path ? mds_h5_open(path, "mds_data make", &h->h5) : MDS_EMEM;
     if (!rc)
         rc = check_format(h);
     if (!rc)

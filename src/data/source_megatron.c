@@ -21,6 +21,7 @@ struct megatron_source {
     int bin; /* read, not mapped: a failing disk is then an error, not a signal */
     struct mds_map idx;
     struct mds_index index;       /* borrows idx */
+    struct mds_h5 *kinds;         /* PREFIX.kinds.h5, or NULL */
     unsigned char raw[8 * BLOCK]; /* as stored */
 };
 
@@ -97,6 +98,7 @@ static void close_megatron(struct mds_source *s)
 
     if (m->bin >= 0)
         close(m->bin);
+    (void)mds_h5_close(m->kinds);
     mds_map_close(&m->idx);
 }
 
@@ -143,6 +145,23 @@ static enum mds_rc open_idx_and_bin(struct megatron_source *m, const char *prefi
     return rc;
 }
 
+/* The kinds of the tokens, if there is a file of them. */
+static enum mds_rc open_kinds(struct megatron_source *m, const char *prefix)
+{
+    struct mds_str path = {0};
+    enum mds_rc rc = MDS_OK;
+
+    mds_str_add(&path, "%s.kinds.h5", prefix);
+    if (path.failed)
+        rc = MDS_EMEM;
+    else if (access(path.s, F_OK) == 0)
+        rc = mds_h5_open(path.s, NULL, &m->kinds);
+    if (!rc && m->kinds)
+        rc = mds_kinds_open(m->kinds, path.s, m->base.tokens, &m->base.kinds);
+    mds_str_fini(&path);
+    return rc;
+}
+
 enum mds_rc mds_source_open_megatron(const char *prefix, struct mds_source **out)
 {
     struct megatron_source *m = mds_zalloc(1, sizeof *m);
@@ -159,6 +178,8 @@ enum mds_rc mds_source_open_megatron(const char *prefix, struct mds_source **out
     m->base.documents = m->index.documents;
     m->base.vocab_seen = 1;
     m->base.vocab = MDS_VOCAB_MAX;
+    if (!rc)
+        rc = open_kinds(m, prefix);
     if (rc) {
         mds_source_close(&m->base);
         return rc;

@@ -22,9 +22,11 @@ struct mds_token_file {
     struct mds_vocabulary vocabulary;
     struct mds_output output;
     struct mds_h5 *h5;
-    struct mds_h5_dataset *tokens, *documents;
-    enum mds_h5_type type; /* of ids as stored */
-    unsigned char *buffer; /* [BUFFERED] ids as stored */
+    struct mds_h5_dataset *tokens, *documents, *kinds; /* kinds: NULL without */
+    enum mds_h5_type type;                             /* of ids as stored */
+    unsigned char *buffer;                             /* [BUFFERED] ids as stored */
+    unsigned char *kinds_here; /* [BUFFERED] of these tokens; NULL without kinds */
+    int n_kinds;
     size_t buffered;
     int64_t starts[DOCUMENTS_BUFFERED];
     size_t starts_buffered;
@@ -63,9 +65,25 @@ enum mds_rc mds_token_file_create(const char *path, const struct mds_vocabulary 
     return MDS_OK;
 }
 
+enum mds_rc mds_token_file_set_kinds(struct mds_token_file *f,
+                                     const struct mds_kind *kinds, int n)
+{
+    if (f->token_count > 0 || f->kinds)
+        return mds_fail(MDS_EBUG, "%s: kinds of tokens after the first token",
+                        f->output.path);
+    f->kinds_here = mds_zalloc(BUFFERED, 1);
+    if (!f->kinds_here)
+        return MDS_EMEM;
+    MDS_TRY(mds_kinds_write(f->h5, f->output.path, kinds, n));
+    f->n_kinds = n;
+    return mds_h5_dataset_create(f->h5, "/kinds/of_token", MDS_H5_U8, &f->kinds);
+}
+
 static enum mds_rc flush_tokens(struct mds_token_file *f)
 {
     MDS_TRY(mds_h5_dataset_append(f->tokens, f->buffer, (int64_t)f->buffered));
+    if (f->kinds)
+        MDS_TRY(mds_h5_dataset_append(f->kinds, f->kinds_here, (int64_t)f->buffered));
     f->buffered = 0;
     return MDS_OK;
 }
@@ -78,8 +96,9 @@ static enum mds_rc flush_documents(struct mds_token_file *f)
     return MDS_OK;
 }
 
-/* Append ids[n] to the buffer, in the stored type. */
-static void append_narrowed_ids(struct mds_token_file *f, const int32_t *ids, size_t n)
+/* Append ids[n] to the buffer, in the stored type, and kinds[n] (NULL: 0). */
+static void append_to_buffer(struct mds_token_file *f, const int32_t *ids,
+                             const unsigned char *kinds, size_t n)
 {
     unsigned char *bytes = f->buffer + f->buffered;
     uint16_t *words = (uint16_t *)f->buffer + f->buffered;
@@ -92,22 +111,48 @@ static void append_narrowed_ids(struct mds_token_file *f, const int32_t *ids, si
     else
         for (size_t i = 0; i < n; i++)
             bytes[i] = (unsigned char)ids[i];
+    for (size_t i = 0; f->kinds && i < n; i++)
+        f->kinds_here[f->buffered + i] = kinds ? kinds[i] : 0;
     f->buffered += n;
 }
 
-enum mds_rc mds_token_file_add(struct mds_token_file *f, const int32_t *ids, size_t n)
+static enum mds_rc check_kinds(const struct mds_token_file *f,
+                               const unsigned char *kinds, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (kinds[i] >= f->n_kinds)
+            return mds_fail(MDS_EBUG, "%s: a token of kind %d of %d", f->output.path,
+                            kinds[i], f->n_kinds);
+    return MDS_OK;
+}
+
+static enum mds_rc add_tokens(struct mds_token_file *f, const int32_t *ids,
+                              const unsigned char *kinds, size_t n)
 {
     f->token_count += (int64_t)n;
     while (n > 0) {
         size_t take = BUFFERED - f->buffered < n ? BUFFERED - f->buffered : n;
 
-        append_narrowed_ids(f, ids, take);
+        append_to_buffer(f, ids, kinds, take);
         ids += take;
+        kinds = kinds ? kinds + take : NULL;
         n -= take;
         if (f->buffered == BUFFERED)
             MDS_TRY(flush_tokens(f));
     }
     return MDS_OK;
+}
+
+enum mds_rc mds_token_file_add(struct mds_token_file *f, const int32_t *ids, size_t n)
+{
+    return add_tokens(f, ids, NULL, n);
+}
+
+enum mds_rc mds_token_file_add_kinds(struct mds_token_file *f, const int32_t *ids,
+                                     const unsigned char *kinds, size_t n)
+{
+    MDS_TRY(check_kinds(f, kinds, n));
+    return add_tokens(f, ids, kinds, n);
 }
 
 enum mds_rc mds_token_file_end_document(struct mds_token_file *f)
@@ -212,7 +257,8 @@ static enum mds_rc write_attributes(struct mds_token_file *f, const char *option
     gmtime_r(&now, &utc);
     strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc);
     MDS_TRY(mds_h5_put_string(f->h5, "format", MDS_TOKEN_FORMAT));
-    MDS_TRY(mds_h5_put_int(f->h5, "format_version", MDS_TOKEN_FORMAT_VERSION));
+    MDS_TRY(mds_h5_put_int(f->h5, "format_version",
+                           f->kinds ? MDS_TOKEN_FORMAT_KINDS : MDS_TOKEN_FORMAT_PLAIN));
     MDS_TRY(mds_h5_put_string(f->h5, "tokenizer",
                               mds_tokenizer_names[f->vocabulary.tokenizer]));
     MDS_TRY(mds_h5_put_int(f->h5, "vocab_size", f->vocabulary.size));
@@ -228,11 +274,12 @@ static enum mds_rc close_hdf5_file(struct mds_token_file *f)
 {
     enum mds_rc tokens = mds_h5_dataset_close(f->tokens);
     enum mds_rc documents = mds_h5_dataset_close(f->documents);
+    enum mds_rc kinds = mds_h5_dataset_close(f->kinds);
     enum mds_rc file = mds_h5_close(f->h5);
 
-    f->tokens = f->documents = NULL;
+    f->tokens = f->documents = f->kinds = NULL;
     f->h5 = NULL;
-    return tokens ? tokens : documents ? documents : file;
+    return tokens ? tokens : documents ? documents : kinds ? kinds : file;
 }
 
 enum mds_rc mds_token_file_finish(struct mds_token_file *f, const char *options,
@@ -265,6 +312,7 @@ void mds_token_file_abandon(struct mds_token_file *f)
     for (size_t i = 0; i < f->n_inputs; i++)
         free(f->inputs[i].path);
     free(f->inputs);
+    free(f->kinds_here);
     free(f->buffer);
     free(f);
 }

@@ -6,20 +6,23 @@
  *   /vocab         UTF-8 strings: the word of each id; not with tokenizer ids
  *   /inputs/path, /inputs/sha256 (strings), /inputs/bytes (int64): one each per input;
  *                  sum and size of the stored file (a .gz as it is)
- *   attributes     format "mds-tokens", format_version 1, tokenizer, vocab_size, eod,
- *                  options, command, created, program
+ *   /kinds/...     data/kinds.h; only if tokens have kinds
+ *   attributes     format "mds-tokens", format_version (1, or 2 with kinds), tokenizer,
+ *                  vocab_size, eod, options, command, created, program
  *
  * Words and inputs are data sets because attributes are limited to 64 KiB. */
 #ifndef MDS_DATA_TOKEN_FILE_H
 #define MDS_DATA_TOKEN_FILE_H
 
 #include "base/status.h"
+#include "data/kinds.h"
 #include "data/tokenizer.h"
 
 #include <stdint.h>
 
 #define MDS_TOKEN_FORMAT "mds-tokens"
-enum { MDS_TOKEN_FORMAT_VERSION = 1 };
+/* Programs that do not know kinds must not train on such a file. */
+enum { MDS_TOKEN_FORMAT_PLAIN = 1, MDS_TOKEN_FORMAT_KINDS = 2 };
 
 struct mds_token_file;
 
@@ -28,8 +31,16 @@ struct mds_token_file;
 enum mds_rc mds_token_file_create(const char *path, const struct mds_vocabulary *v,
                                   struct mds_token_file **out);
 
+/* Give all tokens kinds; before the first token. */
+enum mds_rc mds_token_file_set_kinds(struct mds_token_file *f,
+                                     const struct mds_kind *kinds, int n);
+
+/* Add tokens, in a file with kinds of kind 0. */
 enum mds_rc mds_token_file_add(struct mds_token_file *f, const int32_t *ids, size_t n);
-/* Add the <eod> that ends a document. */
+/* Add tokens of these kinds[n]. */
+enum mds_rc mds_token_file_add_kinds(struct mds_token_file *f, const int32_t *ids,
+                                     const unsigned char *kinds, size_t n);
+/* Add the <eod> that ends a document, in a file with kinds of kind 0. */
 enum mds_rc mds_token_file_end_document(struct mds_token_file *f);
 /* End a document whose last id was already <eod>. */
 enum mds_rc mds_token_file_ended_document(struct mds_token_file *f);

@@ -4,9 +4,12 @@
 
 #include "base/alloc.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* The first entry seen from the inside out is where the cause was known. */
 static herr_t record_innermost_error(unsigned n, const H5E_error2_t *entry, void *data)
@@ -68,6 +71,7 @@ static enum mds_rc alloc_file(const char *shown, int writing, struct mds_h5 **ou
     }
     f->writing = writing;
     f->id = -1;
+    f->fd = -1;
     H5dont_atexit(); /* which would trip over a file that a full disk left unfinished */
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     *out = f;
@@ -88,16 +92,45 @@ static hid_t file_access_list(void)
     return fapl;
 }
 
-enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out)
+/* Remember the size that the file has. */
+static enum mds_rc open_to_watch(const char *path, struct mds_h5 *f)
 {
     struct stat st;
+
+    f->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (f->fd < 0 || fstat(f->fd, &st))
+        return mds_fail_open(MDS_EUSER, path);
+    f->size = st.st_size;
+    return MDS_OK;
+}
+
+enum mds_rc mds_h5_check_size(const struct mds_h5 *f)
+{
+    struct stat st;
+
+    if (fstat(f->fd, &st))
+        return mds_fail(MDS_EIO, "%s: cannot be read: %s", f->shown, strerror(errno));
+    if (st.st_size != f->size)
+        return mds_fail(
+            MDS_EIO,
+            "%s: changed while it was being read: it had %lld bytes and now has %lld",
+            f->shown, (long long)f->size, (long long)st.st_size);
+    return MDS_OK;
+}
+
+enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out)
+{
     struct mds_h5 *f;
     char cause[CAUSE_SIZE];
+    enum mds_rc rc;
     hid_t fapl;
 
-    if (stat(path, &st) < 0)
-        return mds_fail_open(MDS_EUSER, path);
     MDS_TRY(alloc_file(path, 0, &f));
+    rc = open_to_watch(path, f);
+    if (rc) {
+        mds_h5_close(f);
+        return rc;
+    }
     fapl = file_access_list();
     f->id = H5Fopen(path, H5F_ACC_RDONLY, fapl);
     cause_of_failure(cause); /* before any other call */
@@ -163,6 +196,8 @@ enum mds_rc mds_h5_close(struct mds_h5 *f)
         return MDS_OK;
     if (f->id >= 0 && H5Fclose(f->id) < 0)
         rc = mds_h5_fail(f, "finish", "the file");
+    if (f->fd >= 0)
+        close(f->fd);
     free(f->shown);
     free(f);
     return rc;

@@ -19,6 +19,9 @@ struct mds_h5_dataset;
 /* Open for reading.  `make` completes the error "not an HDF5 file (or truncated: ...):
  * make it again with ..."; NULL if there is no such program. */
 enum mds_rc mds_h5_open(const char *path, const char *make, struct mds_h5 **out);
+/* MDS_EIO if the file, open for reading, has another size than it had when it was
+ * opened: HDF5 reads zeros where a file was cut short. */
+enum mds_rc mds_h5_check_size(const struct mds_h5 *f);
 /* Create or replace; shown is the name for messages (path may be x.partial). */
 enum mds_rc mds_h5_create(const char *path, const char *shown, struct mds_h5 **out);
 /* The same in the format of HDF5 1.10, which carries checksums of its own structure. */
@@ -45,6 +48,13 @@ enum mds_rc mds_h5_get_strings(struct mds_h5 *f, const char *name, char ***value
                                int64_t *n);
 void mds_h5_free_strings(char **values, int64_t n);
 
+/* A short list of real numbers as a data set.  get: into values[n]; MDS_EUSER if the
+ * data set is not a list of exactly n real numbers. */
+enum mds_rc mds_h5_put_reals(struct mds_h5 *f, const char *name, const double *values,
+                             int64_t n);
+enum mds_rc mds_h5_get_reals(struct mds_h5 *f, const char *name, double *values,
+                             int64_t n);
+
 /* A 1-D data set of integers: created empty and appended to, or opened and read. */
 enum mds_rc mds_h5_dataset_create(struct mds_h5 *f, const char *name,
                                   enum mds_h5_type type, struct mds_h5_dataset **out);
@@ -60,6 +70,8 @@ enum mds_rc mds_h5_dataset_append(struct mds_h5_dataset *s, const void *values,
                                   int64_t n);
 /* Read `count` values from `first` on, converted; HDF5 clips values that do not fit.
  * MDS_EBUG outside the data set. */
+enum mds_rc mds_h5_dataset_read_u8(struct mds_h5_dataset *s, int64_t first,
+                                   int64_t count, unsigned char *values);
 enum mds_rc mds_h5_dataset_read_i32(struct mds_h5_dataset *s, int64_t first,
                                     int64_t count, int32_t *values);
 enum mds_rc mds_h5_dataset_read_i64(struct mds_h5_dataset *s, int64_t first,

@@ -191,6 +191,12 @@ static enum mds_rc read_span(struct mds_h5_dataset *s, hid_t type, int64_t first
     return rc;
 }
 
+enum mds_rc mds_h5_dataset_read_u8(struct mds_h5_dataset *s, int64_t first,
+                                   int64_t count, unsigned char *values)
+{
+    return read_span(s, H5T_NATIVE_UINT8, first, count, values);
+}
+
 enum mds_rc mds_h5_dataset_read_i32(struct mds_h5_dataset *s, int64_t first,
                                     int64_t count, int32_t *values)
 {

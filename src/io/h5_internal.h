@@ -11,6 +11,8 @@ struct mds_h5 {
     char *shown; /* name for messages */
     hid_t id;
     int writing;
+    int fd;       /* reading: of the same file; else -1 */
+    int64_t size; /* that it had when it was opened */
 };
 
 /* Record "FILE: cannot WHAT NAME (HDF5: cause)". */

@@ -310,6 +310,20 @@ static enum mds_rc print_packing(struct mds_source *s, int64_t S)
     return MDS_OK;
 }
 
+static enum mds_rc print_kinds(struct mds_source *s)
+{
+    int64_t counts[MDS_KINDS_MAX] = {0};
+
+    if (!s->kinds)
+        return MDS_OK;
+    MDS_TRY(mds_source_count_kinds(s, counts));
+    for (int i = 0; i < s->kinds->n; i++)
+        printf("%-12s %s: weight %g, %lld token%s (%.2f %%)\n", "kind",
+               s->kinds->kind[i].name, s->kinds->kind[i].weight, (long long)counts[i],
+               mds_plural(counts[i]), 100.0 * (double)counts[i] / (double)s->tokens);
+    return MDS_OK;
+}
+
 static enum mds_rc print_info(struct mds_source *s, int64_t *counts)
 {
     struct mds_str provenance = {0};
@@ -368,6 +382,8 @@ static enum mds_rc data_run_info(const struct mds_invocation *c)
                         split);
     MDS_TRY(mds_source_open(c->operand[0], &s));
     rc = count_and_print(s);
+    if (!rc)
+        rc = print_kinds(s);
     if (!rc)
         rc = print_splits(s, option_values(c), shares);
     if (!rc)

@@ -3,9 +3,11 @@
 #include "scratch.h"
 
 #include <hdf5.h>
+#include <math.h>
 
 #include "base/clock.h"
 #include "data/source.h"
+#include "data/token_file.h"
 #include "io/h5.h"
 
 /* ---- a token file with one thing wrong ------------------------------------------- */
@@ -277,6 +279,145 @@ static void test_a_long_count_says_how_far_it_is(void **state)
     mds_source_close(s);
 }
 
+/* ---- kinds ---------------------------------------------------------------------- */
+
+static const struct mds_kind two_kinds[] = {{"text", 1}, {"repeat", 0.1}};
+
+/* More tokens than a buffer: number i is of kind i % 3 == 1, but for each <eod>. */
+static void write_kinds(const char *path)
+{
+    enum { PART = 50000, PARTS = 3 };
+    struct mds_vocabulary v = {MDS_TOKENIZER_IDS, 300, 299};
+    static int32_t ids[PART];
+    static unsigned char kinds[PART];
+    struct mds_token_file *f;
+    char sum[65] = {0};
+
+    memset(sum, '0', 64);
+    assert_int_equal(mds_token_file_create(path, &v, &f), MDS_OK);
+    assert_int_equal(mds_token_file_set_kinds(f, two_kinds, 2), MDS_OK);
+    for (int part = 0; part < PARTS; part++) {
+        int64_t first = mds_token_file_tokens(f);
+
+        for (int i = 0; i < PART; i++) {
+            ids[i] = (int32_t)((first + i) % 299);
+            kinds[i] = (first + i) % 3 == 1;
+        }
+        assert_int_equal(mds_token_file_add_kinds(f, ids, kinds, PART), MDS_OK);
+        assert_int_equal(mds_token_file_end_document(f), MDS_OK);
+    }
+    kinds[7] = 2;
+    assert_fails(mds_token_file_add_kinds(f, ids, kinds, 8), MDS_EBUG,
+                 "a token of kind 2 of 2");
+    assert_fails(mds_token_file_set_kinds(f, two_kinds, 2), MDS_EBUG,
+                 "kinds of tokens after the first token");
+    assert_int_equal(mds_token_file_input(f, "x", 1, sum), MDS_OK);
+    assert_int_equal(mds_token_file_finish(f, "", ""), MDS_OK);
+}
+
+static void test_kinds_come_back(void **state)
+{
+    unsigned char kinds[1000];
+    int64_t counts[MDS_KINDS_MAX] = {0};
+    struct mds_source *s;
+
+    (void)state;
+    write_kinds("k.h5");
+    assert_int_equal(mds_source_open("k.h5", &s), MDS_OK);
+    assert_int_equal(s->kinds->n, 2);
+    assert_string_equal(s->kinds->kind[1].name, "repeat");
+    assert_true(s->kinds->kind[1].weight == 0.1);
+    for (int64_t first = 0; first < s->tokens - 1000; first += 777) {
+        assert_int_equal(mds_source_read_kinds(s, first, 1000, kinds), MDS_OK);
+        for (int64_t i = first; i < first + 1000; i++)
+            assert_int_equal(kinds[i - first], i % 50001 < 50000 && i % 3 == 1);
+    }
+    assert_int_equal(mds_source_count_kinds(s, counts), MDS_OK);
+    assert_int_equal(counts[0] + counts[1], s->tokens);
+    assert_int_equal(counts[1], 3 * 16667);
+    assert_int_equal(truncate("k.h5", 200000), 0);
+    assert_fails(mds_source_read_kinds(s, 0, 1, kinds), MDS_EIO,
+                 "k.h5: changed while it was being read");
+    mds_source_close(s);
+}
+
+static unsigned char *put(unsigned char *p, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        *p++ = (unsigned char)(v >> 8 * i);
+    return p;
+}
+
+/* A pair of one document of n bytes. */
+static void write_megatron(const unsigned char *bin, size_t n)
+{
+    unsigned char idx[62], *p = idx;
+
+    memcpy(p, "MMIDIDX\0\0", 9);
+    p = put(put(put(put(p + 9, 1, 8), 1, 1), 1, 8), 2, 8);
+    p = put(put(put(put(p, n, 4), 0, 8), 0, 8), 1, 8);
+    write_file("m.idx", idx, (size_t)(p - idx));
+    write_file("m.bin", bin, n);
+}
+
+/* The lists of kinds beside a Megatron pair of TOKENS tokens of one document. */
+static enum mds_rc open_kinds(int n, const char *name, double weight, int64_t length,
+                              unsigned char last, struct mds_source **s)
+{
+    const char *names[] = {"text", name, "third"};
+    double weights[] = {1, weight, 0};
+    static unsigned char of_token[TOKENS + 1], bin[TOKENS];
+    struct mds_h5_dataset *set;
+    struct mds_h5 *f;
+
+    write_megatron(bin, TOKENS);
+    assert_int_equal(mds_h5_create("m.kinds.h5", "m.kinds.h5", &f), MDS_OK);
+    assert_int_equal(mds_h5_put_strings(f, "/kinds/name", names, n), MDS_OK);
+    assert_int_equal(mds_h5_put_reals(f, "/kinds/weight", weights, 2), MDS_OK);
+    assert_int_equal(mds_h5_dataset_create(f, "/kinds/of_token", MDS_H5_U8, &set),
+                     MDS_OK);
+    of_token[TOKENS - 1] = last;
+    assert_int_equal(mds_h5_dataset_append(set, of_token, length), MDS_OK);
+    assert_int_equal(mds_h5_dataset_close(set), MDS_OK);
+    assert_int_equal(mds_h5_close(f), MDS_OK);
+    return mds_source_open("m", s);
+}
+
+static void test_kinds_beside_megatron(void **state)
+{
+    unsigned char kinds[2];
+    struct mds_source *s;
+
+    (void)state;
+    assert_int_equal(open_kinds(2, "tag", 0, TOKENS, 1, &s), MDS_OK);
+    assert_string_equal(s->kinds->kind[1].name, "tag");
+    assert_int_equal(mds_source_read_kinds(s, TOKENS - 2, 2, kinds), MDS_OK);
+    assert_true(kinds[0] == 0 && kinds[1] == 1);
+    mds_source_close(s);
+    assert_int_equal(open_kinds(2, "tag", 0, TOKENS, 2, &s), MDS_OK);
+    assert_fails(mds_source_read_kinds(s, TOKENS - 2, 2, kinds), MDS_EUSER,
+                 "token 999 is of kind 2, but kinds end with 1");
+    mds_source_close(s);
+    assert_fails(open_kinds(2, "tag", 0, TOKENS + 1, 1, &s), MDS_EUSER,
+                 "m.kinds.h5: /kinds/of_token has 1001 values for 1000 tokens");
+    assert_fails(open_kinds(2, "tag", -1, TOKENS, 1, &s), MDS_EUSER,
+                 "m.kinds.h5: kind 'tag' has weight -1: must be 0 or more");
+    assert_fails(open_kinds(2, "tag", (double)NAN, TOKENS, 1, &s), MDS_EUSER,
+                 "kind 'tag' has weight nan");
+    assert_fails(open_kinds(2, "text", 0, TOKENS, 1, &s), MDS_EUSER,
+                 "two kinds are named 'text'");
+    assert_fails(open_kinds(2, "a tag", 0, TOKENS, 1, &s), MDS_EUSER,
+                 "kind 1 is named 'a tag': must be 1 to 31 printable");
+    assert_fails(open_kinds(0, "tag", 0, TOKENS, 1, &s), MDS_EUSER,
+                 "0 kinds of tokens: must be 1 to 64");
+    assert_fails(open_kinds(3, "tag", 0, TOKENS, 1, &s), MDS_EUSER,
+                 "/kinds/weight is not a list of 3 real numbers");
+    assert_int_equal(unlink("m.kinds.h5"), 0);
+    assert_int_equal(mds_source_open("m", &s), MDS_OK);
+    assert_null(s->kinds);
+    mds_source_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +429,8 @@ int main(void)
         cmocka_unit_test(test_eod),
         cmocka_unit_test(test_the_id_that_is_told_is_that_of_the_file),
         cmocka_unit_test(test_a_long_count_says_how_far_it_is),
+        cmocka_unit_test(test_kinds_come_back),
+        cmocka_unit_test(test_kinds_beside_megatron),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
