@@ -196,9 +196,13 @@ enum mds_rc mds_config_inherit_model(struct mds_config_run *run, const char *tex
 
 /* ---- what changed ---- */
 
+static const char not_set[] = "~"; /* YAML's null */
+
 /* A value as one gives it behind the flag. */
 static const char *format_for_flag(const struct mds_option *o, const char *text)
 {
+    if (strcmp(text, not_set) == 0)
+        return "none";
     if (o->type == MDS_OPT_FLAG && o->inverted)
         return mds_parse_flag(text) == 1 ? "false" : "true";
     return text;
@@ -239,12 +243,15 @@ static void compare_setting(const struct mds_option *o, const struct saved *befo
 {
     const struct mds_node *a = find_setting(before, o->key),
                           *b = find_setting(now, o->key);
+    int relevant = is_relevant_to(o->key, now);
     /* An older version had no such setting, and did what is the default now. */
-    const char *was = a ? a->text : is_relevant_to(o->key, now) ? o->fallback : NULL;
+    const char *fallback =
+        !o->fallback && o->type == MDS_OPT_STRING ? not_set : o->fallback;
+    const char *was = a ? a->text : relevant ? fallback : NULL;
 
     if (!was || !b || has_equal_value(o, was, b->text))
         return;
-    if (is_relevant_to(o->key, now))
+    if (relevant)
         add_change(o, was, b->text, &out->function);
     else if (is_reported_change(o->key) && !is_derived(now, b) &&
              !is_derived(before, a))

@@ -245,6 +245,15 @@ static void test_changes_since_a_checkpoint(void **state)
                    "");
     expect_changes("model: {position: none, rope_scaling_type: yarn}\n",
                    "--position-embedding-type rope (now none)", "");
+    expect_changes("model: {window_size: 512}\n", "--window-size none (now 512)", "");
+    expect_changes_of("model: {window_size: 512, window_skip: ~}\n",
+                      "model: {window_size: 256, window_skip: 6}\n",
+                      "--window-size 512 (now 256), --window-attn-skip-freq none (now "
+                      "6)",
+                      "");
+    expect_changes_of("model: {window_size: 512}\n",
+                      "model: {window_size: ~, window_skip: ~}\n",
+                      "--window-size 512 (now none)", "");
     expect_changes("optim:\n  lr: 1e-2\ntrain:\n  eval_iters: 6\n", "", "");
     assert_fails(mds_config_compare("model: {", "ck/iter_1", "", &c), MDS_EUSER,
                  "ck/iter_1");
