@@ -23,6 +23,7 @@ enum mds_hf_kind {
     MDS_HF_NEOX,
     MDS_HF_LLAMA,
     MDS_HF_MISTRAL,
+    MDS_HF_MINISTRAL,
     MDS_HF_QWEN3
 };
 
@@ -62,9 +63,18 @@ enum mds_rc mds_hf_get_config(const char *path, struct mds_hf_source *source,
  * llama3 are ours of that name.  The other types are MDS_EUSER, but for dynamic: it is
  * no scaling up to max_position_embeddings, and a warning says so. */
 void mds_hf_put_rope_scaling(const struct mds_model_config *m, struct mds_str *out);
-enum mds_rc mds_hf_get_rope_scaling(const struct mds_tree *t, struct mds_str *out);
+enum mds_rc mds_hf_get_rope_scaling(const struct mds_tree *t,
+                                    const struct mds_node *rope, struct mds_str *out);
 
-/* The window of mistral's layers, and of those of qwen3's that have one, and back. */
+/* "rope_parameters" of all layers, or NULL.  transformers 5 may write one map for each
+ * type of layer; if those differ it is MDS_EUSER. */
+enum mds_rc mds_hf_find_rope(const struct mds_tree *t, const struct mds_node **out);
+
+/* Why this model_type (NULL: missing) cannot be read.  Returns MDS_EUSER. */
+enum mds_rc mds_hf_refuse(const struct mds_tree *t, const char *type);
+
+/* The window of mistral's layers, and of those of ministral's and qwen3's that have
+ * one, and back. */
 void mds_hf_put_window(enum mds_hf_kind kind, const struct mds_model_config *m,
                        struct mds_str *out);
 enum mds_rc mds_hf_get_window(enum mds_hf_kind kind, const struct mds_tree *t,

@@ -11,11 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[] = {[MDS_HF_GPT2] = "gpt2",
-                                    [MDS_HF_NEOX] = "gpt_neox",
-                                    [MDS_HF_LLAMA] = "llama",
-                                    [MDS_HF_MISTRAL] = "mistral",
-                                    [MDS_HF_QWEN3] = "qwen3"};
+static const char *const names[] = {
+    [MDS_HF_GPT2] = "gpt2",           [MDS_HF_NEOX] = "gpt_neox",
+    [MDS_HF_LLAMA] = "llama",         [MDS_HF_MISTRAL] = "mistral",
+    [MDS_HF_MINISTRAL] = "ministral", [MDS_HF_QWEN3] = "qwen3"};
 enum { KINDS = sizeof names / sizeof *names };
 
 const char *mds_hf_name(enum mds_hf_kind kind)
@@ -57,7 +56,7 @@ static enum mds_rc check_gpt(enum mds_hf_kind kind, const struct mds_model_confi
     return MDS_OK;
 }
 
-/* What llama, mistral and qwen3 have in common. */
+/* What llama, mistral, ministral and qwen3 have in common. */
 static enum mds_rc check_llama(enum mds_hf_kind kind, const struct mds_model_config *m)
 {
     if (m->norm != MDS_NORM_RMSNORM)
@@ -71,12 +70,9 @@ static enum mds_rc check_llama(enum mds_hf_kind kind, const struct mds_model_con
     if (m->qk_layernorm && m->linear_bias)
         return fail_unsupported(kind, "--qk-layernorm with biases",
                                 "no biases (--disable-bias-linear)");
-    if (kind == MDS_HF_MISTRAL && m->linear_bias)
+    if (m->window > 0 && m->linear_bias)
         return fail_unsupported(kind, "--window-size with biases",
                                 "no biases (--disable-bias-linear)");
-    if (kind == MDS_HF_MISTRAL && m->window_skip)
-        return fail_unsupported(kind, "--window-attn-skip-freq",
-                                "the window in all layers");
     return MDS_OK;
 }
 
@@ -87,9 +83,10 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
     if (m->position == MDS_POSITION_LEARNED)
         kind = MDS_HF_GPT2;
     else if (m->norm == MDS_NORM_RMSNORM || is_gated(m))
-        kind = m->qk_layernorm ? MDS_HF_QWEN3
-               : m->window > 0 ? MDS_HF_MISTRAL
-                               : MDS_HF_LLAMA;
+        kind = m->qk_layernorm  ? MDS_HF_QWEN3
+               : m->window == 0 ? MDS_HF_LLAMA
+               : m->window_skip ? MDS_HF_MINISTRAL
+                                : MDS_HF_MISTRAL;
     if (m->position == MDS_POSITION_NONE)
         return fail_unsupported(kind, "--position-embedding-type none",
                                 "rotary positions");
@@ -199,13 +196,12 @@ void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
                                           [MDS_HF_NEOX] = "GPTNeoXForCausalLM",
                                           [MDS_HF_LLAMA] = "LlamaForCausalLM",
                                           [MDS_HF_MISTRAL] = "MistralForCausalLM",
+                                          [MDS_HF_MINISTRAL] = "MinistralForCausalLM",
                                           [MDS_HF_QWEN3] = "Qwen3ForCausalLM"};
-    static void (*const put[])(const struct mds_model_config *,
-                               struct mds_str *) = {[MDS_HF_GPT2] = put_gpt2,
-                                                    [MDS_HF_NEOX] = put_neox,
-                                                    [MDS_HF_LLAMA] = put_llama,
-                                                    [MDS_HF_MISTRAL] = put_llama,
-                                                    [MDS_HF_QWEN3] = put_llama};
+    static void (*const put[])(const struct mds_model_config *, struct mds_str *) = {
+        [MDS_HF_GPT2] = put_gpt2,       [MDS_HF_NEOX] = put_neox,
+        [MDS_HF_LLAMA] = put_llama,     [MDS_HF_MISTRAL] = put_llama,
+        [MDS_HF_MINISTRAL] = put_llama, [MDS_HF_QWEN3] = put_llama};
 
     mds_str_add(out, "{\n  \"architectures\": [\"%s\"],\n", classes[kind]);
     put_text(out, "model_type", names[kind]);
@@ -320,44 +316,58 @@ static const struct fixed qwen3_fixed[] = {
     {0},
 };
 
-static const struct form forms[] = {
-    [MDS_HF_GPT2] = {.numbers = {gpt2_numbers},
-                     .fixed = gpt2_fixed,
-                     .activation = "activation_function",
-                     .activation_fallback = "gelu_new",
-                     .constant = "  position: learned_absolute\n  norm: LayerNorm\n"
-                                 "  linear_bias: true\n",
-                     .tied = "true"},
-    [MDS_HF_NEOX] = {.numbers = {size_numbers, neox_numbers},
-                     .fixed = neox_fixed,
-                     .activation = "hidden_act",
-                     .activation_fallback = "gelu",
-                     .constant = "  position: rope\n  norm: LayerNorm\n"
-                                 "  linear_bias: true\n",
-                     .tied = "false"},
-    [MDS_HF_LLAMA] = {.numbers = {size_numbers, llama_numbers, llama_heads},
-                      .fixed = llama_fixed,
-                      .activation = "hidden_act",
-                      .activation_fallback = "silu",
-                      .gated = 1,
-                      .constant = "  position: rope\n  norm: RMSNorm\n",
-                      .tied = "false"},
-    [MDS_HF_MISTRAL] = {.numbers = {size_numbers, llama_numbers, mistral_heads},
-                        .fixed = llama_fixed,
-                        .activation = "hidden_act",
-                        .activation_fallback = "silu",
-                        .gated = 1,
-                        .constant = "  position: rope\n  norm: RMSNorm\n"
-                                    "  linear_bias: false\n",
-                        .tied = "false"},
-    [MDS_HF_QWEN3] = {.numbers = {size_numbers, llama_numbers, qwen3_heads},
-                      .fixed = qwen3_fixed,
-                      .activation = "hidden_act",
-                      .activation_fallback = "silu",
-                      .gated = 1,
-                      .constant = "  position: rope\n  norm: RMSNorm\n"
-                                  "  qk_layernorm: true\n  linear_bias: false\n",
-                      .tied = "false"},
+static const struct form gpt2_form = {
+    .numbers = {gpt2_numbers},
+    .fixed = gpt2_fixed,
+    .activation = "activation_function",
+    .activation_fallback = "gelu_new",
+    .constant = "  position: learned_absolute\n  norm: LayerNorm\n"
+                "  linear_bias: true\n",
+    .tied = "true",
+};
+static const struct form neox_form = {
+    .numbers = {size_numbers, neox_numbers},
+    .fixed = neox_fixed,
+    .activation = "hidden_act",
+    .activation_fallback = "gelu",
+    .constant = "  position: rope\n  norm: LayerNorm\n"
+                "  linear_bias: true\n",
+    .tied = "false",
+};
+static const struct form llama_form = {
+    .numbers = {size_numbers, llama_numbers, llama_heads},
+    .fixed = llama_fixed,
+    .activation = "hidden_act",
+    .activation_fallback = "silu",
+    .gated = 1,
+    .constant = "  position: rope\n  norm: RMSNorm\n",
+    .tied = "false",
+};
+static const struct form mistral_form = {
+    .numbers = {size_numbers, llama_numbers, mistral_heads},
+    .fixed = llama_fixed,
+    .activation = "hidden_act",
+    .activation_fallback = "silu",
+    .gated = 1,
+    .constant = "  position: rope\n  norm: RMSNorm\n"
+                "  linear_bias: false\n",
+    .tied = "false",
+};
+static const struct form qwen3_form = {
+    .numbers = {size_numbers, llama_numbers, qwen3_heads},
+    .fixed = qwen3_fixed,
+    .activation = "hidden_act",
+    .activation_fallback = "silu",
+    .gated = 1,
+    .constant = "  position: rope\n  norm: RMSNorm\n"
+                "  qk_layernorm: true\n  linear_bias: false\n",
+    .tied = "false",
+};
+
+static const struct form *const forms[] = {
+    [MDS_HF_GPT2] = &gpt2_form,         [MDS_HF_NEOX] = &neox_form,
+    [MDS_HF_LLAMA] = &llama_form,       [MDS_HF_MISTRAL] = &mistral_form,
+    [MDS_HF_MINISTRAL] = &mistral_form, [MDS_HF_QWEN3] = &qwen3_form,
 };
 
 /* The value of a key; NULL if it is missing, null or not a scalar. */
@@ -368,10 +378,9 @@ static const char *get_value(const struct mds_tree *t, const char *key)
     return n && n->text && strcmp(n->text, "null") != 0 ? n->text : NULL;
 }
 
-static enum mds_rc get_number(const struct mds_tree *t, const struct number *is,
-                              struct mds_str *out)
+static enum mds_rc get_number(const struct mds_tree *t, const struct mds_node *rope,
+                              const struct number *is, struct mds_str *out)
 {
-    const struct mds_node *rope = mds_node_get(t->root, "rope_parameters");
     const struct mds_node *inside = is->rope ? mds_node_get(rope, is->rope) : NULL;
     const char *text = inside && inside->text ? inside->text : get_value(t, is->theirs);
     double number;
@@ -445,10 +454,7 @@ static enum mds_rc get_kind(const struct mds_tree *t, enum mds_hf_kind *kind)
             *kind = (enum mds_hf_kind)i;
             return MDS_OK;
         }
-    return mds_fail(MDS_EUSER,
-                    "%s: model_type is %s; mds reads gpt2, gpt_neox, llama, "
-                    "mistral and qwen3",
-                    t->name, type ? type : "missing");
+    return mds_hf_refuse(t, type);
 }
 
 /* In mds all linear layers have biases, or none: biases that the folder lacks become 0.
@@ -467,20 +473,22 @@ static void get_biases(const struct mds_tree *t, struct mds_hf_source *source,
 static enum mds_rc parse_config(const struct mds_tree *t, struct mds_hf_source *source,
                                 struct mds_str *out)
 {
+    const struct mds_node *rope;
     const struct form *f;
 
     *source = (struct mds_hf_source){0};
     MDS_TRY(get_kind(t, &source->kind));
-    f = &forms[source->kind];
+    f = forms[source->kind];
     for (const struct fixed *i = f->fixed; i->theirs; i++)
         MDS_TRY(check_fixed(t, i));
     mds_str_add(out, "model:\n%s", f->constant);
-    MDS_TRY(mds_hf_get_rope_scaling(t, out));
+    MDS_TRY(mds_hf_find_rope(t, &rope));
+    MDS_TRY(mds_hf_get_rope_scaling(t, rope, out));
     MDS_TRY(mds_hf_get_window(source->kind, t, out));
     MDS_TRY(get_activation(t, f, out));
     for (const struct number *const *list = f->numbers; *list; list++)
         for (const struct number *i = *list; i->theirs; i++)
-            MDS_TRY(get_number(t, i, out));
+            MDS_TRY(get_number(t, rope, i, out));
     mds_str_add(out, "  tied_head: %s\n",
                 is_true(t, "tie_word_embeddings", f->tied) ? "true" : "false");
     if (source->kind == MDS_HF_LLAMA)

@@ -49,7 +49,68 @@ void mds_hf_put_rope_scaling(const struct mds_model_config *m, struct mds_str *o
     mds_str_add(out, "},\n");
 }
 
-/* ---- reading ---- */
+/* ---- reading: maps by type of layer ---- */
+
+/* NULL if it is missing or null. */
+static const char *text_in(const struct mds_node *map, const char *key)
+{
+    const struct mds_node *n = mds_node_get(map, key);
+    const char *text = n && n->text && strcmp(n->text, "null") != 0 ? n->text : NULL;
+
+    return !text && strcmp(key, "rope_type") == 0 ? "default" : text;
+}
+
+static int is_equal(const char *a, const char *b)
+{
+    double x, y;
+
+    if (!a || !b)
+        return a == b;
+    return strcmp(a, b) == 0 ||
+           (!mds_parse_real(a, &x) && !mds_parse_real(b, &y) && x == y);
+}
+
+/* A key of map whose value in other is another; NULL if there is none. */
+static const char *find_difference(const struct mds_node *map,
+                                   const struct mds_node *other)
+{
+    for (const struct mds_node *n = map->first; n; n = n->next)
+        if (!is_equal(text_in(map, n->key), text_in(other, n->key)))
+            return n->key;
+    return NULL;
+}
+
+static const char *format_value(const struct mds_node *map, const char *key)
+{
+    const char *text = text_in(map, key);
+
+    return text ? text : "missing";
+}
+
+enum mds_rc mds_hf_find_rope(const struct mds_tree *t, const struct mds_node **out)
+{
+    const struct mds_node *map = mds_node_get(t->root, "rope_parameters");
+    const struct mds_node *first = map ? map->first : NULL;
+
+    while (first && first->kind != MDS_NODE_MAP)
+        first = first->next;
+    *out = first ? first : map;
+    for (const struct mds_node *n = first ? map->first : NULL; n; n = n->next) {
+        const char *key = find_difference(n, first);
+
+        if (!key)
+            key = find_difference(first, n);
+        if (key)
+            return mds_fail(MDS_EUSER,
+                            "%s:%d: rope_parameters: %s is %s in %s and %s in %s; mds "
+                            "rotates all layers alike",
+                            t->name, n->line, key, format_value(n, key), n->key,
+                            format_value(first, key), first->key);
+    }
+    return MDS_OK;
+}
+
+/* ---- reading: scaling ---- */
 
 /* One of the two maps, and what messages call it. */
 struct scaling {
@@ -58,7 +119,8 @@ struct scaling {
     const char *name, *type;
 };
 
-static struct scaling find_scaling(const struct mds_tree *t)
+static struct scaling find_scaling(const struct mds_tree *t,
+                                   const struct mds_node *rope)
 {
     static const char *const places[] = {"rope_scaling", "rope_parameters"};
     struct scaling s = {.t = t};
@@ -66,7 +128,7 @@ static struct scaling find_scaling(const struct mds_tree *t)
     for (int i = 0; i < 2 && !s.type; i++) {
         const struct mds_node *type;
 
-        s.map = mds_node_get(t->root, places[i]);
+        s.map = i == 0 ? mds_node_get(t->root, places[i]) : rope;
         s.name = places[i];
         type = mds_node_get(s.map, "rope_type");
         if (!type)
@@ -155,9 +217,10 @@ static enum mds_rc get_dynamic(const struct scaling *s)
     return MDS_OK;
 }
 
-enum mds_rc mds_hf_get_rope_scaling(const struct mds_tree *t, struct mds_str *out)
+enum mds_rc mds_hf_get_rope_scaling(const struct mds_tree *t,
+                                    const struct mds_node *rope, struct mds_str *out)
 {
-    struct scaling s = find_scaling(t);
+    struct scaling s = find_scaling(t, rope);
     const char *type = s.type ? s.type : "default";
     int is_yarn = strcmp(type, "yarn") == 0;
     double factor;

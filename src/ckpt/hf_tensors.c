@@ -116,6 +116,7 @@ static const struct shape shapes[] = {
     [MDS_HF_NEOX] = {"gpt_neox.layers.", neox_before, neox_layer, neox_after, 1},
     [MDS_HF_LLAMA] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
     [MDS_HF_MISTRAL] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
+    [MDS_HF_MINISTRAL] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
     [MDS_HF_QWEN3] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
 };
 

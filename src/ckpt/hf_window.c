@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Layers with a window in config.json: mistral's sliding_window of all layers, and
- * qwen3's, whose layers have a type each. */
+ * ministral's and qwen3's, whose layers have a type each. */
 #include "base/units.h"
 #include "ckpt/hf.h"
 
@@ -24,9 +24,11 @@ void mds_hf_put_window(enum mds_hf_kind kind, const struct mds_model_config *m,
     if (m->window == 0)
         return;
     mds_str_add(out, "  \"sliding_window\": %" PRId64 ",\n", m->window);
-    if (kind != MDS_HF_QWEN3)
+    if (kind == MDS_HF_MISTRAL)
         return;
-    mds_str_add(out, "  \"use_sliding_window\": true,\n  \"layer_types\": [");
+    if (kind == MDS_HF_QWEN3)
+        mds_str_add(out, "  \"use_sliding_window\": true,\n");
+    mds_str_add(out, "  \"layer_types\": [");
     for (int64_t i = 0; i < m->layers; i++)
         mds_str_add(out, "%s\"%s_attention\"", i ? ", " : "",
                     is_local(m, i) ? "sliding" : "full");
@@ -104,11 +106,8 @@ static enum mds_rc get_types(const struct mds_tree *t, const struct mds_node *ty
 /* The first max_window_layers layers of qwen3 are global, if it names no types. */
 static enum mds_rc get_qwen3_layers(const struct mds_tree *t, struct mds_str *out)
 {
-    const struct mds_node *types = mds_node_get(t->root, "layer_types");
     int64_t layers, global;
 
-    if (types && types->kind == MDS_NODE_LIST && types->first)
-        return get_types(t, types, out);
     MDS_TRY(get_count(t, "num_hidden_layers", NULL, &layers));
     MDS_TRY(get_count(t, "max_window_layers", "28", &global));
     if (global >= layers)
@@ -127,13 +126,16 @@ enum mds_rc mds_hf_get_window(enum mds_hf_kind kind, const struct mds_tree *t,
 {
     const char *used = text_of(t, "use_sliding_window", "false");
     const char *size = text_of(t, "sliding_window", "4096");
+    const struct mds_node *types = mds_node_get(t->root, "layer_types");
     int64_t window;
 
     if (kind == MDS_HF_QWEN3 && (!used || strcmp(used, "true") != 0))
         return MDS_OK;
-    if ((kind != MDS_HF_MISTRAL && kind != MDS_HF_QWEN3) || !size)
+    if (kind < MDS_HF_MISTRAL || !size)
         return MDS_OK;
     MDS_TRY(get_count(t, "sliding_window", "4096", &window));
     mds_str_add(out, "  window_size: %" PRId64 "\n", window);
+    if (kind != MDS_HF_MISTRAL && types && types->kind == MDS_NODE_LIST && types->first)
+        return get_types(t, types, out);
     return kind == MDS_HF_QWEN3 ? get_qwen3_layers(t, out) : MDS_OK;
 }

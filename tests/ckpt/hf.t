@@ -24,10 +24,11 @@ llama="--num-attention-heads 8 --num-key-value-heads 2 --normalization rmsnorm -
 
 qwen3="$llama --qk-layernorm --kv-channels 6"
 mistral="$llama --window-size 9"
+ministral="$mistral --window-attn-skip-freq 2"
 
 parallel="$gpt_neox --use-parallel-residual"
 
-for kind in gpt2 gpt_neox llama mistral qwen3; do
+for kind in gpt2 gpt_neox llama mistral ministral qwen3; do
     eval options=\$$kind
     test_expect_success "$kind: out and in, the same bits" '
         pretrain $options --train-iters 3 --save $kind-ours &&
@@ -177,6 +178,8 @@ test_expect_success 'types of layers with and without a window go out and in' '
     s="\"sliding_attention\"" f="\"full_attention\"" && grep -F "[$s, $s, $f, $s]" windows/config.json &&
     mds_ckpt import windows four-back && mds_ckpt diff --weights four four-back &&
     mds_ckpt info --config four-back | grep "window_skip: 3" &&
+    cp ministral/config.json typed-ministral && grep -F "\"layer_types\": [$s, $f]," typed-ministral &&
+    mds_ckpt info --config ministral-back | grep "window_skip: 2" &&
     layers_are "[0,1,1,0]" "\"layer_types\": [$f, $s, $s, $f]," &&
     layers_are "[0]*1+[1]*3" "\"max_window_layers\": 1," && layers_are "[0]*4" "" &&
     sed "s/sliding_attention/chunked_attention/" windows/config.json >typed/config.json &&
@@ -202,7 +205,6 @@ test_expect_success 'what no shape of theirs has is refused by name' '
     no_shape "-kv-channels: .*gpt2.* hidden / heads" $gpt2 --kv-channels 16 &&
     no_shape "-rotary-percent: .*llama.* whole heads" $llama --rotary-percent 0.5 &&
     no_shape "-window-size: .*gpt2.* no window" $gpt2 --window-size 9 &&
-    no_shape "-window-attn-skip-freq: .*mistral.* window in all layers" $mistral --window-attn-skip-freq 2 &&
     no_shape "-window-size with biases: .*mistral" $mistral --disable-bias-linear=0 &&
     no_shape "-normalization LayerNorm: .*llama" $llama --normalization layernorm &&
     grep "info: mds_ckpt export --format hf will refuse this model: --normalization LayerNorm: " out &&
@@ -275,6 +277,34 @@ test_expect_success 'their other ways to say it: dynamic, a factor of 1, and wit
 test_expect_success 'newer names of the rotary settings' '
     with llama "s/\"rope_theta\": 10000.0/\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}/" &&
     mds_ckpt import changed newer && mds_ckpt diff --weights llama-ours newer
+'
+# by_type SLIDING FULL: ministral with these rotary settings for each type of layer
+by_type() {
+    with ministral "s/\"rope_theta\": 10000.0/\"rope_parameters\": {\"sliding_attention\": $1, \"full_attention\": $2}/"
+}
+test_expect_success 'rotary settings by type of layer are read if all are the same' '
+    yarn="\"rope_type\": \"yarn\", \"factor\": 4, \"original_max_position_embeddings\": 8" &&
+    by_type "{$yarn, \"rope_theta\": 5e5}" "{\"rope_theta\": 500000.0, $yarn, \"beta_fast\": null}" &&
+    mds_ckpt import changed typed-rope && mds_ckpt info --config typed-rope >rope &&
+    grep "^  rope_scaling_type: yarn " rope && grep "^  rope_scaling_factor: 4 " rope && grep "^  rotary_base: 500000 " rope &&
+    by_type "{\"rope_theta\": 1e4}" "{\"rope_type\": \"default\", \"rope_theta\": 1e4}" && mds_ckpt import changed typed-default &&
+    by_type "{\"rope_theta\": 10000.0}" "{\"rope_theta\": 1e6}" &&
+    not_in "config.json:[0-9]*: rope_parameters: rope_theta is 1e6 in full_attention and 10000.0 in sliding_attention; mds rotates all layers alike" &&
+    by_type "{\"rope_theta\": 1e4}" "{\"rope_theta\": 1e4, \"rope_type\": \"linear\", \"factor\": 8.0}" &&
+    not_in "rope_parameters: rope_type is linear in full_attention and default in sliding_attention" &&
+    by_type "{\"rope_theta\": 1e4}" "{\"rope_theta\": 1e4, \"factor\": 8.0}" &&
+    not_in "rope_parameters: factor is 8.0 in full_attention and missing in sliding_attention"
+'
+# gemma TYPE SETTINGS: llama with another type, and with these settings
+gemma() {
+    with llama "s/\"llama\",/\"$1\", $2/"
+}
+test_expect_success 'of Gemma it says what mds lacks' '
+    gemma gemma "" && not_in "model_type is gemma; mds lacks gains of 1 + weight in norms, embeddings times the root of hidden_size, and GeGLU$" &&
+    gemma gemma2 "\"attn_logit_softcapping\": 50.0, \"final_logit_softcapping\": null, \"query_pre_attn_scalar\": 4," &&
+    not_in "norms after attention and MLP, attn_logit_softcapping 50.0, and GeGLU$" &&
+    gemma gemma3_text "\"query_pre_attn_scalar\": 168, \"rope_local_base_freq\": 1e6," &&
+    not_in "mds lacks .* after attention and MLP, query_pre_attn_scalar 168, rope_local_base_freq 1e6, and GeGLU$"
 '
 test_expect_success 'tensors that are missing, of another shape, or surplus' '
     with gpt2 "s/\"n_layer\": 2/\"n_layer\": 3/" && not_in "changed: tensor transformer.h.2.ln_1.weight is missing" &&

@@ -96,6 +96,12 @@ if [ -d made/mistral ]; then
     result "mistral comes in" comes_in mistral
     checks="$checks made/mistral trace-mistral mistral.jsonl out-mistral-ours trace-mistral-ours mistral-ours.jsonl"
 fi
+if [ -d made/ministral ]; then
+    # shellcheck disable=SC2086
+    result "ministral goes out" goes_out ministral-ours $llama --window-size 9 --window-attn-skip-freq 2
+    result "ministral comes in" comes_in ministral
+    checks="$checks made/ministral trace-ministral ministral.jsonl out-ministral-ours trace-ministral-ours ministral-ours.jsonl"
+fi
 # shellcheck disable=SC2086
 results "$python" "$here/hf.py" check $checks
 finish
