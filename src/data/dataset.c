@@ -133,23 +133,13 @@ static enum mds_rc check_vocabularies(struct mds_dataset *d)
     return MDS_OK;
 }
 
-static enum mds_tokenizer source_tokenizer(const struct mds_source *s)
-{
-    int t = 0;
-
-    while (t < MDS_TOKENIZER_IDS &&
-           !(s->tokenizer && strcmp(s->tokenizer, mds_tokenizer_names[t]) == 0))
-        t++;
-    return t;
-}
-
 struct mds_vocabulary mds_dataset_vocabulary(const struct mds_dataset *d)
 {
-    struct mds_vocabulary v = {source_tokenizer(d->sources[0]), d->vocab,
+    struct mds_vocabulary v = {mds_tokenizer_find(d->sources[0]->tokenizer), d->vocab,
                                (int32_t)d->sources[0]->eod};
 
     for (int k = 1; k < d->n_sources; k++) {
-        if (source_tokenizer(d->sources[k]) != v.tokenizer)
+        if (mds_tokenizer_find(d->sources[k]->tokenizer) != v.tokenizer)
             v.tokenizer = MDS_TOKENIZER_IDS;
         if (d->sources[k]->eod != v.eod)
             v.eod = -1;

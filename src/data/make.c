@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum { BLOCK = 3 * 16384 }; /* bases at a time; a multiple of 3, for codons */
+enum { BLOCK = 48 * 1024 }; /* bases at a time */
 
 struct work {
     const struct mds_make *m;
@@ -34,11 +34,6 @@ static enum mds_tokenizer make_tokenizer(const struct work *w)
     return w->m->vocabulary.tokenizer;
 }
 
-static int token_bases(const struct work *w)
-{
-    return make_tokenizer(w) == MDS_TOKENIZER_CODON ? 3 : 1;
-}
-
 static void log_progress(struct work *w)
 {
     char bytes[32], tokens[32];
@@ -54,9 +49,7 @@ static void log_progress(struct work *w)
 
 static enum mds_rc add_ids(struct work *w, size_t n)
 {
-    int32_t unknown = make_tokenizer(w) == MDS_TOKENIZER_CODON        ? MDS_CODON_UNK
-                      : make_tokenizer(w) == MDS_TOKENIZER_NUCLEOTIDE ? MDS_BASE_N
-                                                                      : -1;
+    int32_t unknown = mds_tokenizer_unknown(make_tokenizer(w));
 
     for (size_t i = 0; i < n; i++)
         w->stats.unknown += w->ids[i] == unknown;
@@ -64,34 +57,33 @@ static enum mds_rc add_ids(struct work *w, size_t n)
     return mds_token_file_add(w->file, w->ids, n);
 }
 
-/* bases[n] -> ids; returns how many. */
-static size_t encode_bases(struct work *w, size_t n)
+/* The tokens of that many bases. */
+static int64_t count_tokens(const struct work *w, int64_t bases)
 {
-    if (make_tokenizer(w) == MDS_TOKENIZER_CODON) {
-        mds_codon_encode(w->bases, n, w->ids);
-        return n / 3;
-    }
-    for (size_t i = 0; i < n; i++)
-        w->ids[i] = w->bases[i];
-    return n;
+    int64_t each = mds_tokenizer_bases(make_tokenizer(w));
+
+    return bases < each ? 0
+                        : (bases - each) / mds_tokenizer_stride(make_tokenizer(w)) + 1;
 }
 
 /* One document: the stored record on one strand, without its first `frame` bases and
  * without a last incomplete token. */
 static enum mds_rc add_document(struct work *w, int reverse, int frame)
 {
-    int64_t per_token = token_bases(w);
-    int64_t whole = (w->record.length - frame) / per_token * per_token;
+    enum mds_tokenizer t = make_tokenizer(w);
+    int64_t stride = mds_tokenizer_stride(t), whole, n;
 
-    for (int64_t done = 0; done < whole;) {
-        int64_t n = mds_min(whole - done, BLOCK);
-        int64_t at = reverse ? w->record.length - frame - done - n : frame + done;
+    whole = count_tokens(w, w->record.length - frame);
+    for (int64_t done = 0; done < whole; done += n) {
+        int64_t at = frame + done * stride, bases;
 
-        MDS_TRY(mds_record_file_read(&w->record, at, w->bases, (size_t)n));
+        n = mds_min(whole - done, count_tokens(w, BLOCK));
+        bases = (n - 1) * stride + mds_tokenizer_bases(t);
+        at = reverse ? w->record.length - at - bases : at;
+        MDS_TRY(mds_record_file_read(&w->record, at, w->bases, (size_t)bases));
         if (reverse)
-            mds_bases_reverse(w->bases, (size_t)n);
-        MDS_TRY(add_ids(w, encode_bases(w, (size_t)n)));
-        done += n;
+            mds_bases_reverse(w->bases, (size_t)bases);
+        MDS_TRY(add_ids(w, mds_tokenizer_encode(t, w->bases, (size_t)bases, w->ids)));
     }
     return mds_token_file_end_document(w->file);
 }
@@ -103,7 +95,7 @@ static enum mds_rc tokenize_record(struct work *w)
 
     w->stats.records++;
     mds_reading_document(r, documents - 1, &frame, &reverse); /* the last frame */
-    if (w->record.length < frame + token_bases(w)) {
+    if (count_tokens(w, w->record.length - frame) == 0) {
         w->stats.skipped++;
         return MDS_OK;
     }
@@ -285,7 +277,7 @@ static enum mds_rc finish_token_file(struct work *w)
     struct mds_str options = {0};
     enum mds_rc rc = MDS_EMEM;
 
-    if (mds_tokenizer_is_of_fasta(make_tokenizer(w)))
+    if (mds_tokenizer_bases(make_tokenizer(w)) > 0)
         mds_reading_write(&w->m->reading, make_tokenizer(w) == MDS_TOKENIZER_CODON,
                           &options);
     if (options.failed)

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-/* codon and nucleotide read FASTA.  Each (record, strand, frame) is one document.
- * Frames count from the strand's own 5' end.  One or two bases left over at the end are
+/* Tokenizers of bases read FASTA.  Each (record, strand, frame) is one document.
+ * Frames count from the strand's own 5' end.  Bases left over at the end are
  * dropped; records too short for one token in each frame are skipped.  bytes makes one
  * document of each input (after decompression), ids one of each line (see
  * data/id_lines.h). */

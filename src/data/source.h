@@ -50,6 +50,7 @@ struct mds_source {
     int is_genome;              /* made from FASTA */
     int token_bases;            /* bases per token of a genome, else 1 */
     struct mds_kinds *kinds;    /* NULL: all tokens count alike */
+    int token_stride;           /* bases from one token to the next, else 1 */
 };
 
 /* The largest vocabulary accepted; a larger one means a damaged file. */

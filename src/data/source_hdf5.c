@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "base/units.h"
 #include "data/token_file.h"
+#include "data/tokenizer.h"
 #include "io/h5.h"
 
 #include <stdlib.h>
@@ -187,13 +188,12 @@ static enum mds_rc read_vocabulary(struct hdf5_source *h)
 static enum mds_rc read_frames_and_strands(struct hdf5_source *h)
 {
     struct mds_source *s = &h->base;
-    int codons = strcmp(s->tokenizer, mds_tokenizer_names[MDS_TOKENIZER_CODON]) == 0;
-    int nucleotides =
-        strcmp(s->tokenizer, mds_tokenizer_names[MDS_TOKENIZER_NUCLEOTIDE]) == 0;
+    enum mds_tokenizer t = mds_tokenizer_find(s->tokenizer);
     char *options = NULL;
 
-    s->is_genome = codons || nucleotides;
-    s->token_bases = codons ? 3 : 1;
+    s->is_genome = mds_tokenizer_bases(t) > 0;
+    s->token_bases = s->is_genome ? mds_tokenizer_bases(t) : 1;
+    s->token_stride = s->is_genome ? mds_tokenizer_stride(t) : 1;
     if (mds_h5_has(h->h5, "options"))
         MDS_TRY(mds_h5_get_string(h->h5, "options", &options));
     s->reading = mds_reading_read(options ? options : "");

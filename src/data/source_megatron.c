@@ -172,7 +172,7 @@ enum mds_rc mds_source_open_megatron(const char *prefix, struct mds_source **out
     m->base.ops = &megatron_ops;
     m->base.eod = m->bin = -1;
     m->base.reading = mds_reading_read("");
-    m->base.token_bases = 1;
+    m->base.token_bases = m->base.token_stride = 1;
     rc = open_idx_and_bin(m, prefix);
     m->base.tokens = m->index.tokens;
     m->base.documents = m->index.documents;

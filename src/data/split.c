@@ -115,7 +115,7 @@ static const int64_t whole_record = INT64_MAX;
 struct record {
     struct mds_reading reading;
     int64_t starts[MDS_RECORD_DOCUMENTS + 1];
-    int64_t bases_min, bases_max, token_bases;
+    int64_t bases_min, bases_max, token_bases, token_stride;
 };
 
 /* From the starts of its documents; 0 if they cannot be those of one record. */
@@ -126,6 +126,7 @@ static int init_record(const struct mds_source *s, const int64_t *starts,
 
     r->reading = s->reading;
     r->token_bases = s->token_bases;
+    r->token_stride = s->token_stride;
     r->bases_min = 0;
     r->bases_max = INT64_MAX;
     memcpy(r->starts, starts, ((size_t)documents + 1) * sizeof *starts);
@@ -134,9 +135,9 @@ static int init_record(const struct mds_source *s, const int64_t *starts,
         int frame, reverse;
 
         mds_reading_document(&s->reading, i, &frame, &reverse);
-        least = frame + ids * s->token_bases;
+        least = frame + (ids - 1) * s->token_stride + s->token_bases;
         r->bases_min = mds_max(r->bases_min, least);
-        r->bases_max = mds_min(r->bases_max, least + s->token_bases - 1);
+        r->bases_max = mds_min(r->bases_max, least + s->token_stride - 1);
     }
     return r->bases_min <= r->bases_max;
 }
@@ -195,19 +196,19 @@ static enum mds_rc find_cut_position(struct mds_source *s, int64_t at, struct cu
     MDS_TRY(read_record(s, cut->record, &r));
     token = (at - r.starts[0]) / each;
     mds_reading_document(&s->reading, 0, &frame, &reverse);
-    cut->base = token > 0 ? frame + token * s->token_bases : 0;
+    cut->base = token > 0 ? frame + token * s->token_stride : 0;
     return MDS_OK;
 }
 
 /* The number of tokens that lie within so many bases; and that overlap them. */
 static int64_t tokens_inside(const struct record *r, int64_t bases)
 {
-    return bases > 0 ? bases / r->token_bases : 0;
+    return bases < r->token_bases ? 0 : (bases - r->token_bases) / r->token_stride + 1;
 }
 
 static int64_t tokens_touching(const struct record *r, int64_t bases)
 {
-    return bases > 0 ? (bases - 1) / r->token_bases + 1 : 0;
+    return bases > 0 ? (bases - 1) / r->token_stride + 1 : 0;
 }
 
 /* Add the tokens of document i whose bases are among low .. high - 1 of the forward
@@ -261,6 +262,12 @@ static enum mds_rc add_spans_between(struct mds_part *p, struct mds_source *s,
 
 /* ---- splitting ------------------------------------------------------------------- */
 
+/* Whether several tokens of a record have the same base. */
+static int shares_bases(const struct mds_source *s)
+{
+    return documents_per_record(s) > 1 || s->token_stride < s->token_bases;
+}
+
 static int has_inner_bound(const int64_t bounds[MDS_SPLITS + 1], int64_t tokens)
 {
     for (int s = 1; s < MDS_SPLITS; s++)
@@ -280,8 +287,7 @@ enum mds_rc mds_split_cut(struct mds_source *s, const double shares[MDS_SPLITS],
     memset(parts, 0, MDS_SPLITS * sizeof *parts);
     if (whole)
         MDS_TRY(move_bounds_to_documents(s, shares, bounds));
-    by_bases =
-        !whole && documents_per_record(s) > 1 && has_inner_bound(bounds, s->tokens);
+    by_bases = !whole && shares_bases(s) && has_inner_bound(bounds, s->tokens);
     if (by_bases)
         MDS_TRY(check_records(s));
     for (int i = 0; i <= MDS_SPLITS && by_bases; i++)

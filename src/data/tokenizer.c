@@ -3,48 +3,102 @@
 #include "data/fasta.h"
 
 #include <stdio.h>
+#include <string.h>
 
-const char *const mds_tokenizer_names[MDS_TOKENIZERS + 1] = {"codon", "nucleotide",
-                                                             "bytes", "ids", NULL};
+const char *const mds_tokenizer_names[MDS_TOKENIZERS + 1] = {
+    "codon", "nucleotide", "bytes", "ids", "dna", "6-mer", "6-mer-overlapping", NULL};
 
-static const struct mds_vocabulary vocabularies[MDS_TOKENIZERS] = {
-    {MDS_TOKENIZER_CODON, 66, MDS_CODON_EOD},
-    {MDS_TOKENIZER_NUCLEOTIDE, 6, 5},
-    {MDS_TOKENIZER_BYTES, 257, 256},
-    {MDS_TOKENIZER_IDS, 0, -1},
+static const struct tokenizer {
+    int64_t size;
+    int32_t eod, unknown;
+    int bases, stride;
+} tokenizers[MDS_TOKENIZERS] = {
+    [MDS_TOKENIZER_CODON] = {66, 64, 65, 3, 3},
+    [MDS_TOKENIZER_NUCLEOTIDE] = {6, 5, MDS_BASE_N, 1, 1},
+    [MDS_TOKENIZER_BYTES] = {257, 256, -1, 0, 0},
+    [MDS_TOKENIZER_IDS] = {0, -1, -1, 0, 0},
+    [MDS_TOKENIZER_DNA] = {257, 256, 'N', 1, 1},
+    [MDS_TOKENIZER_6MER] = {4098, 4096, 4097, 6, 6},
+    [MDS_TOKENIZER_6MER_OVERLAPPING] = {4098, 4096, 4097, 6, 1},
 };
+
+static const char letters[] = "ACGTN";
+
+enum mds_tokenizer mds_tokenizer_find(const char *name)
+{
+    for (int t = 0; name && t < MDS_TOKENIZERS; t++)
+        if (strcmp(name, mds_tokenizer_names[t]) == 0)
+            return (enum mds_tokenizer)t;
+    return MDS_TOKENIZER_IDS;
+}
+
+int mds_tokenizer_bases(enum mds_tokenizer t)
+{
+    return tokenizers[t].bases;
+}
+
+int mds_tokenizer_stride(enum mds_tokenizer t)
+{
+    return tokenizers[t].stride;
+}
 
 struct mds_vocabulary mds_tokenizer_vocabulary(enum mds_tokenizer t)
 {
-    return vocabularies[t];
+    return (struct mds_vocabulary){t, tokenizers[t].size, tokenizers[t].eod};
+}
+
+int32_t mds_tokenizer_unknown(enum mds_tokenizer t)
+{
+    return tokenizers[t].unknown;
 }
 
 const char *mds_tokenizer_word(enum mds_tokenizer t, int32_t id, char word[8])
 {
-    static const char letters[] = "ACGTN";
+    int bases = tokenizers[t].bases;
 
-    if (id == vocabularies[t].eod)
+    if (id == tokenizers[t].eod) {
         snprintf(word, 8, "<eod>");
-    else if (t == MDS_TOKENIZER_CODON && id == MDS_CODON_UNK)
-        snprintf(word, 8, "<unk>");
-    else if (t == MDS_TOKENIZER_CODON)
-        snprintf(word, 8, "%c%c%c", letters[id / 16], letters[id / 4 % 4],
-                 letters[id % 4]);
-    else if (t == MDS_TOKENIZER_NUCLEOTIDE)
+    } else if (t == MDS_TOKENIZER_NUCLEOTIDE) {
         snprintf(word, 8, "%c", letters[id]);
-    else
+    } else if (bases <= 1) {
         snprintf(word, 8, id > ' ' && id <= '~' ? "%c" : "<%02x>", id);
+    } else if (id == tokenizers[t].unknown) {
+        snprintf(word, 8, "<unk>");
+    } else {
+        word[bases] = '\0';
+        for (int i = bases - 1; i >= 0; i--, id /= 4)
+            word[i] = letters[id % 4];
+    }
     return word;
 }
 
-void mds_codon_encode(const unsigned char *bases, size_t n, int32_t *ids)
+/* One id from each `bases` bases, `stride` apart. */
+static size_t encode_words(const struct tokenizer *t, const unsigned char *bases,
+                           size_t n, int32_t *ids)
 {
-    for (; n >= 3; n -= 3, bases += 3) {
-        int known =
-            bases[0] < MDS_BASE_N && bases[1] < MDS_BASE_N && bases[2] < MDS_BASE_N;
+    size_t width = (size_t)t->bases, count = 0;
 
-        *ids++ = known ? 16 * bases[0] + 4 * bases[1] + bases[2] : MDS_CODON_UNK;
+    for (; n >= width; bases += t->stride, n -= (size_t)t->stride) {
+        int32_t id = 0;
+        int known = 1;
+
+        for (size_t i = 0; i < width; i++) {
+            id = 4 * id + bases[i];
+            known &= bases[i] < MDS_BASE_N;
+        }
+        ids[count++] = known ? id : t->unknown;
     }
+    return count;
+}
+
+size_t mds_tokenizer_encode(enum mds_tokenizer t, const unsigned char *bases, size_t n,
+                            int32_t *ids)
+{
+    if (tokenizers[t].bases > 1)
+        return encode_words(&tokenizers[t], bases, n, ids);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = t == MDS_TOKENIZER_DNA ? letters[bases[i]] : bases[i];
+    return n;
 }
 
 void mds_bases_reverse(unsigned char *bases, size_t n)

@@ -5,7 +5,10 @@
  *               <eod> 64, <unk> 65 for a codon with an ambiguous base
  *   nucleotide  A C G T N are 0 .. 4, <eod> 5
  *   bytes       0 .. 255 as they are, <eod> 256
- *   ids         ids that another tokenizer made; vocabulary and <eod> are its own */
+ *   ids         ids that another tokenizer made; vocabulary and <eod> are its own
+ *   dna         bases as the bytes A C G T N, in the vocabulary of bytes
+ *   6-mer       as codon, with six bases: 0 .. 4095, <eod> 4096, <unk> 4097
+ *   6-mer-overlapping  the same, but a token begins at each base */
 #ifndef MDS_DATA_TOKENIZER_H
 #define MDS_DATA_TOKENIZER_H
 
@@ -19,18 +22,21 @@ enum mds_tokenizer {
     MDS_TOKENIZER_NUCLEOTIDE,
     MDS_TOKENIZER_BYTES,
     MDS_TOKENIZER_IDS,
+    MDS_TOKENIZER_DNA, /* checkpoints store these numbers: add new ones at the end */
+    MDS_TOKENIZER_6MER,
+    MDS_TOKENIZER_6MER_OVERLAPPING,
     MDS_TOKENIZERS
 };
 
-/* Whether this tokenizer reads FASTA. */
-static inline int mds_tokenizer_is_of_fasta(enum mds_tokenizer t)
-{
-    return t == MDS_TOKENIZER_CODON || t == MDS_TOKENIZER_NUCLEOTIDE;
-}
-
-enum { MDS_CODON_EOD = 64, MDS_CODON_UNK = 65 };
-
 extern const char *const mds_tokenizer_names[MDS_TOKENIZERS + 1]; /* ends with NULL */
+
+/* The tokenizer of that name; ids if there is none, or name is NULL. */
+enum mds_tokenizer mds_tokenizer_find(const char *name);
+
+/* The bases of a token, and how many later the next token begins.  0 bases: this
+ * tokenizer does not read FASTA. */
+int mds_tokenizer_bases(enum mds_tokenizer t);
+int mds_tokenizer_stride(enum mds_tokenizer t);
 
 struct mds_vocabulary {
     enum mds_tokenizer tokenizer;
@@ -45,9 +51,13 @@ struct mds_vocabulary mds_tokenizer_vocabulary(enum mds_tokenizer t);
  * Bytes outside ! .. ~ are written <0a>. */
 const char *mds_tokenizer_word(enum mds_tokenizer t, int32_t id, char word[8]);
 
-/* Encode bases[n] (enum mds_base) as n / 3 codons; one or two bases left over are
- * dropped. */
-void mds_codon_encode(const unsigned char *bases, size_t n, int32_t *ids);
+/* The id for tokens with an ambiguous base; -1 if there is none. */
+int32_t mds_tokenizer_unknown(enum mds_tokenizer t);
+
+/* Encode bases[n] (enum mds_base) by a tokenizer of FASTA; returns the number of ids.
+ * Bases at the end that do not fill a token are dropped. */
+size_t mds_tokenizer_encode(enum mds_tokenizer t, const unsigned char *bases, size_t n,
+                            int32_t *ids);
 
 /* Replace bases[n] by its reverse complement. */
 void mds_bases_reverse(unsigned char *bases, size_t n);

@@ -19,6 +19,11 @@ static int byte_level_letter(int byte)
     return letter;
 }
 
+static int is_of_bytes(enum mds_tokenizer t)
+{
+    return t == MDS_TOKENIZER_BYTES || t == MDS_TOKENIZER_DNA;
+}
+
 static void add_json_vocabulary(enum mds_tokenizer t, struct mds_str *out)
 {
     struct mds_vocabulary v = mds_tokenizer_vocabulary(t);
@@ -27,7 +32,7 @@ static void add_json_vocabulary(enum mds_tokenizer t, struct mds_str *out)
     mds_str_add(out, "    \"vocab\": {");
     for (int32_t id = 0; id < v.size; id++) {
         mds_str_add(out, "%s\n      ", id ? "," : "");
-        if (t == MDS_TOKENIZER_BYTES && id != v.eod)
+        if (is_of_bytes(t) && id != v.eod)
             mds_str_add(out, "\"\\u%04x\"", byte_level_letter(id));
         else
             mds_json_quote(mds_tokenizer_word(t, id, word), out);
@@ -94,14 +99,14 @@ static void add_json_byte_level(struct mds_str *out)
 static void add_json_model(enum mds_tokenizer t, struct mds_str *out)
 {
     mds_str_add(out, "  \"model\": {\n");
-    if (t == MDS_TOKENIZER_BYTES)
+    if (is_of_bytes(t))
         mds_str_add(out, "    \"type\": \"BPE\", \"dropout\": null, \"unk_token\": "
                          "null, \"continuing_subword_prefix\": null,\n"
                          "    \"end_of_word_suffix\": null, \"fuse_unk\": false, "
                          "\"byte_fallback\": false, \"merges\": [],\n");
     else
         mds_str_add(out, "    \"type\": \"WordLevel\", \"unk_token\": \"%s\",\n",
-                    t == MDS_TOKENIZER_CODON ? "<unk>" : "N");
+                    t == MDS_TOKENIZER_NUCLEOTIDE ? "N" : "<unk>");
     add_json_vocabulary(t, out);
     mds_str_add(out, "\n  }\n}\n");
 }
@@ -109,19 +114,23 @@ static void add_json_model(enum mds_tokenizer t, struct mds_str *out)
 void mds_tokenizer_json(enum mds_tokenizer t, struct mds_str *tokenizer,
                         struct mds_str *config)
 {
+    int words = mds_tokenizer_bases(t) > 1; /* of several bases */
+
+    if (t == MDS_TOKENIZER_IDS || t == MDS_TOKENIZER_6MER_OVERLAPPING)
+        return;
     mds_str_add(tokenizer, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n"
                            "  \"padding\": null,\n");
     add_json_eod(t, tokenizer);
-    if (t == MDS_TOKENIZER_BYTES) {
+    if (is_of_bytes(t)) {
         add_json_byte_level(tokenizer);
     } else {
         add_json_base_normalizers(tokenizer);
-        add_json_split(t == MDS_TOKENIZER_CODON ? "..." : ".", tokenizer);
+        add_json_split(&"......"[6 - mds_tokenizer_bases(t)], tokenizer);
     }
     add_json_model(t, tokenizer);
     mds_str_add(config,
                 "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
                 "  \"clean_up_tokenization_spaces\": false,\n%s"
                 "  \"eos_token\": \"<eod>\"\n}\n",
-                t == MDS_TOKENIZER_CODON ? "  \"unk_token\": \"<unk>\",\n" : "");
+                words ? "  \"unk_token\": \"<unk>\",\n" : "");
 }

@@ -3,8 +3,9 @@
  * gives the same ids as mds_data.
  *
  *   codon       three bases each, from the first on; one or two left over are dropped
+ *   6-mer       six bases each
  *   nucleotide  each base
- *   bytes       the bytes of the text
+ *   bytes, dna  the bytes of the text
  *
  * Bases are in upper or lower case, U is T, other letters N; blanks and ends of lines
  * are removed.  <eod> in a text ends a document.  FASTA header lines must be removed.
@@ -15,8 +16,8 @@
 #include "base/str.h"
 #include "data/tokenizer.h"
 
-/* Append the texts of tokenizer.json and tokenizer_config.json; any tokenizer but ids.
- */
+/* Append the texts of tokenizer.json and tokenizer_config.json.  Nothing for ids, and
+ * for 6-mer-overlapping, which that library cannot express. */
 void mds_tokenizer_json(enum mds_tokenizer t, struct mds_str *tokenizer,
                         struct mds_str *config);
 

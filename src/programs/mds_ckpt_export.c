@@ -78,7 +78,7 @@ static enum mds_rc export_mds(const struct mds_ckpt_input *o, const char *output
 static void add_tokenizer(const struct mds_ckpt_state *s, struct mds_hf_export *e)
 {
     e->eod = s->tokenizer ? s->eod : -1;
-    if (s->tokenizer > 0 && s->tokenizer <= MDS_TOKENIZER_IDS)
+    if (s->tokenizer > 0 && s->tokenizer <= MDS_TOKENIZERS)
         mds_tokenizer_json((enum mds_tokenizer)(s->tokenizer - 1), &e->tokenizer,
                            &e->tokenizer_config);
 }

@@ -37,8 +37,12 @@ static const struct mds_option rows[] = {
      AT(tokenizer), NULL,
      .help =
          "needed; codon: FASTA, plain or .gz, to 64 codons, <unk>, <eod>; nucleotide: "
-         "FASTA to A C G T N, <eod>; bytes: any file to its 256 bytes, <eod>, a "
-         "document each; ids: numbers of any tokenizer, a document a line"},
+         "FASTA to A C G T N, <eod>; dna: the same as bytes of ASCII; 6-mer: FASTA to "
+         "4096 words of six bases, <unk>, <eod>; 6-mer-overlapping: one from each "
+         "base; "
+         "bytes: any file to its 256 bytes, <eod>, a document each; ids: numbers of "
+         "any "
+         "tokenizer, a document a line"},
     {make, NULL, "--output", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output),
      "file.h5", .help = "needed: where the tokens go; appears when complete",
      .path = MDS_PATH_FILE},
@@ -126,22 +130,21 @@ static enum mds_rc check_vocabulary(const struct mds_invocation *c,
 static enum mds_rc check_make(const struct mds_invocation *c, struct mds_make *m)
 {
     const struct values *a = option_values(c);
-    int tokenizer = 0;
+    enum mds_tokenizer tokenizer;
 
     if (!a->tokenizer)
-        return mds_fail(MDS_EUSER, "make: --tokenizer codon, nucleotide, bytes or ids "
-                                   "is missing");
+        return mds_fail(MDS_EUSER, "make: --tokenizer codon, nucleotide, dna, 6-mer, "
+                                   "bytes or ids is missing");
     if (!a->output)
         return mds_fail(MDS_EUSER, "make: --output FILE.h5 is missing");
-    while (strcmp(a->tokenizer, mds_tokenizer_names[tokenizer]) != 0)
-        tokenizer++;
+    tokenizer = mds_tokenizer_find(a->tokenizer);
     if (is_on_command_line(c, "make.frame") && tokenizer != MDS_TOKENIZER_CODON)
         return mds_fail(MDS_EUSER, "--frame is for --tokenizer codon, not %s",
                         a->tokenizer);
-    if (is_on_command_line(c, "make.strand") && !mds_tokenizer_is_of_fasta(tokenizer))
+    if (is_on_command_line(c, "make.strand") && mds_tokenizer_bases(tokenizer) == 0)
         return mds_fail(MDS_EUSER, "--strand is for FASTA, not --tokenizer %s",
                         a->tokenizer);
-    m->vocabulary = mds_tokenizer_vocabulary((enum mds_tokenizer)tokenizer);
+    m->vocabulary = mds_tokenizer_vocabulary(tokenizer);
     MDS_TRY(check_vocabulary(c, &m->vocabulary));
     m->reading.frames = mds_reading_frames(a->frame);
     m->reading.strands = mds_reading_strands(a->strand);
@@ -399,8 +402,9 @@ enum { DUMP_BLOCK = 4096 };
 static void print_words(const struct mds_source *s, const int32_t *ids, int64_t n,
                         int *line_begun)
 {
-    int bytes = s->tokenizer && strcmp(s->tokenizer, "bytes") == 0;
-    int spaced = !bytes && !(s->tokenizer && strcmp(s->tokenizer, "nucleotide") == 0);
+    enum mds_tokenizer t = mds_tokenizer_find(s->tokenizer);
+    int bytes = t == MDS_TOKENIZER_BYTES || t == MDS_TOKENIZER_DNA;
+    int spaced = !bytes && t != MDS_TOKENIZER_NUCLEOTIDE;
 
     for (int64_t i = 0; i < n; i++) {
         if (ids[i] == s->eod)

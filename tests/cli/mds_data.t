@@ -217,7 +217,7 @@ test_expect_success 'wrong usage names the nearest' '
     fails "unknown subcommand '\''genome'\''; there is make, info, dump" mds_data genome &&
     fails "no subcommand given; there is make, info, dump" mds_data &&
     fails "did you mean --tokenizer?" mds_data make --tokeniser codon &&
-    fails "tokenizer '\''codn'\'': must be one of codon, nucleotide, bytes, ids; did you mean codon?" \
+    fails "tokenizer '\''codn'\'': must be one of codon, nucleotide, bytes, ids, dna, 6-mer, 6-mer-overlapping; did you mean codon?" \
         mds_data make --tokenizer codn --output b.h5 "$lambda" &&
     fails "strand '\''revers'\'': must be one of forward, reverse, both; did you mean reverse?" \
         mds_data make --tokenizer codon --strand revers --output b.h5 "$lambda" &&

@@ -151,6 +151,29 @@ static void test_make_frames_and_strands(void **state)
     assert_int_not_equal(access("r.h5.bases", F_OK), 0);
 }
 
+static void test_make_of_other_tokens(void **state)
+{
+    char got[512];
+
+    (void)state;
+    write_text("r.fa", ">a\nAACCGttnA\n>b\nGATTACAGATTACA\n");
+    assert_int_equal(make(MDS_TOKENIZER_DNA, 1, 3, "r.fa", "r.h5"), MDS_OK);
+    read_words("r.h5", got);
+    assert_string_equal(got, "A A C C G T T N A <eod> T N A A C G G T T <eod> "
+                             "G A T T A C A G A T T A C A <eod> "
+                             "T G T A A T C T G T A A T C <eod>");
+    assert_int_equal(make(MDS_TOKENIZER_6MER, 1, 3, "r.fa", "r.h5"), MDS_OK);
+    read_words("r.h5", got);
+    assert_string_equal(got, "AACCGT <eod> <unk> <eod> GATTAC AGATTA <eod> "
+                             "TGTAAT CTGTAA <eod>");
+    assert_int_equal(make(MDS_TOKENIZER_6MER_OVERLAPPING, 1, 1, "r.fa", "r.h5"),
+                     MDS_OK);
+    read_words("r.h5", got);
+    assert_string_equal(got,
+                        "AACCGT ACCGTT <unk> <unk> <eod> GATTAC ATTACA TTACAG TACAGA "
+                        "ACAGAT CAGATT AGATTA GATTAC ATTACA <eod>");
+}
+
 static char complement(char base)
 {
     return base == 'A' ? 'T' : base == 'C' ? 'G' : base == 'G' ? 'C' : 'A';
@@ -184,6 +207,15 @@ static void test_make_long_records(void **state)
         assert_memory_equal(s->words[id], f, 3);
         assert_int_equal(mds_source_read(s, s->tokens / 2 + i, 1, &id), MDS_OK);
         assert_string_equal(s->words[id], reverse);
+    }
+    mds_source_close(s);
+    assert_int_equal(make(MDS_TOKENIZER_6MER_OVERLAPPING, 1, 1, "long.fa", "long.h5"),
+                     MDS_OK);
+    assert_int_equal(mds_source_open("long.h5", &s), MDS_OK);
+    assert_int_equal(s->tokens, BASES - 5 + 1);
+    for (int i = 0; i < BASES - 5; i += 7) {
+        assert_int_equal(mds_source_read(s, i, 1, &id), MDS_OK);
+        assert_memory_equal(s->words[id], text + 3 + i, 6);
     }
     mds_source_close(s);
     free(text);
@@ -480,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_fasta_of_other_systems),
         cmocka_unit_test(test_fasta_says_what_is_wrong),
         cmocka_unit_test(test_make_frames_and_strands),
+        cmocka_unit_test(test_make_of_other_tokens),
         cmocka_unit_test(test_make_long_records),
         cmocka_unit_test(test_make_bytes),
         cmocka_unit_test(test_make_refuses),
