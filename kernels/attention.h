@@ -133,12 +133,12 @@ struct mdsk_attention_merge {
 /* How many sequences and query heads the fused backward pass on GPUs processes at once,
  * if each head needs bytes_per_head of scratch: all, if they fit in
  * MDSK_ATTENTION_SCRATCH; otherwise equal parts of the heads of one sequence, at least
- * one group of query heads.  far: rows of o, d_o or dq exceed 32-bit offsets from the
- * first of the part, so they are copied. */
+ * one group of query heads.  copies: o, d_o and dq are copied to scratch memory,
+ * because their offsets within the part exceed 32 bits. */
 #define MDSK_ATTENTION_SCRATCH (INT64_C(1) << 30)
 struct mdsk_attention_part {
     int64_t B, A;
-    int far;
+    int copies;
 };
 struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_bwd *a,
                                                    int64_t bytes_per_head);
@@ -169,7 +169,8 @@ mdsk_attention_window_part(const struct mdsk_attention_bwd *a);
 
 /* Bytes of scratch memory on GPUs.  Fused, 16-bit types: forward o and lse of one
  * block, or 0 without blocks; backward dq in f32, lse and delta of a part, and copies
- * of o, d_o and dq if `far`.  Fused, f32: 0.  Unfused: mdsk_unfused_attention_bytes. */
+ * of o, d_o and dq if `copies`.  Fused, f32: 0.  Unfused:
+ * mdsk_unfused_attention_bytes. */
 int64_t mdsk_attention_fwd_scratch(const struct mdsk_attention_fwd *a);
 int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a);
 

@@ -172,7 +172,7 @@ struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_b
         groups--;
     part.B = 1;
     part.A = groups * group;
-    part.far = needs_copy(a, 1, part.A);
+    part.copies = needs_copy(a, 1, part.A);
     return part;
 }
 
@@ -262,7 +262,7 @@ int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a)
         call = window_call(a);
     part = s->window > 0 ? mdsk_attention_window_part(a)
                          : mdsk_attention_bwd_part(a, sum * s->Sq * s->D);
-    copies = part.far ? 3 * (int64_t)mdsk_dtype_size(s->dtype) : 0;
+    copies = part.copies ? 3 * (int64_t)mdsk_dtype_size(s->dtype) : 0;
     bytes = call.shape.Sq * ((sum + copies) * s->D + column);
     if (s->window > 0)
         bytes += window_keys_per_head(&call.shape);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attention on the GPU: cuDNN's where it can, the project's own otherwise; or, where it
- * is asked for, the plain one. */
+/* Attention on the GPU: cuDNN's where it can compute the problem, our own kernels
+ * otherwise; unfused if the shape says so. */
 #include "config.h"
 
 #include "kernels/cuda/attention.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of the gradients of keys that two blocks of queries see. */
+/* Add up the gradients of keys that two blocks of queries see. */
 #include "kernels/cuda/attention.h"
 
 #include "kernels/cuda/launch.cuh"
@@ -9,8 +9,9 @@ namespace
 
 using namespace mdsk;
 
-/* Row (b A + h) S + i is token i of head h of sequence b. */
-template <class T> struct adding {
+/* y += x, or y = 0 if x has no data. Row (b A + h) S + i is token i of head h of
+ * sequence b. */
+template <class T> struct add_heads {
     struct mdsk_heads x, y;
     int64_t A, S;
 
@@ -24,13 +25,13 @@ template <class T> struct adding {
     {
         int64_t i = row % S, h = row / S % A, b = row / S / A;
         T *to = (T *)y.data + at(y, b, h, i) + d;
-        float sum[N] = {0}, more[N];
+        float sum[N] = {0}, v[N];
 
         if (x.data) {
-            load((const T *)x.data + at(x, b, h, i) + d, more);
+            load((const T *)x.data + at(x, b, h, i) + d, v);
             load((const T *)to, sum);
             for (int j = 0; j < N; j++)
-                sum[j] += more[j];
+                sum[j] += v[j];
         }
         store(sum, to);
     }
@@ -43,14 +44,14 @@ extern "C" int mdsk_cuda_heads_add(cudaStream_t stream,
                                    const struct mdsk_heads *x,
                                    const struct mdsk_heads *y)
 {
-    int64_t all = y->batch_stride | y->token_stride | y->head_stride | s->D;
+    int64_t strides = y->batch_stride | y->token_stride | y->head_stride | s->D;
     bool wide = aligned({x->data, y->data});
 
     if (x->data)
-        all |= x->batch_stride | x->token_stride | x->head_stride;
-    wide = wide && all * (int64_t)mdsk_dtype_size(s->dtype) % 16 == 0;
+        strides |= x->batch_stride | x->token_stride | x->head_stride;
+    wide = wide && strides * (int64_t)mdsk_dtype_size(s->dtype) % 16 == 0;
     return with_storage(s->dtype, wide, [&](auto type, auto width) {
         return each_row<width()>(stream, s->B * s->A * s->Sk, s->D,
-                                 adding<decltype(type)>{*x, *y, s->A, s->Sk});
+                                 add_heads<decltype(type)>{*x, *y, s->A, s->Sk});
     });
 }

@@ -430,7 +430,7 @@ int mdsk_cudnn_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bw
     first = mdsk_attention_bwd_part(a, bytes_per_head(s, w.pass));
     part.B = first.B;
     part.A = first.A;
-    w.copies = first.far;
+    w.copies = first.copies;
     if ((w.copies && part.A * s->Sq * s->D > INT32_MAX / (int64_t)sizeof(uint16_t)) ||
         (w.pass == MDSK_CUDNN_REPEATABLE &&
          part.B * part.A * bytes_per_head(s, MDSK_CUDNN_REPEATABLE) >

@@ -199,7 +199,7 @@ __global__ __launch_bounds__(threads) void add_split_words(sorted_rows x)
 }
 
 /* Limits on working memory: rows sorted at a time, and bytes of sums. */
-constexpr int64_t most_rows = 1 << 20, most_sums = 16 << 20;
+constexpr int64_t max_rows = 1 << 20, max_sums = 16 << 20;
 
 /* How working memory is divided. */
 struct plan {
@@ -228,7 +228,7 @@ int make_plan(void *stream, const struct mdsk_embedding_bwd *a, int64_t n,
               struct plan *p)
 {
     int64_t list = round_up(n * (int64_t)sizeof(uint32_t)), sums;
-    int64_t fit = most_sums / (2 * a->H * (int64_t)sizeof(float));
+    int64_t fit = max_sums / (2 * a->H * (int64_t)sizeof(float));
     char *at;
     int err;
 
@@ -297,9 +297,9 @@ int add_all_rows(void *stream, const struct mdsk_embedding_bwd *a)
     int64_t R = a->B * a->S;
     int err = 0;
 
-    for (int64_t r = 0; !err && r < R; r += most_rows)
-        err = add_gradient_rows<T, N>(stream, a, r,
-                                      R - r < most_rows ? R - r : most_rows);
+    for (int64_t r = 0; !err && r < R; r += max_rows)
+        err =
+            add_gradient_rows<T, N>(stream, a, r, R - r < max_rows ? R - r : max_rows);
     return err;
 }
 

@@ -92,14 +92,15 @@ template <int N, class F> __global__ void each_row_kernel(int64_t R, int64_t C, 
 template <int N, class F> int each_row(void *stream, int64_t R, int64_t C, const F &f)
 {
     constexpr int64_t threads = 256;
-    int64_t pieces = ceil_div(C, N), across = pieces < threads ? pieces : threads, rows;
+    int64_t vectors = ceil_div(C, N), across = vectors < threads ? vectors : threads,
+            rows;
     unsigned y, z;
 
     if (R < 1 || C < 1)
         return 0;
     rows = threads / across;
     rows = rows > 8 ? rows / 8 * 8 : rows; /* align blocks with cache lines */
-    mdsk_cuda_fold(ceil_div(pieces, across), &y, &z);
+    mdsk_cuda_fold(ceil_div(vectors, across), &y, &z);
     return launch(each_row_kernel<N, F>,
                   dim3(mdsk_cuda_blocks(ceil_div(R, rows)), y, z),
                   dim3((unsigned)across, (unsigned)rows), stream, R, C, f);

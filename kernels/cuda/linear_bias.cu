@@ -11,7 +11,7 @@ namespace
 using namespace mdsk;
 
 constexpr int threads = 256, rows_at_once = 4;
-constexpr int64_t most_parts = 512; /* more parts take longer to add up */
+constexpr int64_t max_parts = 512; /* more parts take longer to add up */
 
 /* Block (i, j) sums rows j * depth .. of columns i * blockDim.x * N .. into parts[j,
  * cols].  A thread sums N adjacent columns and loads several rows before it adds them.
@@ -89,7 +89,7 @@ extern "C" int mdsk_cuda_column_sums(cudaStream_t stream, int64_t rows, int64_t 
         int64_t lanes = min(ceil_div(packs, 32) * 32, (int64_t)threads);
         int64_t across = ceil_div(packs, lanes);
         int64_t blocks = 4 * threads / lanes * mdsk_cuda_processors();
-        int64_t depth = ceil_div(rows, min(ceil_div(blocks, across), most_parts));
+        int64_t depth = ceil_div(rows, min(ceil_div(blocks, across), max_parts));
         int64_t down = ceil_div(rows, depth);
         float *parts = (float *)mdsk_cuda_scratch(stream, MDSK_CUDA_REDUCE,
                                                   down * cols * (int64_t)sizeof *parts);

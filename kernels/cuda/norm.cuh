@@ -10,7 +10,7 @@
 namespace mdsk
 {
 
-/* A row is divided among P threads, K pieces of N columns each: a thread's k-th piece
+/* A row is divided among P threads, K vectors of N columns each: a thread's k-th vector
  * begins at column column<N, P>(k). */
 template <int N, int P> __device__ inline int64_t column(int k)
 {

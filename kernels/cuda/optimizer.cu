@@ -55,7 +55,7 @@ template <class T> struct adamw {
 /* A sum of squares is made in parts, as many on any device, so that the result has the
  * same bits: block p sums every gridDim.x-th tile of `threads` packs. */
 constexpr int threads = 512;
-constexpr int64_t most_parts = 1056;
+constexpr int64_t max_parts = 1056;
 
 template <bool WIDE>
 __global__ void sum_squares(int64_t n, const float *x, double *part)
@@ -115,9 +115,9 @@ extern "C" int mdsk_adamw_cuda(void *stream, const struct mdsk_adamw *a)
 extern "C" int mdsk_sum_squares_cuda(void *stream, const struct mdsk_sum_squares *a)
 {
     int64_t wanted = ceil_div(a->n, (int64_t)threads * 16);
-    unsigned parts = (unsigned)(wanted < most_parts ? wanted : most_parts);
+    unsigned parts = (unsigned)(wanted < max_parts ? wanted : max_parts);
     double *part = (double *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_REDUCE,
-                                               most_parts * (int64_t)sizeof *part);
+                                               max_parts * (int64_t)sizeof *part);
     int err;
 
     if (a->n < 1)

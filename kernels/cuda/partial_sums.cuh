@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Add up the blocks' partial sums over rows, in a fixed order. */
-#ifndef MDSK_CUDA_PARTS_CUH
-#define MDSK_CUDA_PARTS_CUH
+#ifndef MDSK_CUDA_PARTIAL_SUMS_CUH
+#define MDSK_CUDA_PARTIAL_SUMS_CUH
 
 #include "kernels/cuda/launch.cuh"
 

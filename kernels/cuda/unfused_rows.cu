@@ -15,27 +15,29 @@ constexpr int threads = 256;
 
 /* ---- heads ---- */
 
-/* Of token i of t. */
-__host__ __device__ inline int64_t at(const struct mdsk_unfused_tokens &t, int64_t i)
+/* The offset of token i in its tensor. */
+__host__ __device__ inline int64_t token_offset(const struct mdsk_unfused_tokens &t,
+                                                int64_t i)
 {
     return t.b * t.heads.batch_stride + (t.first + i) * t.heads.token_stride +
            t.h * t.heads.head_stride;
 }
 
-template <class T> struct packing {
+template <class T> struct pack_heads {
     struct mdsk_unfused_tokens t;
     T *packed;
 
     template <int N> __device__ void run(int64_t row, int64_t d) const
     {
         const T *x = (const T *)t.heads.data;
-        bool there = row < t.n && d < t.D;
+        bool inside = row < t.n && d < t.D;
 
-        packed[row * t.width + d] = there ? x[at(t, row) + d] : narrow<T>(0.0f);
+        packed[row * t.width + d] =
+            inside ? x[token_offset(t, row) + d] : narrow<T>(0.0f);
     }
 };
 
-template <class T> struct unpacking {
+template <class T> struct unpack_heads {
     struct mdsk_unfused_tokens t;
     const float *packed;
 
@@ -43,28 +45,29 @@ template <class T> struct unpacking {
     {
         T *x = (T *)t.heads.data;
 
-        x[at(t, row) + d] = narrow<T>(packed[row * t.width + d]);
+        x[token_offset(t, row) + d] = narrow<T>(packed[row * t.width + d]);
     }
 };
 
 /* ---- rows of scores ---- */
 
-/* A block of queries as its kernels need it. */
-struct rows {
+/* A block of queries, with the constants of dropout. */
+struct query_block {
     struct mdsk_unfused_block x;
     uint32_t threshold; /* of dropout */
-    float keep;         /* what survivors are scaled by */
+    float keep_scale;   /* 1 / (1 - p), by which the elements kept are multiplied */
 };
 
-struct rows rows_of(const struct mdsk_unfused_block *x)
+struct query_block query_block_of(const struct mdsk_unfused_block *x)
 {
     float p = x->shape.dropout.p;
 
     return {*x, mdsk_dropout_threshold(p), 1 / (1 - p)};
 }
 
-/* What dropout multiplies the probability of query i and key j by. */
-__device__ inline float factor(const struct rows &r, int64_t i, int64_t j)
+/* The factor of dropout for query i and key j: 0, keep_scale, or 1 without dropout. */
+__device__ inline float dropout_factor(const struct query_block &r, int64_t i,
+                                       int64_t j)
 {
     const struct mdsk_attention_shape &s = r.x.shape;
     int64_t key = s.first_key + r.x.key + j;
@@ -75,10 +78,10 @@ __device__ inline float factor(const struct rows &r, int64_t i, int64_t j)
         return 1;
     mdsk_dropout_block(s.dropout.seed, s.dropout.site, s.dropout.step,
                        s.first_sample + r.x.b, token, key / 4, word);
-    return word[key % 4] >= r.threshold ? r.keep : 0;
+    return word[key % 4] >= r.threshold ? r.keep_scale : 0;
 }
 
-/* Every thread gets the largest of the block's. */
+/* Every thread gets the maximum over the thread block. */
 __device__ float block_max(float v)
 {
     __shared__ float scratch[threads / 32];
@@ -96,33 +99,33 @@ __device__ float block_max(float v)
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-    softmax_kernel(struct rows r, struct mdsk_unfused_softmax_fwd a)
+    softmax_kernel(struct query_block r, struct mdsk_unfused_softmax_fwd a)
 {
     const int64_t i = blockIdx.x, n = r.x.n;
     const int64_t begin = mdsk_unfused_begin(&r.x, i), end = mdsk_unfused_end(&r.x, i);
     const float *scores = a.scores + i * n, scale = r.x.shape.scale;
     T *p = (T *)a.p + i * n;
-    float top = -INFINITY, sum = 0;
+    float max_score = -INFINITY, sum = 0;
 
     for (int64_t j = begin + threadIdx.x; j < end; j += threads)
-        top = fmaxf(top, scores[j] * scale);
-    top = block_max(top);
+        max_score = fmaxf(max_score, scores[j] * scale);
+    max_score = block_max(max_score);
     for (int64_t j = begin + threadIdx.x; j < end; j += threads)
-        sum += expf(scores[j] * scale - top);
+        sum += expf(scores[j] * scale - max_score);
     sum = team_sum<threads>(sum);
     for (int64_t j = threadIdx.x; j < n; j += threads) {
         bool sees = begin <= j && j < end;
-        float prob = sees ? expf(scores[j] * scale - top) / sum : 0;
+        float prob = sees ? expf(scores[j] * scale - max_score) / sum : 0;
 
-        p[j] = narrow<T>(sees ? prob * factor(r, i, j) : 0);
+        p[j] = narrow<T>(sees ? prob * dropout_factor(r, i, j) : 0);
     }
     if (threadIdx.x == 0)
-        a.lse[i] = top + logf(sum);
+        a.lse[i] = max_score + logf(sum);
 }
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-    softmax_bwd_kernel(struct rows r, struct mdsk_unfused_softmax_bwd a)
+    softmax_bwd_kernel(struct query_block r, struct mdsk_unfused_softmax_bwd a)
 {
     const int64_t i = blockIdx.x, n = r.x.n;
     const int64_t begin = mdsk_unfused_begin(&r.x, i), end = mdsk_unfused_end(&r.x, i);
@@ -136,17 +139,17 @@ __global__ void __launch_bounds__(threads)
         delta += widen(o[d]) * widen(d_o[d]);
     delta = team_sum<threads>(delta);
     for (int64_t j = threadIdx.x; j < n; j += threads) {
-        float prob = 0, slope = 0;
+        float prob = 0, d_score = 0;
 
         if (begin <= j && j < end) {
-            float f = factor(r, i, j);
+            float f = dropout_factor(r, i, j);
 
             prob = expf(scores[j] * scale - lse);
-            slope = prob * (f * d_p[j] - delta) * scale;
+            d_score = prob * (f * d_p[j] - delta) * scale;
             prob *= f;
         }
         p[j] = narrow<T>(prob);
-        ds[j] = narrow<T>(slope);
+        ds[j] = narrow<T>(d_score);
     }
     if (threadIdx.x == 0)
         a.delta[i] = delta;
@@ -161,7 +164,7 @@ extern "C" int mdsk_cuda_unfused_pack(void *stream, const struct mdsk_unfused_to
         using T = decltype(type);
 
         return each_row<width()>(stream, t->rows, t->width,
-                                 packing<T>{*t, (T *)packed});
+                                 pack_heads<T>{*t, (T *)packed});
     });
 }
 
@@ -171,7 +174,7 @@ extern "C" int mdsk_cuda_unfused_unpack(void *stream,
 {
     return with_storage(t->dtype, false, [&](auto type, auto width) {
         return each_row<width()>(stream, t->n, t->D,
-                                 unpacking<decltype(type)>{*t, packed});
+                                 unpack_heads<decltype(type)>{*t, packed});
     });
 }
 
@@ -181,7 +184,7 @@ extern "C" int mdsk_cuda_unfused_softmax_fwd(void *stream,
 {
     return with_storage(x->shape.dtype, false, [&](auto type, auto) {
         return launch(softmax_kernel<decltype(type)>, mdsk_cuda_blocks(x->m), threads,
-                      stream, rows_of(x), *a);
+                      stream, query_block_of(x), *a);
     });
 }
 
@@ -191,6 +194,6 @@ extern "C" int mdsk_cuda_unfused_softmax_bwd(void *stream,
 {
     return with_storage(x->shape.dtype, false, [&](auto type, auto) {
         return launch(softmax_bwd_kernel<decltype(type)>, mdsk_cuda_blocks(x->m),
-                      threads, stream, rows_of(x), *a);
+                      threads, stream, query_block_of(x), *a);
     });
 }

@@ -474,20 +474,20 @@ static void attention_backward_is_split_by_scratch(void **state)
     p = mdsk_attention_bwd_part(&a, INT64_C(4) * 128 << 18);
     assert_int_equal(p.B, 1);
     assert_int_equal(p.A, 8);
-    assert_int_equal(p.far, 0);
+    assert_int_equal(p.copies, 0);
     assert_int_equal(mdsk_attention_bwd_scratch(&a), INT64_C(8) * (4 * 128 + 8) << 18);
     a.shape.Sq = a.shape.Sk = (1 << 20) - 1024; /* a group of two heads */
     p = mdsk_attention_bwd_part(&a, INT64_C(4) * 128 << 20);
     assert_int_equal(p.A, 2);
-    assert_int_equal(p.far, 0);
+    assert_int_equal(p.copies, 0);
     a.dq = (struct mdsk_heads){NULL, 0, 4 * 8 * 128, 128};
     p = mdsk_attention_bwd_part(&a, INT64_C(4) * 128 << 20);
-    assert_int_equal(p.far, 1);
+    assert_int_equal(p.copies, 1);
     a.dq = (struct mdsk_heads){0};
-    a.shape.Sq = a.shape.Sk = 1 << 22; /* rows are out of reach, and copied */
+    a.shape.Sq = a.shape.Sk = 1 << 22; /* offsets exceed 32 bits */
     p = mdsk_attention_bwd_part(&a, INT64_C(4) * 128 << 22);
     assert_int_equal(p.A, 2);
-    assert_int_equal(p.far, 1);
+    assert_int_equal(p.copies, 1);
     assert_int_equal(mdsk_attention_bwd_scratch(&a), INT64_C(2) * (10 * 128 + 8) << 22);
     a.shape.dtype = MDSK_F32;
     assert_int_equal(mdsk_attention_bwd_scratch(&a), 0);
