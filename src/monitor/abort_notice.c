@@ -7,8 +7,11 @@
 
 #include <mpi.h>
 
-/* The receivers may be gone, so do not wait until the notices have arrived. */
-void mds_abort_notice_send(enum mds_abort_reason why)
+enum { CULPRIT = MDS_ABORT_RUN_ENDS + 1, ANSWER };
+
+/* To all others.  The receivers may be gone, so do not wait until the messages have
+ * arrived. */
+static void send_to_others(int tag, const int *value, int count)
 {
     int self = 0, ranks = 0;
 
@@ -17,10 +20,15 @@ void mds_abort_notice_send(enum mds_abort_reason why)
     for (int i = 1; i < ranks; i++) {
         MPI_Request request;
 
-        if (MPI_Isend(NULL, 0, MPI_BYTE, (self + i) % ranks, (int)why, MPI_COMM_WORLD,
+        if (MPI_Isend(value, count, MPI_INT, (self + i) % ranks, tag, MPI_COMM_WORLD,
                       &request) == MPI_SUCCESS)
             MPI_Request_free(&request);
     }
+}
+
+void mds_abort_notice_send(enum mds_abort_reason why)
+{
+    send_to_others((int)why, NULL, 0);
 }
 
 static int probe_message(int tag, MPI_Status *status)
@@ -41,9 +49,10 @@ int mds_abort_notice_from(enum mds_abort_reason why)
 
 /* ---- who waits for whom ---- */
 
-enum { ANSWER = MDS_ABORT_RUN_ENDS + 1, NO_ANSWER = -2 };
+enum { NO_ANSWER = -2 };
 
 static int *awaited_by, ranks; /* of each rank, or NO_ANSWER; NULL: nothing is known */
+static int culprit = MDS_CULPRIT_UNKNOWN;
 
 static void create_wait_table(void)
 {
@@ -76,16 +85,33 @@ void mds_abort_notice_exchange(int awaited)
         if (awaited_by)
             awaited_by[status.MPI_SOURCE] = theirs;
     }
+    if (probe_message(CULPRIT, &status))
+        MPI_Recv(&culprit, 1, MPI_INT, status.MPI_SOURCE, CULPRIT, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
 }
 
-int mds_abort_notice_culprit(int awaited)
+static int follow_answers(int awaited)
 {
-    int at = awaited;
+    int self = 0, at = awaited;
 
-    for (int i = 0; awaited_by && at >= 0 && i < ranks; i++) {
+    MPI_Comm_rank(MPI_COMM_WORLD, &self);
+    for (int i = 0; awaited_by && at >= 0 && at != self && i < ranks; i++) {
         if (awaited_by[at] == NO_ANSWER)
             return at;
         at = awaited_by[at];
     }
-    return awaited; /* they wait for each other, or one cannot say for whom */
+    return MDS_CULPRIT_NONE;
+}
+
+int mds_abort_notice_culprit(void)
+{
+    return culprit;
+}
+
+void mds_abort_notice_find_culprit(int awaited)
+{
+    if (culprit != MDS_CULPRIT_UNKNOWN)
+        return;
+    culprit = follow_answers(awaited);
+    send_to_others(CULPRIT, &culprit, 1);
 }

@@ -124,13 +124,17 @@ void mds_watchdog_stop(void);
  * exchange: for a rank that is timing out, called repeatedly: tell the others that are
  * timing out, too, which rank this one waits for (-1: unknown), and receive theirs.
  *
- * culprit: follow those answers from `awaited` to the rank that has not answered: the
- * one that holds up all others.  `awaited` itself if there is none. */
+ * find_culprit: follow those answers from `awaited` to the rank that has not answered,
+ * the one that holds up all others, and tell them which it is.  culprit: that rank,
+ * once it was found or told; NONE: they wait for each other, or one cannot say for
+ * whom. */
+enum { MDS_CULPRIT_UNKNOWN = -1, MDS_CULPRIT_NONE = -2 };
 enum mds_abort_reason { MDS_ABORT_TIMEOUT = 1, MDS_ABORT_RUN_ENDS };
 void mds_abort_notice_send(enum mds_abort_reason why);
 int mds_abort_notice_from(enum mds_abort_reason why);
 void mds_abort_notice_exchange(int awaited);
-int mds_abort_notice_culprit(int awaited);
+void mds_abort_notice_find_culprit(int awaited);
+int mds_abort_notice_culprit(void);
 
 /* ---- a peer that has been silent for too long (peer_timeout.c) ----
  *
@@ -141,8 +145,9 @@ int mds_abort_notice_culprit(int awaited);
  * SIGTERM that follows needs no line.
  *
  * check: the same, for a rank that waits in a call of the group: MDS_OK until the limit
- * is reached or another rank times out.  The error then names the silent rank, starting
- * from `awaited`, a world rank; the wait has been logged and the other ranks notified.
+ * is reached or another rank times out.  The error then names the silent rank and its
+ * host, starting from `awaited`, a world rank; the wait has been logged and the other
+ * ranks notified.
  */
 void mds_peer_timeout_set_hosts(const char (*hosts)[MDS_HOST_SIZE]);
 void mds_peer_timeout_listen(void);

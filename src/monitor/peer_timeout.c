@@ -13,18 +13,22 @@ void mds_peer_timeout_set_hosts(const char (*hosts)[MDS_HOST_SIZE])
     host_of = hosts;
 }
 
-/* Give the notice time to reach the others, and their log lines and answers time to
- * arrive, before this rank's failure ends the run. */
-static void exchange_for_a_second(int awaited)
+/* The rank that timed out first gives its notice and the others' answers a second to
+ * arrive before its failure ends the run; the others wait until it tells them who is
+ * silent. */
+static void exchange_notices(int awaited, int first)
 {
-    for (double end = mds_clock_s() + 1; mds_clock_s() < end; mds_clock_backoff(1))
+    double end = mds_clock_s() + (first < 0 ? 1 : 2);
+
+    while (mds_clock_s() < end && mds_abort_notice_culprit() == MDS_CULPRIT_UNKNOWN) {
         mds_abort_notice_exchange(awaited);
+        mds_clock_backoff(1);
+    }
 }
 
-/* The awaited rank may itself wait for another: name the last one of that chain. */
-static enum mds_rc fail_silent_rank(const char *group, int awaited)
+/* The awaited rank may itself wait for another: the last one of that chain is named. */
+static enum mds_rc fail_silent_rank(const char *group, int awaited, int silent)
 {
-    int silent = mds_abort_notice_culprit(awaited);
     const char *host = host_of && silent >= 0 ? host_of[silent] : NULL;
     char between[80] = "";
 
@@ -43,14 +47,18 @@ static enum mds_rc fail_timeout(const char *group, int awaited, double silent_s,
                                 int first)
 {
     char line[512];
+    int culprit;
 
     mds_watch_line(line, sizeof line);
     mds_error("%s", line);
     if (first < 0)
         mds_abort_notice_send(MDS_ABORT_TIMEOUT);
-    exchange_for_a_second(awaited);
+    exchange_notices(awaited, first);
     if (first < 0)
-        return fail_silent_rank(group, awaited);
+        mds_abort_notice_find_culprit(awaited);
+    culprit = mds_abort_notice_culprit();
+    if (first < 0 || culprit >= 0)
+        return fail_silent_rank(group, awaited, culprit >= 0 ? culprit : awaited);
     return mds_fail(MDS_ECOMM,
                     "%s: rank %d timed out first; this rank had waited %.1f s for "
                     "rank %d",
