@@ -61,16 +61,16 @@ while read -r rank after; do
     # shellcheck disable=SC2086  # a word or none
     start $how && kill_rank "$rank" "$after" && mds_ckpt verify ck > log 2>&1 &&
         one_step $round
-    verdict $? "rank $rank killed after $after s $how, on from step $(losses step-$round.jsonl |
+    tap_line $? "rank $rank killed after $after s $how, on from step $(losses step-$round.jsonl |
         cut -d ' ' -f 1) (left: $(find ck -name '*.partial' | wc -l) partial)"
 done < moments
 [ "$(find ck -name 'iter_???????' | wc -l)" -le 3 ]
-verdict $? "no more checkpoints than asked for: $(find ck -name 'iter_*' | wc -l)"
+tap_line $? "no more checkpoints than asked for: $(find ck -name 'iter_*' | wc -l)"
 
 # As many steps as the rounds have got to, which depends on the machine.
 cat step-*.jsonl > steps.jsonl
 last=$(losses steps.jsonl | cut -d ' ' -f 1 | sort -n | tail -n 1)
 pretrain 1 --lr-decay-style constant --train-iters "$last" --metrics-jsonl all.jsonl &&
     near 1e-5 all.jsonl steps.jsonl > figures
-verdict $? "after each kill the step of a run of $last that never stopped: $(cat figures)"
+tap_line $? "after each kill the step of a run of $last that never stopped: $(cat figures)"
 finish

@@ -29,7 +29,7 @@ go_on() {
     # shellcheck disable=SC2046  # words
     pretrain $(words_of "$4") --train-iters 8 --load "save-$3" --metrics-jsonl go.jsonl &&
         near "$1" "$2" go.jsonl > figures
-    verdict $? "$3 -> $4: $(cat figures)"
+    tap_line $? "$3 -> $4: $(cat figures)"
     echo > figures
 }
 
@@ -46,7 +46,7 @@ rewritten() {
         test "$(find made -name 'rank_*' | wc -l)" -eq "$world" &&
         pretrain "$world" "$@" --train-iters 8 --load made --metrics-jsonl go.jsonl &&
         near 0 straight.jsonl go.jsonl > figures
-    verdict $? "$from -> made anew for $to: $(cat figures)"
+    tap_line $? "$from -> made anew for $to: $(cat figures)"
     echo > figures
 }
 
@@ -55,11 +55,11 @@ while read -r name words; do
     # shellcheck disable=SC2086
     pretrain $words --train-iters 8 --metrics-jsonl "$name.jsonl" &&
         near 1e-5 one.jsonl "$name.jsonl" > figures
-    verdict $? "$name like one rank: $(cat figures)"
+    tap_line $? "$name like one rank: $(cat figures)"
     # shellcheck disable=SC2086
     pretrain $words --train-iters 8 --exit-interval 4 --save "save-$name"
     [ $? -eq 85 ]
-    verdict $? "$name stops with status 85"
+    tap_line $? "$name stops with status 85"
 done < layouts
 
 other=tp4-cpu
@@ -84,13 +84,13 @@ for type in bf16 fp16; do
         pretrain $z2 --train-iters 8 --exit-interval 4 --save save-$type
         pretrain $z2 --train-iters 8 --load save-$type --metrics-jsonl go.jsonl &&
             near 0 $type.jsonl go.jsonl > figures
-        verdict $? "$type: $(cat figures)"
+        tap_line $? "$type: $(cat figures)"
         pretrain 2 --zero-stage 3 --$type --initial-loss-scale 65536 --train-iters 8 \
             --load save-$type --metrics-jsonl go.jsonl && near 5e-3 $type.jsonl go.jsonl > figures
-        verdict $? "$type -> another layout: $(cat figures)"
+        tap_line $? "$type -> another layout: $(cat figures)"
         pretrain 1 --train-iters 8 --load save-$type --metrics-jsonl go.jsonl &&
             near 2e-2 $type.jsonl go.jsonl > figures
-        verdict $? "$type -> fp32: $(cat figures)"
+        tap_line $? "$type -> fp32: $(cat figures)"
     }
 done
 
@@ -99,24 +99,24 @@ for pair in bf16,fp16 fp16,bf16; do
     to=${pair#*,}
     pretrain 1 --"$to" --initial-loss-scale 65536 --train-iters 8 --load "save-${pair%,*}" \
         --metrics-jsonl go.jsonl && near 2e-2 "$to.jsonl" go.jsonl > figures
-    verdict $? "${pair%,*} -> $to: $(cat figures)"
+    tap_line $? "${pair%,*} -> $to: $(cat figures)"
 done
 
 # Eight ranks cut in every way, and what has nothing in common with that.
 pretrain 8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --zero-stage 3 \
     --train-iters 8 --exit-interval 4 --save save-tp2-pp2-dp2-z3
 [ $? -eq 85 ]
-verdict $? "tp2-pp2-dp2-z3 stops with status 85"
+tap_line $? "tp2-pp2-dp2-z3 stops with status 85"
 for to in "8 --zero-stage 1" "4 --ds-sequence-parallel-size 4" 1; do
     # shellcheck disable=SC2086  # words, ranks first
     pretrain $to --train-iters 8 --load save-tp2-pp2-dp2-z3 --metrics-jsonl go.jsonl &&
         near 1e-5 one.jsonl go.jsonl > figures
-    verdict $? "tp2-pp2-dp2-z3 -> $to: $(cat figures)"
+    tap_line $? "tp2-pp2-dp2-z3 -> $to: $(cat figures)"
     echo > figures
 done
 
 # What would pass if moments did not matter proves nothing.
 pretrain 1 --train-iters 8 --load save-one --no-load-optim --metrics-jsonl go.jsonl &&
     ! near 1e-5 one.jsonl go.jsonl > figures
-verdict $? "without moments other losses: $(cat figures)"
+tap_line $? "without moments other losses: $(cat figures)"
 finish

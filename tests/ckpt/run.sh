@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
-# For the tests of checkpoints: a small model, a folder of its own, and results as TAP.
+# Sourced by the tests of checkpoints: a small model, a folder for the test, TAP output.
 : "${srcdir:?run by make check, or by hand after: . tests/env.sh}" "${builddir:?}"
 # shellcheck source=tests/forget.sh
 . "$srcdir/tests/forget.sh"
@@ -23,7 +23,7 @@ model='--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32
 pretrain() {
     ranks=$1
     shift
-    rm -f go.jsonl e.jsonl # runs that go on would append
+    rm -f go.jsonl e.jsonl # resumed runs would append
     # MPIEXEC and the options are lists of words
     # shellcheck disable=SC2086
     timeout -k 5 120 $MPIEXEC -n "$ranks" mds_pretrain $model "$@" > log 2>&1 < /dev/null
@@ -34,8 +34,8 @@ losses() {
     sed -n 's/.*"event":"step".*"iteration":\([0-9]*\),.*"lm_loss":\([^,]*\),.*/\1 \2/p' "$1"
 }
 
-# near LIMIT REFERENCE FILE: losses of the same iterations differ by LIMIT at most; with
-# LIMIT 0 not in a digit.  The file has at least one.
+# near LIMIT REFERENCE FILE: check that losses of the same iterations differ by at most
+# LIMIT (LIMIT 0: every digit is equal), and that FILE has at least one.
 near() {
     losses "$2" > reference.loss
     losses "$3" > this.loss
@@ -47,8 +47,8 @@ near() {
 }
 
 tests=0 failed=0
-# verdict STATUS NAME: a line of TAP; after a failure what was printed last
-verdict() {
+# tap_line STATUS NAME: print a TAP line, and after a failure the log of the last command
+tap_line() {
     tests=$((tests + 1))
     if [ "$1" -eq 0 ]; then
         echo "ok $tests - $2"

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
-# For scripts on machines with GPUs, of tests and of benchmarks; sourced.
+# Sourced by the tests and benchmarks for machines with GPUs.
 
-# ask_gpus WHAT,...: a line for each GPU that this process may use
+# ask_gpus FIELD,...: print nvidia-smi's fields, one line for each GPU that this process may use
 ask_gpus() {
     nvidia-smi ${CUDA_VISIBLE_DEVICES:+-i "$CUDA_VISIBLE_DEVICES"} \
         --query-gpu="$1" --format=csv,noheader,nounits
 }
 
-# use_build SOURCES BUILD: the environment of a build that may not be where it was made, with
-# the user's MPIEXEC if there is one; here_gpus becomes the number of GPUs
+# use_build SOURCES BUILD: set the environment of a build, which may have been moved, and keep
+# the user's MPIEXEC.  Sets here_gpus to the number of GPUs.
 use_build() {
     own_mpiexec=${MPIEXEC-}
     # shellcheck disable=SC1091
@@ -17,7 +17,7 @@ use_build() {
     srcdir=$1 builddir=$2 PATH=$2/src/programs:$PATH
     MPIEXEC=${own_mpiexec:-$MPIEXEC}
     [ -n "$(command -v "${MPIEXEC%% *}")" ] || MPIEXEC=mpiexec
-    # Open MPI would bind a lone rank and all of its threads to one core
+    # Open MPI would bind a single rank and all its threads to one core
     OMPI_MCA_hwloc_base_binding_policy=${OMPI_MCA_hwloc_base_binding_policy:-none}
     PRTE_MCA_hwloc_default_binding_policy=${PRTE_MCA_hwloc_default_binding_policy:-none}
     export srcdir builddir PATH MPIEXEC OMPI_MCA_hwloc_base_binding_policy \

@@ -17,7 +17,7 @@
 
 static int test, failed;
 
-static void verdict(const char *what, double off, double limit)
+static void print_tap_line(const char *what, double off, double limit)
 {
     int ok = off <= limit;
 
@@ -108,7 +108,7 @@ static void check_qkv(struct layer *l)
     double off[3] = {0};
 
     in_shares(l, SAMPLES, qkv_share, &m, share, off);
-    verdict("rotated q, k, v of the input", off[0], 1e-2);
+    print_tap_line("rotated q, k, v of the input", off[0], 1e-2);
     linear_free(&m);
 }
 
@@ -211,11 +211,11 @@ static void check_attention(struct layer *l)
 
     in_shares(l, SAMPLES, query_share, NULL, share, query);
     in_shares(l, SAMPLES, key_share, NULL, share, key);
-    verdict("attention's result", query[0], 1e-2);
-    verdict("its log-sum-exp", query[1], 2e-3);
-    verdict("gradients of queries", query[2], 3e-2);
-    verdict("gradients of keys", key[0], 3e-2);
-    verdict("gradients of values", key[1], 1e-2);
+    print_tap_line("attention's result", query[0], 1e-2);
+    print_tap_line("its log-sum-exp", query[1], 2e-3);
+    print_tap_line("gradients of queries", query[2], 3e-2);
+    print_tap_line("gradients of keys", key[0], 3e-2);
+    print_tap_line("gradients of values", key[1], 1e-2);
 }
 
 struct leaving {
@@ -297,9 +297,9 @@ static void check_rows(struct layer *l)
     double off[3] = {0};
 
     in_shares(l, SAMPLES, row_share, &m, share, off);
-    verdict("the layer's result", off[0], 1e-2);
-    verdict("the gradient of attention's result", off[1], 1e-2);
-    verdict("the gradient of the layer's input", off[2], 1e-2);
+    print_tap_line("the layer's result", off[0], 1e-2);
+    print_tap_line("the gradient of attention's result", off[1], 1e-2);
+    print_tap_line("the gradient of the layer's input", off[2], 1e-2);
     linear_free(&m.out);
     linear_free(&m.up);
     linear_free(&m.down);
@@ -359,7 +359,7 @@ static void check_weight(struct layer *l)
              "gradients");
         off = worst(fabs(got - want) / (sqrt(squares) + fabs(want)), off);
     }
-    verdict("gradients of a weight, over all rows", off, 1e-2);
+    print_tap_line("gradients of a weight, over all rows", off, 1e-2);
 }
 
 /* ---- all of it ---- */

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Models of mds in Hugging Face's transformers and the other way round: the same loss.
-# PYTHON_HF: a python3 with torch, numpy and transformers, if not configure's.
+# Export models to Hugging Face's transformers and import transformers' models: the loss must be
+# the same in both.
+# PYTHON_HF: a python3 with torch, numpy and transformers (default: configure's).
 python=$PYTHON_HF modules=torch,transformers
 # shellcheck source=tests/parity/setup.sh
 . "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/parity/setup.sh"
@@ -9,7 +10,7 @@ python=$PYTHON_HF modules=torch,transformers
 steps='--train-iters 1 --global-batch-size 4 --seq-length 64 --lr 1e-3 --eval-iters 0
     --threads 1 --data-path t.h5'
 
-# first_loss NAME OPTIONS...: what a step from these weights begins with, and its batch
+# first_loss NAME OPTIONS...: record the loss of the first step, and its batch
 first_loss() {
     name=$1
     shift
@@ -18,8 +19,8 @@ first_loss() {
     mds_pretrain $steps --trace-dir "trace-$name" --metrics-jsonl "$name.jsonl" "$@"
 }
 
-# goes_out NAME OPTIONS...: weights of Python's (nothing 0 or 1), by way of a checkpoint, out
-goes_out() {
+# exported NAME OPTIONS...: start from random weights that Python wrote, save, export
+exported() {
     name=$1
     shift
     # shellcheck disable=SC2086
@@ -29,8 +30,8 @@ goes_out() {
             "saved-$name"
 }
 
-# comes_in NAME OPTIONS...: a model of transformers' into a checkpoint, and a step with it
-comes_in() {
+# imported NAME OPTIONS...: import a model that transformers wrote, and make a step with it
+imported() {
     name=$1
     shift
     mds_ckpt import "made/$name" "in-$name" && mds_ckpt verify "in-$name" &&
@@ -45,23 +46,23 @@ llama="--num-layers 2 --hidden-size 48 --num-attention-heads 6 --num-key-value-h
 result "transformers makes models" "$python" "$here/hf.py" make made
 # shellcheck disable=SC2086
 {
-    result "gpt2 goes out" goes_out gpt2-ours $gpt --norm-epsilon 3e-5
-    result "gpt_neox goes out" goes_out neox-ours $gpt $rope --rotary-percent 0.5
-    result "gpt2 with squared ReLU goes out" goes_out relu2-ours $gpt --squared-relu
-    result "llama with grouped heads goes out" goes_out llama-ours $llama
-    result "parallel residual goes out" goes_out parallel-ours $gpt $rope --rotary-percent 0.5 \
+    result "gpt2 is exported" exported gpt2-ours $gpt --norm-epsilon 3e-5
+    result "gpt_neox is exported" exported neox-ours $gpt $rope --rotary-percent 0.5
+    result "gpt2 with squared ReLU is exported" exported relu2-ours $gpt --squared-relu
+    result "llama with grouped heads is exported" exported llama-ours $llama
+    result "parallel residual is exported" exported parallel-ours $gpt $rope --rotary-percent 0.5 \
         --use-parallel-residual
-    result "qwen3 goes out" goes_out qwen3-ours $llama --qk-layernorm
-    result "gpt2 without biases goes out" goes_out gpt2-plain $gpt --disable-bias-linear
-    result "gpt_neox without biases goes out" goes_out neox-plain $gpt $rope --disable-bias-linear
+    result "qwen3 is exported" exported qwen3-ours $llama --qk-layernorm
+    result "gpt2 without biases is exported" exported gpt2-plain $gpt --disable-bias-linear
+    result "gpt_neox without biases is exported" exported neox-plain $gpt $rope --disable-bias-linear
 }
 scaled="$rope --init-method-std 0.3 --original-max-position-embeddings 16 --rope-scaling-factor 4"
 # shellcheck disable=SC2086
 {
-    result "llama3's frequencies go out" goes_out llama3-ours $llama $scaled --rope-scaling-type llama3 \
+    result "llama3's frequencies are exported" exported llama3-ours $llama $scaled --rope-scaling-type llama3 \
         --rope-beta-fast 2 --rope-beta-slow 0.5
-    result "yarn goes out" goes_out yarn-ours $gpt $scaled --rotary-percent 0.5 --rope-scaling-type yarn
-    result "ntk goes out" goes_out ntk-ours $llama $scaled --rope-scaling-type ntk
+    result "yarn is exported" exported yarn-ours $gpt $scaled --rotary-percent 0.5 --rope-scaling-type yarn
+    result "ntk is exported" exported ntk-ours $llama $scaled --rope-scaling-type ntk
 }
 checks='out-gpt2-ours trace-gpt2-ours gpt2-ours.jsonl
     out-neox-ours trace-neox-ours neox-ours.jsonl
@@ -71,35 +72,35 @@ checks='out-gpt2-ours trace-gpt2-ours gpt2-ours.jsonl
     out-gpt2-plain trace-gpt2-plain gpt2-plain.jsonl
     out-neox-plain trace-neox-plain neox-plain.jsonl'
 for m in gpt2 neox neox-parallel neox-relu2 llama llama-bias llama-attention-bias gpt2-bare gpt2-bf16 llama-bf16; do
-    result "$m comes in" comes_in $m
+    result "$m is imported" imported $m
     checks="$checks made/$m trace-$m $m.jsonl"
 done
-# Longer than 32 tokens transformers' dynamic is ntk with this factor.
+# Beyond 32 tokens transformers' type dynamic is ntk with this factor.
 dynamic='--rope-scaling-type ntk --rope-scaling-factor 3 --override-model-config'
 for m in llama-linear llama-one llama-llama3 llama-dynamic neox-linear llama-yarn neox-yarn; do
     [ -d made/$m ] || continue # transformers is too old for these two
     options=
     [ $m = llama-dynamic ] && options=$dynamic
     # shellcheck disable=SC2086
-    result "$m comes in" comes_in $m $options
+    result "$m is imported" imported $m $options
     checks="$checks made/$m trace-$m $m.jsonl"
 done
 [ -d made/llama-yarn ] && checks="$checks out-yarn-ours trace-yarn-ours yarn-ours.jsonl"
 checks="$checks out-llama3-ours trace-llama3-ours llama3-ours.jsonl out-ntk-ours trace-ntk-ours ntk-ours.jsonl"
 if [ -d made/qwen3 ]; then # transformers is new enough to know it
-    result "qwen3 comes in" comes_in qwen3
+    result "qwen3 is imported" imported qwen3
     checks="$checks made/qwen3 trace-qwen3 qwen3.jsonl out-qwen3-ours trace-qwen3-ours qwen3-ours.jsonl"
 fi
 if [ -d made/mistral ]; then
     # shellcheck disable=SC2086
-    result "mistral goes out" goes_out mistral-ours $llama --window-size 9
-    result "mistral comes in" comes_in mistral
+    result "mistral is exported" exported mistral-ours $llama --window-size 9
+    result "mistral is imported" imported mistral
     checks="$checks made/mistral trace-mistral mistral.jsonl out-mistral-ours trace-mistral-ours mistral-ours.jsonl"
 fi
 if [ -d made/ministral ]; then
     # shellcheck disable=SC2086
-    result "ministral goes out" goes_out ministral-ours $llama --window-size 9 --window-attn-skip-freq 2
-    result "ministral comes in" comes_in ministral
+    result "ministral is exported" exported ministral-ours $llama --window-size 9 --window-attn-skip-freq 2
+    result "ministral is imported" imported ministral
     checks="$checks made/ministral trace-ministral ministral.jsonl out-ministral-ours trace-ministral-ours ministral-ours.jsonl"
 fi
 # shellcheck disable=SC2086

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# compare is the judge of matrix.t: one run against another.
+# compare compares two runs for matrix.t.
 check_PROGRAMS += tests/parity/compare
 tests_parity_compare_SOURCES = tests/parity/compare.c
 tests_parity_compare_LDADD = $(ckpt_libs) -lm
 
-# train_rows trains the rows of matrix.t, many in one start.
+# train_rows trains many rows of matrix.t with one mpiexec.
 check_PROGRAMS += tests/parity/train_rows
 tests_parity_train_rows_SOURCES = tests/parity/train_rows.c src/programs/finish.c
 tests_parity_train_rows_LDADD = $(src_programs_mds_pretrain_LDADD)

@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Every layout gives the numbers of one rank: losses, gradient norms, start weights, first
-# gradients and the weights after 5 steps (limits: compare.c; the list: layouts.awk).
+# Check that every layout gives the same results as one rank: losses, gradient norms, initial
+# weights, first gradients and the weights after 5 steps.  compare.c has the limits,
+# layouts.awk the list of layouts.
 #
 #     matrix.t              the rows of quick.list
 #     matrix.t all          every row; PARITY_SHARD=2/10: the second tenth of them
-#     matrix.t NAME...      these rows
+#     matrix.t NAME...      the rows of these names
 #
-# PARITY_DEVICE=cuda: on GPUs; PARITY_RANKS=4: rows of no more ranks; PARITY_FLAGS: more
-# options for all of them.
+# PARITY_DEVICE=cuda: on GPUs; PARITY_RANKS=4: only rows of up to 4 ranks; PARITY_FLAGS: further
+# options for all rows.
 : "${srcdir:?run by make check, or by hand after: . tests/env.sh}" "${builddir:?}"
 # shellcheck source=tests/forget.sh
 . "$srcdir/tests/forget.sh"
@@ -27,17 +28,17 @@ common="--train-iters 5 --global-batch-size 8 --seq-length 64
     --lr-decay-style constant --weight-decay 0.1 --adam-eps 1e-5 --clip-grad 1.0
     --eval-iters 0 --threads 1 --device ${PARITY_DEVICE:-cpu} ${PARITY_FLAGS-}"
 
-# Options of a part of MODEL+...
-words_of() {
+# options_of PART: the options for one part of a model's name, MODEL+PART+...
+options_of() {
     case $1 in
     gpt) echo '--num-layers 8' ;;
     llama) echo '--num-layers 6 --num-key-value-heads 4 --normalization RMSNorm --swiglu
         --disable-bias-linear --use-rotary-position-embeddings
         --untie-embeddings-and-output-weights' ;;
-    # Without positions in them keys' beta has no gradient but rounding.
+    # With learned positions the true gradient of the keys' beta is 0, so rounding is all there is.
     qk) echo '--qk-layernorm --use-rotary-position-embeddings' ;;
     both) echo '--use-parallel-residual' ;;
-    # In a ring of 4 the window reaches over two chunks.
+    # In a ring of 4 the window spans two chunks.
     win) echo '--window-size 11 --window-attn-skip-freq 3' ;;
     relu2) echo '--squared-relu' ;;
     docs) echo '--pack-documents on' ;;
@@ -47,25 +48,26 @@ words_of() {
     esac
 }
 
-# The rows asked for, one a line.
+# Print the selected rows, one per line.
 choose() {
     awk -f "$here/layouts.awk" > list
     case ${1:-quick} in
     all) awk -v shard="${PARITY_SHARD:-1/1}" 'BEGIN { split(shard, s, "/") }
-        # scattered, so that each part has something of everything
+        # hashed, so that each shard has rows of all kinds
         int(NR * 2654435761 % 4294967296 / 4294967296 * s[2]) == s[1] - 1' list ;;
     quick) sed 's/#.*//' "$here/quick.list" | pick ;;
     *) printf '%s\n' "$@" | pick ;;
     esac
 }
 
-# The rows whose names are read; a name without a row becomes a row that fails.
+# Read names, print their rows.  An unknown name becomes a row that fails.
 pick() {
     awk 'NR == FNR { row[$1] = $0; next } NF { print $1 in row ? row[$1] : $1 " 0 gpt" }' \
         list -
 }
 
-# One rank, once for each model of the rows read; 16 bits are held against 32.
+# Read rows, print the one-rank runs that they are compared with.  16-bit runs are compared
+# with fp32 as well.
 references() {
     awk '{
         if ($3 ~ /16$/) {
@@ -77,8 +79,8 @@ references() {
     }' | sort -u
 }
 
-# The line of train_rows for a row.
-order() {
+# train_line NAME RANKS MODEL OPTION...: the row's line in the input of train_rows
+train_line() {
     name=$1 model=$3
     shift 3
     case $model in
@@ -86,59 +88,59 @@ order() {
     *) words='--data-path tokens.h5' ;;
     esac
     for part in $(echo "$model" | tr + ' '); do
-        words="$words $(words_of "$part")"
+        words="$words $(options_of "$part")"
     done
     # shellcheck disable=SC2086  # lists of words
     echo "$name" $common $words --metrics-jsonl "$name/steps.jsonl" --trace-dir "$name" \
         --export-weights "$name/final.safetensors" "$@"
 }
 
-# verdict STATUS NAME RANKS FILE: a line of the table; on failure what the file says
-verdict() {
+# tap_line STATUS NAME RANKS FILE: print a TAP line, and on failure the file
+tap_line() {
     [ "$1" -eq 0 ] || printf 'not '
     printf 'ok - %-46s %d  %s\n' "$2" "$3" "$(head -n 1 figures)"
     [ "$1" -eq 0 ] || sed 's/^/# /' "$4"
 }
 
-# judge NAME RANKS MODEL...: a row that was trained
-judge() {
+# compare_row NAME RANKS MODEL...: compare a trained row with its reference
+compare_row() {
     reference=one-$3 limit=
     case $1/$3 in
     one-*16/*) reference=${reference%+*} limit='--losses 2e-2' ;;
     one-*/*) return ;;
     */*16) limit='--losses 5e-3' ;;
     esac
-    # shellcheck disable=SC2086  # no word, or an option and its value
+    # shellcheck disable=SC2086  # empty, or an option and its value
     "$compare" $limit "$reference" "$1" > figures 2>&1
-    verdict $? "$1" "$2" figures
+    tap_line $? "$1" "$2" figures
 }
 
-# failed NAME RANKS: a row that was not trained, by the log
-failed() {
+# report_untrained NAME RANKS: a row that could not be trained; print its part of the log
+report_untrained() {
     echo > figures
     sed -n "/^trains $1\$/,\$p" log > why
     [ -s why ] || cp log why
-    verdict 1 "$1" "$2" why
+    tap_line 1 "$1" "$2" why
 }
 
-# train FILE RANKS: rows of so many ranks, in as few starts as failures allow
+# train FILE RANKS: train the rows in FILE with one mpiexec, and start again after a failure
 train() {
     [ "$2" -gt 0 ] || echo "layouts.awk has no such row" > log
     while [ -s "$1" ]; do
         # shellcheck disable=SC2086  # the row's words
-        while read -r row; do order $row; done < "$1" > orders
+        while read -r row; do train_line $row; done < "$1" > lines
         cut -d ' ' -f 1 "$1" | xargs mkdir -p
         # MPIEXEC is a list of words
         # shellcheck disable=SC2086
         [ "$2" -eq 0 ] || timeout -k 5 $((${PARITY_TIMEOUT_S:-120} + 5 * $(wc -l < "$1"))) \
-            $MPIEXEC -n "$2" "$train_rows" orders > log 2>&1 < /dev/null
+            $MPIEXEC -n "$2" "$train_rows" lines > log 2>&1 < /dev/null
         status=$? trained=$(grep -c '^trained ' log)
         head -n "$trained" "$1" > ready
         # shellcheck disable=SC2086
-        while read -r row; do judge $row; done < ready
+        while read -r row; do compare_row $row; done < ready
         tail -n +$((trained + 1)) "$1" > rest
-        if read -r name _ < rest; then failed "$name" "$2"
-        elif [ $status -ne 0 ]; then failed "after-$trained-rows" "$2"
+        if read -r name _ < rest; then report_untrained "$name" "$2"
+        elif [ $status -ne 0 ]; then report_untrained "after-$trained-rows" "$2"
         fi
         cut -d ' ' -f 1 "$1" | grep -v '^one-' | xargs rm -rf
         tail -n +2 rest > "$1"
@@ -147,7 +149,7 @@ train() {
 
 mds_data make --tokenizer codon --output tokens.h5 "$srcdir/tests/data/lambda.fna.gz" \
     > log 2>&1 || sed 's/^/# /' log
-# The same in records of 2 to 101 codons: some longer than a row, most shorter.
+# The same genome in records of 2 to 101 codons: most are shorter than a row, some longer.
 gunzip -c "$srcdir/tests/data/lambda.fna.gz" | grep -v '>' | tr -d '\n' | fold -w 30 |
     awk 'NR >= next_record { print ">r" NR; next_record = NR + NR * NR % 11 + 1 }
         { print NR % 7 ? $0 : substr($0, 1, 3 + NR % 27) }' > docs.fa
@@ -165,7 +167,7 @@ done | tee -a results
 if [ -d one-gpt ] && [ -d one-gpt+drop ]; then
     "$compare" one-gpt one-gpt+drop > figures
     [ "$(grep -c ', more than ' figures)" -eq 4 ]
-    verdict $? "one-gpt+drop differs in all but its start" 1 figures | tee -a results
+    tap_line $? "dropout changes everything but the initial weights" 1 figures | tee -a results
 fi
 
 failed=$(grep -c '^not ok' results)

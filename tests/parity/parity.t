@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # mds_pretrain against PyTorch (reference.py): initial weights, first loss, gradients, and
-# 50 steps of AdamW, for the GPT and the Llama shape.  Weights travel both ways: mds
-# makes the GPT's, Python the Llama's.
+# 50 steps of AdamW, for the GPT and the Llama shape.  mds makes the GPT's initial weights,
+# Python the Llama's.
 # shellcheck source=tests/parity/setup.sh
 . "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/parity/setup.sh"
 
@@ -34,7 +34,7 @@ compare() {
     results "$python" "$here/reference.py" check "$name" "$name.jsonl" --name "$name" $steps "$@"
 }
 
-# How many rows the word embedding of a safetensors file has.
+# Rows of the word embedding in a safetensors file.
 padded_vocab() {
     "$python" -c 'import stfile, sys
 print(stfile.load(sys.argv[1])["embedding.word.weight"].shape[0])' "$1"
@@ -64,7 +64,7 @@ mkdir gpt relu2 gpt-both gpt-qk llama llama-2 llama-qk
         --padded-vocab "$(padded_vocab gpt/weights.safetensors)"
     result "llama: mds trains from them" pretrain llama 1 $llama \
         --init-weights llama.safetensors
-    result "llama: mds started from the very same bits" same_weights \
+    result "llama: mds started from the same bits" same_weights \
         llama.safetensors llama/weights.safetensors
     compare llama $llama
     result "llama: 2 ranks with recompute train" pretrain llama-2 2 $llama \

@@ -204,7 +204,7 @@ class Tap:
             flush=True,
         )
 
-    def verdict(self, what, good, why=""):
+    def expect(self, what, good, why=""):
         self.failed += not good
         print(f"{'ok' if good else 'not ok'} - {self.name}: {what}{why}", flush=True)
 
@@ -248,7 +248,7 @@ def gradient_error(name, ours, grads):
 
 def check_gradients(tap, ours, w):
     grads = {n: p.grad.detach().clone() for n, p in w.items()}
-    tap.verdict("the same parameters have gradients", set(ours) == set(grads))
+    tap.expect("the same parameters have gradients", set(ours) == set(grads))
     errors = {
         n: gradient_error(n, np.array(ours[n]), grads) for n in grads if n in ours
     }
@@ -283,13 +283,13 @@ def check(trace, metrics, o):
     batches = torch.from_numpy(
         np.array(stfile.load(f"{trace}/batches.safetensors")["tokens"])
     ).long()
-    tap.verdict(
+    tap.expect(
         f"{o.train_iters} steps and batches recorded",
         len(steps) == len(batches) == o.train_iters,
         f" ({len(steps)} steps, {len(batches)} batches)",
     )
     count = sum(a.size for a in arrays.values())
-    tap.verdict("parameter count", count == run["parameters"], f" {count}")
+    tap.expect("parameter count", count == run["parameters"], f" {count}")
     with torch.no_grad():
         exact = loss_of(tensors(arrays, torch.float64), batches[0], run["vocab"], o)
     w = tensors(arrays, torch.float32)
@@ -320,7 +320,7 @@ def check(trace, metrics, o):
               f"step {worst + 1}")
     tap.check("learning rates", max(rates), LR_TOLERANCE)
     print(f"# {o.name}: loss {steps[0]['lm_loss']:.4f} to {steps[-1]['lm_loss']:.4f}")
-    tap.verdict("the loss fell", steps[-1]["lm_loss"] < steps[0]["lm_loss"])
+    tap.expect("the loss fell", steps[-1]["lm_loss"] < steps[0]["lm_loss"])
     return tap.failed
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034  # for those that source it
-# Begins the tests beside a Python (set python, if not configure's) that has the $modules: a
-# folder of their own with t.h5, the tokens of a genome; results as TAP.
+# Set-up of the tests that compare with Python.  The Python (variable python, default
+# configure's) must have the $modules.  Makes a folder with t.h5, the tokens of a genome.
 : "${srcdir:?run by make check, or by hand after: . tests/env.sh}"
 # shellcheck source=tests/forget.sh
 . "$srcdir/tests/forget.sh"
@@ -18,7 +18,7 @@ OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here
 export OMP_NUM_THREADS PYTHONDONTWRITEBYTECODE PYTHONPATH
 : > tap
 
-# result DESCRIPTION COMMAND...: a TAP line
+# result DESCRIPTION COMMAND...: run the command and print a TAP line
 result() {
     what=$1
     shift
@@ -30,7 +30,8 @@ result() {
     fi | tee -a tap
 }
 
-# results COMMAND...: the TAP lines it prints; failing without one that says so, it ended early
+# results COMMAND...: run a command that prints TAP lines itself.  If it fails without a
+# "not ok" line, it ended early.
 results() {
     "$@" > out 2> err || grep -q '^not ok' out || {
         echo "not ok - $2 ended early"
@@ -39,7 +40,7 @@ results() {
     tee -a tap < out
 }
 
-# finish: the plan, and the verdict
+# finish: print the TAP plan; fail if any test failed
 finish() {
     echo "1..$(grep -c -e '^ok' -e '^not ok' tap)"
     ! grep -q '^not ok' tap
