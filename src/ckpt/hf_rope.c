@@ -27,7 +27,7 @@ static void add_number(struct mds_str *out, const char *key, double value)
     mds_hf_add_real(out, value);
 }
 
-/* ntk needs no more than its base. */
+/* Not for ntk: config.json has its scaled base as rope_theta. */
 void mds_hf_put_rope_scaling(const struct mds_model_config *m, struct mds_str *out)
 {
     int is_yarn = m->rope_scaling == MDS_ROPE_YARN;
@@ -112,7 +112,7 @@ enum mds_rc mds_hf_find_rope(const struct mds_tree *t, const struct mds_node **o
 
 /* ---- reading: scaling ---- */
 
-/* One of the two maps, and what messages call it. */
+/* The map with the scaling, and its name for messages. */
 struct scaling {
     const struct mds_tree *t;
     const struct mds_node *map;
@@ -160,7 +160,8 @@ static void set(struct mds_str *out, const char *key, double value)
     mds_str_add(out, "  %s: %s\n", key, mds_format_real(value, text, sizeof text));
 }
 
-/* DeepSeek's two numbers, from which transformers computes the attention factor. */
+/* If attention_factor is missing, transformers computes it from DeepSeek's mscale and
+ * mscale_all_dim. */
 static enum mds_rc get_attention_factor(const struct scaling *s, double factor,
                                         double *out)
 {
@@ -182,8 +183,7 @@ static enum mds_rc get_by_turns(const struct scaling *s, int is_yarn,
 
     if (truncate && truncate->text && strcmp(truncate->text, "false") == 0)
         return mds_fail(MDS_EUSER,
-                        "%s: %s has truncate false; mds rounds the range of "
-                        "yarn to whole pairs",
+                        "%s: %s has \"truncate\": false, which mds does not support",
                         s->t->name, s->name);
     MDS_TRY(get_real(s, s->t->root, "max_position_embeddings", 0, &longest));
     MDS_TRY(
@@ -202,17 +202,17 @@ static enum mds_rc get_by_turns(const struct scaling *s, int is_yarn,
     return MDS_OK;
 }
 
-/* What it computes depends on the length of the prompt; up to max_position_embeddings
- * that is no scaling. */
+/* Type dynamic depends on the length of the prompt; up to max_position_embeddings it
+ * does not scale. */
 static enum mds_rc get_dynamic(const struct scaling *s)
 {
     double longest, factor;
 
     MDS_TRY(get_real(s, s->t->root, "max_position_embeddings", 0, &longest));
     MDS_TRY(get_real(s, s->map, "factor", 1, &factor));
-    mds_warn("%s: %s of type dynamic: without scaling, as transformers computes it for "
+    mds_warn("%s: %s of type dynamic is imported without scaling, which is right for "
              "up to %.0f tokens; for n times as many give --override-model-config "
-             "--rope-scaling-type ntk --rope-scaling-factor %g n - %g",
+             "--rope-scaling-type ntk --rope-scaling-factor F, with F = %g n - %g",
              s->t->name, s->name, longest, factor, factor - 1);
     return MDS_OK;
 }
@@ -239,8 +239,8 @@ enum mds_rc mds_hf_get_rope_scaling(const struct mds_tree *t,
         MDS_TRY(get_by_turns(&s, is_yarn, out));
     } else {
         return mds_fail(MDS_EUSER,
-                        "%s: %s of type %s%s; mds computes default, linear, dynamic, "
-                        "yarn and llama3 only",
+                        "%s: %s of type %s%s; mds supports only default, linear, "
+                        "dynamic, yarn and llama3",
                         t->name, s.name, type,
                         strcmp(type, "longrope") == 0
                             ? ", which has two factors of its own for each frequency"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Layers with a window in config.json: mistral's sliding_window of all layers, and
- * ministral's and qwen3's, whose layers have a type each. */
+/* Attention windows in config.json: mistral has one sliding_window for all layers;
+ * ministral and qwen3 also have a type for each layer. */
 #include "base/units.h"
 #include "ckpt/hf.h"
 
@@ -9,7 +9,7 @@
 
 /* ---- writing ---- */
 
-/* Whatever the length of sequences. */
+/* Whether the layer has the window, even if sequences are shorter than it. */
 static int is_local(const struct mds_model_config *m, int64_t layer)
 {
     struct mds_model_config any = *m;
@@ -64,7 +64,7 @@ static int is_sliding(const struct mds_node *layer)
     return layer->text && strcmp(layer->text, "sliding_attention") == 0;
 }
 
-/* The N of which every N-th layer is global, or 0. */
+/* N if exactly every N-th layer is global; otherwise 0. */
 static int global_frequency(const struct mds_node *layers)
 {
     int first = 0, i = 0, same = 1;
@@ -78,7 +78,7 @@ static int global_frequency(const struct mds_node *layers)
     return same && first > 1 ? first : 0;
 }
 
-/* layer_types as a list of ours, or as a number where that is enough. */
+/* Translate layer_types to window_skip: a number N, or a list of 0 and 1. */
 static enum mds_rc get_types(const struct mds_tree *t, const struct mds_node *types,
                              struct mds_str *out)
 {
@@ -103,7 +103,7 @@ static enum mds_rc get_types(const struct mds_tree *t, const struct mds_node *ty
     return rc;
 }
 
-/* The first max_window_layers layers of qwen3 are global, if it names no types. */
+/* Without layer_types, the first max_window_layers layers of qwen3 are global. */
 static enum mds_rc get_qwen3_layers(const struct mds_tree *t, struct mds_str *out)
 {
     int64_t layers, global;

@@ -119,36 +119,37 @@ static const struct mds_option rows[] = {
      .help = "base of the rotary frequencies"},
     {shape, "model.window_size", "--window-size", "MDS_WINDOW_SIZE", MDS_OPT_STRING,
      NULL, 0, 0, NULL, AT(model.window_size), "keys",
-     .help = "keys that a query sees, its own among them, in layers with a window; or "
-             "Megatron's pair: 8191,0 is 8192"},
+     .help = "in layers with a window, how many keys a query sees, including its own; "
+             "or Megatron's pair: 8191,0 means 8192"},
     {shape, "model.window_skip", "--window-attn-skip-freq", "MDS_WINDOW_ATTN_SKIP_FREQ",
      MDS_OPT_STRING, NULL, 0, 0, NULL, AT(model.window_skip), "N",
-     .help = "every N-th layer sees all earlier keys; or a list, 1 for a layer with "
-             "the window: [1,1,0]*4"},
+     .help = "every N-th layer has no window and sees all earlier keys; or a list with "
+             "1 for layers with the window: [1,1,0]*4"},
     {shape, "model.rope_scaling_type", "--rope-scaling-type", "MDS_ROPE_SCALING_TYPE",
      MDS_OPT_ENUM, "none", 0, 0, mds_rope_scaling_names, AT(model.rope_scaling), "kind",
      .help =
-         "scale the rotary frequencies for longer sequences: all alike (linear), by "
-         "a larger base (ntk), or only those of long waves (yarn, llama3)"},
+         "scale the rotary frequencies for longer sequences: all of them (linear), by "
+         "a larger base (ntk), or only the low ones (yarn, llama3)"},
     {shape, "model.rope_scaling_factor", "--rope-scaling-factor",
      "MDS_ROPE_SCALING_FACTOR", MDS_OPT_REAL, "1", 1, NO_MAX, NULL,
      AT(model.rope_factor), "factor",
-     .help = "how many times longer sequences are than those of the first training"},
+     .help = "sequence length divided by the sequence length of the first training"},
     {shape, "model.rope_original", "--original-max-position-embeddings",
      "MDS_ORIGINAL_MAX_POSITION_EMBEDDINGS", MDS_OPT_COUNT, "0", 0, 1e10, NULL,
      AT(model.rope_original), "tokens",
-     .help = "length of those sequences; yarn and llama3 need it"},
+     .help = "sequence length of the first training; yarn and llama3 need it"},
     {shape, "model.rope_beta_fast", "--rope-beta-fast", "MDS_ROPE_BETA_FAST",
      MDS_OPT_REAL, "0", 0, NO_MAX, NULL, AT(model.rope_beta_fast), "turns",
-     .help = "yarn and llama3 keep frequencies that make more turns than this in that "
-             "length; 0: 32 with yarn, 4 with llama3"},
+     .help = "yarn, llama3: frequencies with more turns than this in the original "
+             "length are not scaled; 0: 32 with yarn, 4 with llama3"},
     {shape, "model.rope_beta_slow", "--rope-beta-slow", "MDS_ROPE_BETA_SLOW",
      MDS_OPT_REAL, "1", 1e-9, NO_MAX, NULL, AT(model.rope_beta_slow), "turns",
-     .help = "and divide those that make fewer than this by the factor"},
+     .help = "yarn, llama3: frequencies with fewer turns than this are divided by the "
+             "factor; those in between partly"},
     {shape, "model.rope_attention_factor", "--rope-attention-factor",
      "MDS_ROPE_ATTENTION_FACTOR", MDS_OPT_REAL, "0", 0, NO_MAX, NULL,
      AT(model.rope_attention_factor), "factor",
-     .help = "yarn multiplies queries and keys by this as they rotate; 0: "
+     .help = "yarn: rotated queries and keys are multiplied by this; 0: "
              "0.1 ln(factor) + 1"},
     {shape, "model.norm", "--normalization", "MDS_NORMALIZATION", MDS_OPT_ENUM,
      "LayerNorm", 0, 0, norms, AT(model.norm), "kind", .help = "kind of normalization"},
@@ -219,8 +220,8 @@ static const struct mds_option rows[] = {
          "them to data parallelism"},
     {grid, "parallel.zero_stage", "--zero-stage", "ZERO_STAGE", MDS_OPT_INT, "0", 0, 3,
      NULL, AT(parallel.zero_stage), "stage",
-     .help = "what ranks with the same weights share: 1 optimizer states, 2 and "
-             "gradients, 3 and weights"},
+     .help = "what data-parallel ranks shard: 1 optimizer states; 2 also gradients; 3 "
+             "also weights"},
     {grid, "parallel.offload_optimizer", "--offload-device", "OFFLOAD_DEVICE",
      MDS_OPT_ENUM, "none", 0, 0, mds_place_names, AT(parallel.offload_optimizer),
      "place",
@@ -274,7 +275,7 @@ static const struct mds_option rows[] = {
      .help = "the same, as tokens consumed by then"},
     {optim, "optim.warmup_iters", "--lr-warmup-iters", "MDS_LR_WARMUP_ITERS",
      MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(optim.warmup_iters), "steps",
-     .help = "linear warm-up; 0: from the fraction"},
+     .help = "length of the linear warm-up; 0: by --lr-warmup-fraction"},
     {optim, "optim.warmup_samples", "--lr-warmup-samples", "MDS_LR_WARMUP_SAMPLES",
      MDS_OPT_COUNT, NULL, 0, 1e15, NULL, AT(optim.warmup_samples), "sequences",
      .help = "the same, as sequences"},
@@ -301,7 +302,7 @@ static const struct mds_option rows[] = {
      .help = "clip gradients to this global norm; 0: never"},
     {optim, "optim.loss_scale", "--loss-scale", "MDS_LOSS_SCALE", MDS_OPT_REAL, "0", 0,
      NO_MAX, NULL, AT(train.loss_scale), "scale",
-     .help = "fixed loss scale of fp16; 0: dynamic, by the next four"},
+     .help = "fixed loss scale of fp16; 0: dynamic, by the next four options"},
     {optim, "optim.initial_loss_scale", "--initial-loss-scale",
      "MDS_INITIAL_LOSS_SCALE", MDS_OPT_REAL, "4294967296", 1, NO_MAX, NULL,
      AT(train.initial_loss_scale), "scale", .help = "first loss scale of fp16"},
@@ -323,24 +324,24 @@ static const struct mds_option rows[] = {
          "after this one"},
     {optim, "optim.nonfinite_limit", "--nonfinite-limit", "MDS_NONFINITE_LIMIT",
      MDS_OPT_COUNT, "5", 1, 1e9, NULL, AT(train.nonfinite_limit), "n",
-     .help = "steps in a row that may be skipped, or returns to one checkpoint, before "
-             "the run stops after all"},
+     .help = "how many steps in a row may be skipped, or how often the run may roll "
+             "back to one checkpoint, before it stops"},
     {optim, "optim.loss_spike_sigma", "--loss-spike-sigma", "MDS_LOSS_SPIKE_SIGMA",
      MDS_OPT_REAL, "6", 0, 1e9, NULL, AT(train.spike_sigma), "n",
-     .help = "warn of a loss so many standard deviations above its running mean; 0: "
-             "never"},
+     .help = "warn if the loss is this many standard deviations above its running "
+             "mean; 0: never"},
 
     {length, "train.iters", "--train-iters", "TRAIN_ITERS", MDS_OPT_COUNT, NULL, 0,
      1e12, NULL, AT(train.iters), "steps", .help = "steps of the run"},
     {length, "train.samples", "--train-samples", "MDS_TRAIN_SAMPLES", MDS_OPT_COUNT,
      NULL, 0, 1e15, NULL, AT(train.samples), "sequences",
-     .help = "the same, as sequences to consume, in whole batches"},
+     .help = "length of the run in sequences, in whole batches"},
     {length, "train.tokens", "--train-tokens", "TRAIN_TOKENS", MDS_OPT_COUNT, NULL, 0,
      1e18, NULL, AT(train.tokens), "tokens",
-     .help = "the same, as tokens to consume; of several lengths the shortest "
+     .help = "length of the run in tokens; if several lengths are given, the shortest "
              "counts"},
     {length, "train.seed", "--seed", "MDS_SEED", MDS_OPT_INT, "1234", 0, 9e15, NULL,
-     AT(train.seed), "n", .help = "of initial weights, data order and dropout"},
+     AT(train.seed), "n", .help = "seed of initial weights, data order and dropout"},
     {length, "train.eval_interval", "--eval-interval", "MDS_EVAL_INTERVAL",
      MDS_OPT_COUNT, "1000", 1, 1e12, NULL, AT(train.eval_interval), "steps",
      .help = "steps between evaluations"},
@@ -367,11 +368,11 @@ static const struct mds_option rows[] = {
 
     {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "auto", 0, 0,
      devices, AT(output.device), "device",
-     .help = "what computes; auto: a GPU if this build and this node have one"},
+     .help = "device to train on; auto: a GPU if this build and this node have one"},
     {memory, "model.dtype", "--dtype", "DTYPE", MDS_OPT_ENUM, "fp32", 0, 0, types,
      AT(train.type), "type",
-     .help = "numbers of weights and activations; the optimizer has fp32 weights "
-             "besides"},
+     .help = "type of weights and activations; with bf16 and fp16 the optimizer also "
+             "has fp32 weights"},
     {memory, "train.activation_memory", "--activation-memory", "MDS_ACTIVATION_MEMORY",
      MDS_OPT_STRING, NULL, 0, 0, act_levels, AT(train.activation_memory), "level",
      .help = "what blocks save for the backward pass: 0 saves all and is fastest, each "
@@ -380,13 +381,13 @@ static const struct mds_option rows[] = {
              "below it stands for"},
     {memory, "train.recompute", "--recompute-granularity", "MDS_RECOMPUTE_GRANULARITY",
      MDS_OPT_ENUM, "none", 0, 0, mds_recompute_names, AT(train.act.recompute), "what",
-     .help = "what the backward pass recomputes instead of saving it: selective all "
-             "but attention, or only what --recompute-modules names; full all but the "
-             "inputs of blocks"},
+     .help = "what the backward pass recomputes instead of saving it: selective: "
+             "everything but attention, or only what --recompute-modules names; full: "
+             "everything but the inputs of blocks"},
     {memory, "train.recompute_modules", "--recompute-modules", "MDS_RECOMPUTE_MODULES",
      MDS_OPT_SET, NULL, 0, 0, modules, AT(train.act.recompute_modules), "modules",
-     .help = "with selective recompute, one or both: a block saves all but the results "
-             "of its norms, or of the MLP's GELU or SwiGLU"},
+     .help = "with selective recompute, recompute only the results of the norms "
+             "(layernorm), of the MLP's activation function (mlp_act), or both"},
     {memory, "train.recompute_layers", "--checkpoint-num-layers", "ACT_CKPT_NUM_LAYERS",
      MDS_OPT_INT, "1", 1, 1e5, NULL, AT(train.act.recompute_layers), "layers",
      .help = "with full recompute, blocks per saved input"},
@@ -406,8 +407,9 @@ static const struct mds_option rows[] = {
              "backward; without recompute, or with that of --recompute-modules"},
     {memory, "train.sequence_tile", "--sequence-tile", "MDS_SEQUENCE_TILE",
      MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.act.sequence_tile), "tokens",
-     .help = "with full or selective recompute, tokens that a block works on at a time "
-             "outside attention, and the head and loss, too; 0: all of a micro-batch"},
+     .help = "with full or selective recompute, compute blocks (outside attention), "
+             "head and loss for this many tokens at a time; 0: for all of a "
+             "micro-batch"},
     {memory, "train.keep_attention", "--keep-attention-layers",
      "MDS_KEEP_ATTENTION_LAYERS", MDS_OPT_COUNT, "0", 0, 1e5, NULL,
      AT(train.act.keep_attention), "layers",
@@ -430,10 +432,12 @@ static const struct mds_option rows[] = {
              "1: for all heads at once"},
     {memory, "train.mlp_tile", "--mlp-tile", "MDS_MLP_TILE", MDS_OPT_COUNT, "0", 0,
      1e10, NULL, AT(train.act.mlp_tile), "tokens",
-     .help = "tokens whose inner MLP rows exist at a time; 0: all of a micro-batch"},
+     .help = "compute the MLP for this many tokens at a time; 0: for all of a "
+             "micro-batch"},
     {memory, "train.loss_tile", "--loss-tile", "MDS_LOSS_TILE", MDS_OPT_COUNT, "16384",
      0, 1e10, NULL, AT(train.act.loss_tile), "tokens",
-     .help = "tokens whose logits exist at a time; 0: all of a micro-batch"},
+     .help = "compute logits for this many tokens at a time; 0: for all of a "
+             "micro-batch"},
     {memory, "train.bucket_bytes", "--ddp-bucket-size", "MDS_DDP_BUCKET_SIZE",
      MDS_OPT_BYTES, "32MiB", 4096, 1e15, NULL, AT(train.bucket_bytes), "bytes",
      .help = "gradients per all-reduce"},
@@ -451,29 +455,31 @@ static const struct mds_option rows[] = {
              "with the scores of some queries at a time in memory"},
     {memory, "train.preflight", "--preflight", "MDS_PREFLIGHT", MDS_OPT_FLAG, "0", 0, 0,
      NULL, AT(train.preflight), NULL,
-     .help = "check and compare all nodes first: versions, GPUs, memory, folders, and "
-             "collectives over the layout's groups; a fault ends the run"},
+     .help = "before training, check and compare all nodes: versions, GPUs, memory, "
+             "folders, and collectives over the layout's groups; a fault ends the run"},
     {memory, "train.preflight_only", "--preflight-only", "MDS_PREFLIGHT_ONLY",
      MDS_OPT_FLAG, "0", 0, 0, NULL, AT(train.preflight_only), NULL,
-     .help = "do that, print the table, and leave; needs no data (mds_launch check)"},
+     .help = "do only these checks, print the table and exit; needs no data "
+             "(mds_launch check)"},
     {memory, "train.comm_check", "--comm-check", "MDS_COMM_CHECK", MDS_OPT_FLAG, "0", 0,
      0, NULL, AT(train.comm_check), NULL,
-     .help = "compare all ranks' collectives before each; slow, for finding faults"},
+     .help = "before each collective check that all ranks call the same one; slow, for "
+             "debugging"},
     {memory, "train.deterministic", "--deterministic-mode", "MDS_DETERMINISTIC_MODE",
      MDS_OPT_FLAG, "0", 0, 0, NULL, AT(train.deterministic), NULL,
-     .help =
-         "cuda: the same bits in every run on the same machine, slower; cpu: always "
-         "so"},
+     .help = "GPUs: the same bits in every run on the same machine, but slower; CPUs "
+             "always "
+             "give the same bits"},
     {memory, "train.profile", "--profile", "MDS_PROFILE", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.profile), NULL,
      .help = "measure some steps, operation by operation, and print where their time "
-             "goes; they take longer by some microseconds an operation"},
+             "goes; these steps take some microseconds more per operation"},
     {memory, "train.profile_start", "--profile-step-start", "MDS_PROFILE_STEP_START",
      MDS_OPT_COUNT, "10", 0, 1e12, NULL, AT(train.profile_start), "step",
-     .help = "the steps after this one"},
+     .help = "--profile measures the steps after this one"},
     {memory, "train.profile_end", "--profile-step-end", "MDS_PROFILE_STEP_END",
      MDS_OPT_COUNT, "12", 1, 1e12, NULL, AT(train.profile_end), "step",
-     .help = "up to this one"},
+     .help = "the last step that --profile measures"},
     {memory, "train.dry_run", "--dry-run", "MDS_DRY_RUN", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.dry_run), NULL,
      .help = "print what a step of one rank would need and send, and exit; needs no "
@@ -500,27 +506,27 @@ static const struct mds_option rows[] = {
      MDS_OPT_ENUM, "off", 0, 0, mds_pack_names, AT(data.pack_documents), NULL,
      .help =
          "on: a sample is a row of whole documents, packed by best fit, that do not "
-         "see each other: the next three follow; off: a window across documents"},
+         "attend to each other (this sets the next three options); off: a sample is a "
+         "window, which may cross documents"},
     {data, "data.reset_attention_mask", "--reset-attention-mask",
      "MDS_RESET_ATTENTION_MASK", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(data.reset_attention_mask), NULL,
-     .help = "a token sees no document but its own"},
+     .help = "tokens attend only within their own document"},
     {data, "data.reset_position_ids", "--reset-position-ids", "MDS_RESET_POSITION_IDS",
      MDS_OPT_FLAG, "0", 0, 0, NULL, AT(data.reset_position_ids), NULL,
-     .help = "positions, learned or rotary, begin again with each document"},
+     .help = "positions, learned or rotary, start at 0 in each document"},
     {data, "data.eod_mask_loss", "--eod-mask-loss", "MDS_EOD_MASK_LOSS", MDS_OPT_FLAG,
      "0", 0, 0, NULL, AT(data.eod_mask_loss), NULL,
-     .help = "no loss for the first token of a document, which nothing before it can "
-             "predict"},
+     .help = "no loss where the target is the first token of a document"},
     {data, "data.train_paths", "--train-data-path", "MDS_TRAIN_DATA_PATH",
      MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(data.train_paths), "path...",
-     .help = "instead of --data-path: files to train on, whole"},
+     .help = "instead of --data-path: files that are used for training as a whole"},
     {data, "data.valid_paths", "--valid-data-path", "MDS_VALID_DATA_PATH",
      MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(data.valid_paths), "path...",
-     .help = "with it: files for validation"},
+     .help = "with --train-data-path: files for validation"},
     {data, "data.test_paths", "--test-data-path", "MDS_TEST_DATA_PATH", MDS_OPT_WORDS,
      NULL, 0, 0, NULL, AT(data.test_paths), "path...",
-     .help = "with it: files for test"},
+     .help = "with --train-data-path: files for test"},
     {data, "data.impl", "--data-impl", "MDS_DATA_IMPL", MDS_OPT_ENUM, "mmap", 0, 0,
      data_impls, MDS_OPT_UNSTORED, "kind",
      "the format is detected from the file, which is memory-mapped",
@@ -567,9 +573,10 @@ static const struct mds_option rows[] = {
      .path = MDS_PATH_FOLDER},
     {checkpoints, "checkpoint.load", "--load", "MDS_LOAD", MDS_OPT_STRING, NULL, 0, 0,
      NULL, AT(checkpoint.load), "folder",
-     .help = "resume from the newest checkpoint there, in any layout, or from that of "
-             "--save if its run began there; if it is the --save folder and has none "
-             "yet, start a new run",
+     .help =
+         "resume from the newest checkpoint in this folder, in any layout; if a run "
+         "in --save began with it, resume that run; if this is --save and has no "
+         "checkpoint yet, start a new run",
      .path = MDS_PATH_FOLDER},
     {checkpoints, "checkpoint.interval", "--save-interval", "SAVE_INTERVAL",
      MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(checkpoint.interval), "steps",
@@ -580,10 +587,11 @@ static const struct mds_option rows[] = {
          "continue training while a checkpoint is written, from a copy in host memory"},
     {checkpoints, "checkpoint.keep_last", "--keep-last", "MDS_KEEP_LAST", MDS_OPT_COUNT,
      "0", 0, 1e9, NULL, AT(checkpoint.keep_last), "n",
-     .help = "checkpoints to keep, the newest; 0: all"},
+     .help = "keep this many checkpoints, the newest; 0: all"},
     {checkpoints, "checkpoint.keep_every", "--keep-every", "MDS_KEEP_EVERY",
      MDS_OPT_COUNT, "0", 0, 1e12, NULL, AT(checkpoint.keep_every), "steps",
-     .help = "besides --keep-last, keep the checkpoints of multiples of this; 0: none"},
+     .help = "besides --keep-last, keep the checkpoints whose step is a multiple of "
+             "this; 0: none"},
     {checkpoints, "checkpoint.load_fallback", "--load-fallback", "MDS_LOAD_FALLBACK",
      MDS_OPT_FLAG, "0", 0, 0, NULL, AT(checkpoint.load_fallback), NULL,
      .help = "if the newest checkpoint is damaged, load the one before"},

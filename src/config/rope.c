@@ -38,8 +38,9 @@ static double clamp(double x)
     return fmin(fmax(x, 0), 1);
 }
 
-/* The pair, as a fraction, that makes so many turns in the original length. */
-static double pair_of(const struct mds_model_config *m, double turns)
+/* The index (not a whole number) of the pair that makes this many turns in the original
+ * length. */
+static double pair_with_turns(const struct mds_model_config *m, double turns)
 {
     return (double)mds_rope_size(m) * log((double)m->rope_original / (turns * two_pi)) /
            (2 * log(m->rotary_base));
@@ -47,9 +48,9 @@ static double pair_of(const struct mds_model_config *m, double turns)
 
 static double yarn_weight(const struct mds_model_config *m, int64_t i)
 {
-    double low = fmax(floor(pair_of(m, mds_rope_beta_fast(m))), 0);
+    double low = fmax(floor(pair_with_turns(m, mds_rope_beta_fast(m))), 0);
     double high =
-        fmin(ceil(pair_of(m, m->rope_beta_slow)), (double)mds_rope_size(m) - 1);
+        fmin(ceil(pair_with_turns(m, m->rope_beta_slow)), (double)mds_rope_size(m) - 1);
 
     if (low == high)
         high += 0.001;
@@ -64,8 +65,9 @@ static double llama3_weight(const struct mds_model_config *m, double frequency)
                  (mds_rope_beta_fast(m) - m->rope_beta_slow));
 }
 
-/* How much of a frequency is kept, from 1 to 0; the rest is divided by the factor. */
-static double weight(const struct mds_model_config *m, int64_t i, double frequency)
+/* From 1 (frequency i is not scaled) to 0 (it is divided by the factor). */
+static double unscaled_weight(const struct mds_model_config *m, int64_t i,
+                              double frequency)
 {
     switch (m->rope_scaling) {
     case MDS_ROPE_LINEAR:
@@ -87,7 +89,8 @@ void mds_rope_frequencies(const struct mds_model_config *m, double *frequency)
     double base = mds_rope_base(m);
 
     for (int64_t i = 0; i < rot / 2; i++) {
-        double f = pow(base, -2 * (double)i / (double)rot), w = weight(m, i, f);
+        double f = pow(base, -2 * (double)i / (double)rot),
+               w = unscaled_weight(m, i, f);
 
         frequency[i] = w < 1 ? f * w + f / m->rope_factor * (1 - w) : f;
     }
@@ -108,9 +111,10 @@ static int is_given(const struct mds_config_run *run, const char *key)
     return mds_settings_of(&run->settings, key)->level > MDS_LEVEL_DEFAULT;
 }
 
-/* Numbers without a kind of scaling.  A checkpoint's may stay: a run may turn its
- * scaling off. */
-static void warn_unused(const struct mds_config_run *run, struct mds_diag *diag)
+/* Warn of numbers that were given without a scaling type.  Those of a checkpoint cause
+ * no warning: a run may turn the checkpoint's scaling off. */
+static void warn_about_unused_numbers(const struct mds_config_run *run,
+                                      struct mds_diag *diag)
 {
     const struct mds_model_config *m = &run->config.model;
     const struct {
@@ -139,7 +143,7 @@ void mds_config_check_rope(const struct mds_config_run *run, struct mds_diag *di
         m->rope_scaling == MDS_ROPE_YARN || m->rope_scaling == MDS_ROPE_LLAMA3;
 
     if (m->rope_scaling == MDS_ROPE_UNSCALED) {
-        warn_unused(run, diag);
+        warn_about_unused_numbers(run, diag);
         return;
     }
     if (m->position != MDS_POSITION_ROPE)
@@ -149,27 +153,28 @@ void mds_config_check_rope(const struct mds_config_run *run, struct mds_diag *di
                        kind);
     if (!is_given(run, "model.rope_scaling_factor"))
         mds_diag_fault(diag, origin,
-                       "--rope-scaling-type %s needs --rope-scaling-factor: how many "
-                       "times longer sequences are than those of the first training",
+                       "--rope-scaling-type %s needs --rope-scaling-factor: the "
+                       "sequence length divided by that of the first training",
                        kind);
     if (by_turns && m->rope_original == 0)
         mds_diag_fault(
             diag, origin,
             "--rope-scaling-type %s needs "
-            "--original-max-position-embeddings: the length of the sequences "
-            "of the first training",
+            "--original-max-position-embeddings: the sequence length of the first "
+            "training",
             kind);
     if (by_turns && mds_rope_beta_fast(m) <= m->rope_beta_slow)
         mds_diag_fault(diag, mds_config_origin(run, "model.rope_beta_slow"),
                        "--rope-beta-slow %g is not below --rope-beta-fast %g",
                        m->rope_beta_slow, mds_rope_beta_fast(m));
     if (m->rope_scaling == MDS_ROPE_YARN && m->rotary_base <= 1)
-        mds_diag_fault(diag, mds_config_origin(run, "model.rotary_base"),
-                       "--rotary-base %g: --rope-scaling-type yarn needs one above 1",
-                       m->rotary_base);
+        mds_diag_fault(
+            diag, mds_config_origin(run, "model.rotary_base"),
+            "--rotary-base %g: --rope-scaling-type yarn needs a base above 1",
+            m->rotary_base);
     if (m->rope_scaling == MDS_ROPE_NTK && mds_rope_size(m) < 4)
         mds_diag_fault(
             diag, origin,
-            "--rope-scaling-type ntk needs heads of which 4 or more elements "
-            "rotate");
+            "--rope-scaling-type ntk needs at least 4 rotating elements per head; give "
+            "a larger --rotary-percent or --kv-channels");
 }

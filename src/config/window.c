@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which layers attend within a window. */
+/* --window-size and --window-attn-skip-freq: which layers have an attention window. */
 #include "config/config_impl.h"
 
 #include "base/units.h"
@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "8192", or Megatron's "8191,0" and "(8191,0)": so many keys before the query's own,
- * and none after it.  -1 there is no window. */
+/* Parse "8192", or Megatron's "8191,0" and "(8191,0)": 8191 keys before the query's own
+ * and 0 after it.  "-1,0" is no window: *keys = 0.  Returns -1 if text is none of
+ * these. */
 static int parse_window(const char *text, int64_t *keys)
 {
     char left[32];
@@ -32,14 +33,14 @@ static int parse_window(const char *text, int64_t *keys)
     return 0;
 }
 
-/* "[1,1,0]*2" of a list of layers, 1 for those with the window: n items, so many times.
- */
+/* One term of a list of layers, such as "[1,1,0]*2": n items, repeated `times` times.
+ * An item is 1 for a layer with the window. */
 struct term {
-    const char *items; /* one every two characters */
+    const char *items; /* item i is items[2 * i] */
     int64_t n, times;
 };
 
-/* Returns what follows a term; NULL if there is none. */
+/* Returns the text after the term; NULL if text does not begin with one. */
 static const char *read_term(const char *text, struct term *t)
 {
     char *end;
@@ -62,8 +63,8 @@ static const char *read_term(const char *text, struct term *t)
     return end == text + 1 || t->times < 0 || t->times > 100000 ? NULL : end;
 }
 
-/* Layers that the list is for; -1 if it is none.  *is_local, unless NULL: what it says
- * of `layer`. */
+/* Returns how many layers the list describes, -1 if it is not a list.  *is_local,
+ * unless NULL: whether `layer` has the window. */
 static int64_t read_list(const char *text, int64_t layer, int *is_local)
 {
     int64_t sum = 0;
@@ -136,8 +137,8 @@ void mds_config_resolve_window(struct mds_config_run *run, struct mds_diag *diag
     if (m->window_size && parse_window(m->window_size, &m->window))
         mds_diag_fault(diag, mds_config_origin(run, "model.window_size"),
                        "--window-size '%s' must be the number of keys that a query "
-                       "sees, its own among them, such as 8192; or Megatron's pair "
-                       "8191,0, whose second number is 0: no query sees later keys",
+                       "sees, including its own, such as 8192; or Megatron's pair, "
+                       "such as 8191,0, whose second number must be 0",
                        m->window_size);
     if (m->window_skip && !m->window_size)
         mds_diag_fault(diag, mds_config_origin(run, "model.window_skip"),

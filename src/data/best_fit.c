@@ -5,12 +5,12 @@
 
 #include <stdlib.h>
 
-/* ---- a set of numbers, with the next one at or above a number ---- */
+/* ---- a set of integers with a fast search for the next one ---- */
 
 enum { LEVELS = 6 }; /* 64^6 numbers */
 
-/* Bit i of level 0: whether i is in the set; bit i of a level above: whether word i of
- * the level below has any bit. */
+/* Bit i of level 0 is set if i is in the set; bit i of a higher level is set if any bit
+ * of 64-bit word i of the level below is. */
 struct number_set {
     uint64_t *level[LEVELS];
 };
@@ -25,7 +25,7 @@ static enum mds_rc number_set_init(struct number_set *s, int64_t n)
 {
     *s = (struct number_set){{NULL}};
     for (int l = 0; l < LEVELS; l++) {
-        n = n / 64 + 2; /* a look at the word behind the last finds nothing */
+        n = n / 64 + 2; /* number_set_next may read one word past the last; it is 0 */
         s->level[l] = mds_zalloc((size_t)n, sizeof *s->level[l]);
         if (!s->level[l]) {
             number_set_fini(s);
@@ -50,7 +50,7 @@ static void number_set_remove(struct number_set *s, int64_t i)
     }
 }
 
-/* The smallest number in the set that is not below i; -1 if there is none. */
+/* The smallest number >= i in the set; -1 if there is none. */
 static int64_t number_set_next(const struct number_set *s, int64_t i)
 {
     for (int l = 0; l < LEVELS; l++, i = i / 64 + 1) {
@@ -68,10 +68,11 @@ static int64_t number_set_next(const struct number_set *s, int64_t i)
 
 /* ---- packing ---- */
 
+/* The bins, and for each free space a linked list of the bins that have it. */
 struct bins {
-    struct number_set spaces; /* that some bin has left */
-    int64_t *newest;          /* [size + 1] the bin with this space used last, or -1 */
-    int64_t *older;           /* [bins] the one before it */
+    struct number_set spaces; /* the free spaces that some bin has */
+    int64_t *newest;          /* [size + 1] head of a space's list; -1: empty */
+    int64_t *older;           /* [bins] the next bin in the list; -1: the last */
     int64_t n;
 };
 
@@ -82,7 +83,7 @@ static void bins_fini(struct bins *b)
     free(b->older);
 }
 
-/* Space for n bins at most. */
+/* Allocate for up to n bins. */
 static enum mds_rc bins_init(struct bins *b, int64_t n, int64_t size)
 {
     *b = (struct bins){.n = 0};
@@ -115,7 +116,7 @@ static int64_t pop_bin(struct bins *b, int64_t space)
     return bin;
 }
 
-static int64_t put_piece(struct bins *b, int64_t length, int64_t size)
+static int64_t place_item(struct bins *b, int64_t length, int64_t size)
 {
     int64_t space = number_set_next(&b->spaces, length);
     int64_t bin = space < 0 ? b->n++ : pop_bin(b, space);
@@ -124,7 +125,8 @@ static int64_t put_piece(struct bins *b, int64_t length, int64_t size)
     return bin;
 }
 
-/* order[n]: pieces by falling length.  before[size + 2] is scratch, zero. */
+/* Counting sort: order[n] = items by falling length.  before[size + 2] is scratch
+ * memory, zeroed by the caller. */
 static void sort_by_length(const int32_t *length, int64_t n, int64_t size,
                            int64_t *before, int64_t *order)
 {
@@ -151,7 +153,7 @@ enum mds_rc mds_best_fit(const int32_t *length, int64_t n, int64_t size, int64_t
         rc = bins_init(&b, n, size);
     if (!rc) {
         for (int64_t i = 0; i < n; i++)
-            bin[order[i]] = put_piece(&b, length[order[i]], size);
+            bin[order[i]] = place_item(&b, length[order[i]], size);
         *bins = b.n;
         bins_fini(&b);
     }

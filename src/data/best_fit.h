@@ -7,9 +7,10 @@
 
 #include <stdint.h>
 
-/* Put n pieces of length[i], 1 .. size, into bins of `size`: bin[i], from 0 on without
- * gaps.  Longest first, of equal ones the earlier; each into the bin with the least
- * space that is enough, of equal ones the one that was used last. */
+/* Pack n items of length[i], each 1 .. size, into bins of `size`.  bin[i] is item i's
+ * bin, numbered from 0 without gaps; *bins is how many there are.  Items are taken
+ * longest first (of equal lengths the lower i first), and each goes into the bin with
+ * the least free space that is enough (of equal spaces the bin that was used last). */
 enum mds_rc mds_best_fit(const int32_t *length, int64_t n, int64_t size, int64_t *bin,
                          int64_t *bins);
 

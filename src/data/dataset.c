@@ -301,7 +301,7 @@ enum mds_rc mds_dataset_open(const struct mds_data_config *c, int64_t seq_length
     d->seq_length = seq_length;
     d->seed = seed;
     d->packs = c->pack_documents == MDS_PACK_ON;
-    d->apart = c->reset_attention_mask;
+    d->documents_apart = c->reset_attention_mask;
     rc = open_and_split(d, c);
     if (rc) {
         mds_dataset_close(d);
@@ -434,35 +434,39 @@ static int64_t window_start(const struct mds_dataset *d, const struct member *m,
            (int64_t)(shift % (uint64_t)((span->tokens - 1) % d->seq_length + 1));
 }
 
-/* A place in the order of a member's samples: the sample, and the shift of windows. */
-struct place {
+/* Which of a member's samples to read.  shift: offset of this epoch's windows. */
+struct sample_choice {
     int64_t sample;
     uint64_t shift;
 };
 
-/* Training sample `within` of member k: its epoch's shift and permutation. */
-static struct place training_place(const struct mds_dataset *d, int k, int64_t within)
+/* For the member's training sample number `within`: apply the epoch's permutation. */
+static struct sample_choice choose_training_sample(const struct mds_dataset *d, int k,
+                                                   int64_t within)
 {
     const struct member *m = &d->blends[MDS_SPLIT_TRAIN].members[k];
     uint64_t epoch = (uint64_t)(within / m->samples);
     uint64_t key = mds_hash(mds_hash(d->seed, (uint64_t)k), epoch);
 
-    return (struct place){mds_permute(key, m->samples, within % m->samples),
-                          mds_hash(key, ~(uint64_t)0)};
+    return (struct sample_choice){mds_permute(key, m->samples, within % m->samples),
+                                  mds_hash(key, ~(uint64_t)0)};
 }
 
-/* Windows are evaluated in the order of the file.  Packed rows have an order by length,
- * from which the first few would be no sample. */
-static struct place evaluation_place(const struct member *m, int64_t within)
+/* Windows are evaluated in the order of the file.  Packed rows are sorted by length, so
+ * the first few would not be representative: they are permuted, always in the same
+ * way. */
+static struct sample_choice choose_evaluation_sample(const struct member *m,
+                                                     int64_t within)
 {
     int64_t sample = within % m->samples;
 
-    return (struct place){m->packing ? mds_permute(0, m->samples, sample) : sample, 0};
+    return (struct sample_choice){
+        m->packing ? mds_permute(0, m->samples, sample) : sample, 0};
 }
 
 static enum mds_rc read_sample(const struct mds_dataset *d, const struct member *m,
-                               struct mds_source *s, struct place at, int32_t *tokens,
-                               int32_t *starts)
+                               struct mds_source *s, struct sample_choice at,
+                               int32_t *tokens, int32_t *starts)
 {
     int64_t first;
 
@@ -494,7 +498,7 @@ enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t 
     if (m->samples == 0)
         return refuse_short_split(d, source, m, s);
     return read_sample(d, m, source,
-                       s == MDS_SPLIT_TRAIN ? training_place(d, k, within)
-                                            : evaluation_place(m, within),
+                       s == MDS_SPLIT_TRAIN ? choose_training_sample(d, k, within)
+                                            : choose_evaluation_sample(m, within),
                        tokens, starts);
 }

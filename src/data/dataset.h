@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The data set that a training loop reads: windows of tokens from one source or from a
- * weighted mix of sources.  The order depends only on the seed and the sample's number,
- * so it is the same for any number of ranks and after a resume.  There is no index
- * file.
+/* The data set that a training loop reads: windows of tokens, or rows of whole
+ * documents (--pack-documents, data/packing.h), from one source or from a weighted mix
+ * of sources.  The order depends only on the seed and the sample's number, so it is the
+ * same for any number of ranks and after a resume.  There is no index file.
  *
  * Either each split has its own files, or --split divides the same files among the
  * splits (data/split.h).
@@ -53,7 +53,8 @@ int64_t mds_dataset_vocab(const struct mds_dataset *d);
 struct mds_vocabulary mds_dataset_vocabulary(const struct mds_dataset *d);
 /* Tokens in split s, over all sources. */
 int64_t mds_dataset_tokens(const struct mds_dataset *d, enum mds_split s);
-/* Windows per epoch over all sources; 0 if any of the sources has none. */
+/* Samples (windows or packed rows) per epoch over all sources; 0 if any of the sources
+ * has none. */
 int64_t mds_dataset_samples(const struct mds_dataset *d, enum mds_split s);
 /* MDS_EUSER if mds_dataset_samples is 0; the message names the file that is too short
  * and what would fit. */
@@ -64,11 +65,11 @@ enum mds_rc mds_dataset_log(const struct mds_dataset *d, int64_t samples);
 /* Unigram entropy of split s in nats per token; for a mix, of the weighted token
  * distribution.  Reads the whole split. */
 enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double *nats);
-/* Sample `index` of the run (0, 1, 2, ... without end) into tokens[seq_length + 1].  A
+/* Read sample `index` of the run (0, 1, 2, ... without end).  tokens[seq_length + 1]: a
  * token id outside the vocabulary is MDS_EUSER naming file and position.
  *
- * starts[seq_length + 1]: for each token the index, in the sample, of the first token
- * of its document; 0 if that began before the sample.  NULL if nobody asks. */
+ * starts[seq_length + 1], or NULL: for each token the index, in the sample, of the
+ * first token of its document; 0 if the document begins before the sample. */
 enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
                                int32_t *tokens, int32_t *starts);
 

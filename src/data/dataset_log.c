@@ -63,30 +63,30 @@ static void log_epochs(const struct mds_dataset *d, int64_t samples)
     }
 }
 
-/* *meet: whether a training window of source k can hold two documents. */
-static enum mds_rc has_document_boundary(const struct mds_dataset *d, int k, int *meet)
+/* Set *found if a training window of source k can hold parts of two documents. */
+static enum mds_rc has_document_boundary(const struct mds_dataset *d, int k, int *found)
 {
     const struct blend *b = &d->blends[MDS_SPLIT_TRAIN];
     struct mds_source *s = mds_blend_source(d, b, k);
 
-    for (int i = 0; i < b->members[k].part.spans && !*meet; i++) {
+    for (int i = 0; i < b->members[k].part.spans && !*found; i++) {
         const struct mds_span *span = &b->members[k].part.span[i];
         int64_t first, last;
 
         MDS_TRY(mds_source_document_at(s, span->first, &first));
         MDS_TRY(mds_source_document_at(s, span->first + span->tokens - 1, &last));
-        *meet = first != last;
+        *found = first != last;
     }
     return MDS_OK;
 }
 
 static enum mds_rc log_attention_across_documents(const struct mds_dataset *d)
 {
-    int meet = 0;
+    int found = 0;
 
     for (int k = 0; k < mds_blend_members(&d->blends[MDS_SPLIT_TRAIN]); k++)
-        MDS_TRY(has_document_boundary(d, k, &meet));
-    if (meet)
+        MDS_TRY(has_document_boundary(d, k, &found));
+    if (found)
         mds_info("data: windows may cross from one document into the next; attention "
                  "does not stop there without --reset-attention-mask or "
                  "--pack-documents on");
@@ -132,7 +132,8 @@ static enum mds_rc warn_of_overlap(const struct mds_dataset *d)
     return MDS_OK;
 }
 
-/* How well the documents to train on fill their rows. */
+/* Log how many rows the training documents of source k make, and how much is
+ * padding. */
 static void log_packing(const struct mds_dataset *d, int k)
 {
     const struct member *m = &d->blends[MDS_SPLIT_TRAIN].members[k];
@@ -140,7 +141,7 @@ static void log_packing(const struct mds_dataset *d, int k)
     struct mds_str more = {0};
 
     if (s->cut > 0)
-        mds_str_add(&more, ", %lld longer than a row cut into windows",
+        mds_str_add(&more, ", %lld longer than a row and cut into windows",
                     (long long)s->cut);
     if (s->left_out > 0)
         mds_str_add(&more, ", %lld of one token left out", (long long)s->left_out);
@@ -158,7 +159,7 @@ enum mds_rc mds_dataset_log(const struct mds_dataset *d, int64_t samples)
     log_splits(d);
     MDS_TRY(warn_of_overlap(d));
     log_epochs(d, samples);
-    if (samples > 0 && !d->apart)
+    if (samples > 0 && !d->documents_apart)
         return log_attention_across_documents(d);
     for (int k = 0;
          d->packs && samples > 0 && k < mds_blend_members(&d->blends[MDS_SPLIT_TRAIN]);

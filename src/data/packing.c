@@ -7,13 +7,14 @@
 
 #include <stdlib.h>
 
-/* Documents longer than a row, or what is packed, in the order of an array. */
+/* A document that is longer than a row. */
 struct long_document {
     int64_t first;   /* its first token */
-    int64_t windows; /* full ones, of this document and those before it */
+    int64_t windows; /* full windows of this document and all before it */
 };
 
-struct pieces {
+/* Token ranges that share rows: short documents, and the rests of long ones. */
+struct ranges {
     int64_t *first;
     int32_t *length;
     int64_t n;
@@ -23,8 +24,8 @@ struct mds_packing {
     int64_t row_tokens; /* seq_length + 1 */
     struct long_document *cut;
     int64_t n_cut;
-    struct pieces piece; /* by row */
-    int64_t *begin;      /* [packed rows + 1] the first piece of each */
+    struct ranges packed; /* sorted by row */
+    int64_t *begin;       /* [packed rows + 1] index in `packed` of each row's first */
     struct mds_packing_stats stats;
 };
 
@@ -33,9 +34,9 @@ static int64_t window_rows(const struct mds_packing *p)
     return p->n_cut > 0 ? p->cut[p->n_cut - 1].windows : 0;
 }
 
-/* ---- documents become windows and pieces ---- */
+/* ---- cut documents into windows and ranges ---- */
 
-static enum mds_rc add_piece(struct pieces *p, int64_t first, int64_t length)
+static enum mds_rc add_range(struct ranges *p, int64_t first, int64_t length)
 {
     int64_t *firsts = mds_grow(p->first, (size_t)p->n, sizeof *p->first);
     int32_t *lengths;
@@ -52,7 +53,7 @@ static enum mds_rc add_piece(struct pieces *p, int64_t first, int64_t length)
     return MDS_OK;
 }
 
-/* The full windows of a document; *first and *length become what is left. */
+/* Add the full windows of a long document; *first and *length become its rest. */
 static enum mds_rc add_windows(struct mds_packing *p, int64_t *first, int64_t *length)
 {
     int64_t step = p->row_tokens - 1, windows = (*length - 1) / step;
@@ -80,16 +81,16 @@ static enum mds_rc add_document(struct mds_packing *p, int64_t first, int64_t le
     p->stats.documents++;
     if (length > p->row_tokens)
         MDS_TRY(add_windows(p, &first, &length));
-    if (length < 2) /* the last window ended with the document */
+    if (length < 2) /* no rest: the last window ended with the document */
         return MDS_OK;
     p->stats.tokens += length;
     p->stats.pairs += (double)length * ((double)length + 1) / 2;
-    return add_piece(&p->piece, first, length);
+    return add_range(&p->packed, first, length);
 }
 
-/* Those of a span, which may begin and end inside of one. */
-static enum mds_rc add_span(struct mds_packing *p, struct mds_source *s,
-                            const struct mds_span *span)
+/* Add the documents of a span.  It may begin and end inside a document. */
+static enum mds_rc add_documents(struct mds_packing *p, struct mds_source *s,
+                                 const struct mds_span *span)
 {
     enum { BLOCK = 8192 };
     int64_t start[BLOCK + 1], at = span->first, end = span->first + span->tokens;
@@ -111,12 +112,12 @@ static enum mds_rc add_span(struct mds_packing *p, struct mds_source *s,
     return MDS_OK;
 }
 
-/* ---- pieces become rows ---- */
+/* ---- assign ranges to rows ---- */
 
-/* Sort the pieces by row; begin[row + 1] is where the row begins, and then where it
- * ends. */
-static void sort_by_row(const struct pieces *from, const int64_t *row, int64_t *begin,
-                        struct pieces *to)
+/* Counting sort of ranges by row.  Before: begin[r + 1] is the index of row r's first
+ * range; after: begin[r] is. */
+static void sort_by_row(const struct ranges *from, const int64_t *row, int64_t *begin,
+                        struct ranges *to)
 {
     for (int64_t i = 0; i < from->n; i++) {
         int64_t at = begin[row[i] + 1]++;
@@ -126,12 +127,12 @@ static void sort_by_row(const struct pieces *from, const int64_t *row, int64_t *
     }
 }
 
-static enum mds_rc order_pieces(struct mds_packing *p, const int64_t *row, int64_t rows)
+static enum mds_rc order_ranges(struct mds_packing *p, const int64_t *row, int64_t rows)
 {
-    size_t n = (size_t)p->piece.n;
-    struct pieces by_row = {.first = mds_zalloc(n, sizeof *by_row.first),
+    size_t n = (size_t)p->packed.n;
+    struct ranges by_row = {.first = mds_zalloc(n, sizeof *by_row.first),
                             .length = mds_zalloc(n, sizeof *by_row.length),
-                            .n = p->piece.n};
+                            .n = p->packed.n};
 
     p->begin = mds_zalloc((size_t)rows + 2, sizeof *p->begin);
     if (!by_row.first || !by_row.length || !p->begin) {
@@ -139,27 +140,27 @@ static enum mds_rc order_pieces(struct mds_packing *p, const int64_t *row, int64
         free(by_row.length);
         return MDS_EMEM;
     }
-    for (int64_t i = 0; i < p->piece.n; i++)
+    for (int64_t i = 0; i < p->packed.n; i++)
         if (row[i] + 2 <= rows)
             p->begin[row[i] + 2]++;
     for (int64_t r = 2; r <= rows; r++)
         p->begin[r] += p->begin[r - 1];
-    sort_by_row(&p->piece, row, p->begin, &by_row);
-    free(p->piece.first);
-    free(p->piece.length);
-    p->piece = by_row;
+    sort_by_row(&p->packed, row, p->begin, &by_row);
+    free(p->packed.first);
+    free(p->packed.length);
+    p->packed = by_row;
     return MDS_OK;
 }
 
-static enum mds_rc pack_pieces(struct mds_packing *p)
+static enum mds_rc pack_ranges(struct mds_packing *p)
 {
-    int64_t *row = mds_zalloc((size_t)p->piece.n, sizeof *row), rows = 0;
+    int64_t *row = mds_zalloc((size_t)p->packed.n, sizeof *row), rows = 0;
     enum mds_rc rc = row ? MDS_OK : MDS_EMEM;
 
     if (!rc)
-        rc = mds_best_fit(p->piece.length, p->piece.n, p->row_tokens, row, &rows);
+        rc = mds_best_fit(p->packed.length, p->packed.n, p->row_tokens, row, &rows);
     if (!rc)
-        rc = order_pieces(p, row, rows);
+        rc = order_ranges(p, row, rows);
     free(row);
     p->stats.rows = window_rows(p) + rows;
     return rc;
@@ -181,9 +182,9 @@ enum mds_rc mds_packing_create(struct mds_source *s, const struct mds_part *part
         return MDS_EMEM;
     p->row_tokens = seq_length + 1;
     for (int i = 0; i < part->spans && !rc; i++)
-        rc = add_span(p, s, &part->span[i]);
-    if (!rc && p->piece.n > 0)
-        rc = pack_pieces(p);
+        rc = add_documents(p, s, &part->span[i]);
+    if (!rc && p->packed.n > 0)
+        rc = pack_ranges(p);
     if (rc) {
         mds_packing_destroy(p);
         return rc;
@@ -198,8 +199,8 @@ void mds_packing_destroy(struct mds_packing *p)
     if (!p)
         return;
     free(p->cut);
-    free(p->piece.first);
-    free(p->piece.length);
+    free(p->packed.first);
+    free(p->packed.length);
     free(p->begin);
     free(p);
 }
@@ -218,7 +219,7 @@ double mds_packing_padding(const struct mds_packing *p)
 
 /* ---- reading a row ---- */
 
-/* The first token of full window number `window`. */
+/* The first token of window number `window`, counted over all long documents. */
 static int64_t window_start(const struct mds_packing *p, int64_t window)
 {
     int64_t low = 0, high = p->n_cut - 1; /* cut[low - 1].windows <= window */
@@ -241,16 +242,16 @@ static void fill(int32_t *x, int64_t n, int32_t with)
         x[i] = with;
 }
 
-static enum mds_rc read_pieces(const struct mds_packing *p, struct mds_source *s,
-                               int64_t row, int32_t pad, int32_t *tokens,
-                               int32_t *starts)
+static enum mds_rc read_packed_row(const struct mds_packing *p, struct mds_source *s,
+                                   int64_t row, int32_t pad, int32_t *tokens,
+                                   int32_t *starts)
 {
     int64_t at = 0;
 
     for (int64_t i = p->begin[row]; i < p->begin[row + 1]; i++) {
-        int32_t n = p->piece.length[i];
+        int32_t n = p->packed.length[i];
 
-        MDS_TRY(mds_source_read(s, p->piece.first[i], n, tokens + at));
+        MDS_TRY(mds_source_read(s, p->packed.first[i], n, tokens + at));
         fill(starts ? starts + at : NULL, n, (int32_t)at);
         at += n;
     }
@@ -266,10 +267,10 @@ enum mds_rc mds_packing_read(const struct mds_packing *p, struct mds_source *s,
     int64_t windows = window_rows(p);
 
     if (row < 0 || row >= p->stats.rows)
-        return mds_fail(MDS_EBUG, "row %lld of %lld packed ones", (long long)row,
+        return mds_fail(MDS_EBUG, "packed row %lld of %lld", (long long)row,
                         (long long)p->stats.rows);
     if (row >= windows)
-        return read_pieces(p, s, row - windows, pad, tokens, starts);
+        return read_packed_row(p, s, row - windows, pad, tokens, starts);
     fill(starts, p->row_tokens, 0);
     return mds_source_read(s, window_start(p, row), p->row_tokens, tokens);
 }

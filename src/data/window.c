@@ -3,7 +3,7 @@
 
 #include "base/minmax.h"
 
-/* Tokens from index `at` to `end` are of the document that begins at `begin`. */
+/* start[at .. end - 1] = begin.  Returns end. */
 static int64_t fill_document(int32_t *start, int64_t begin, int64_t at, int64_t end)
 {
     for (; at < end; at++)

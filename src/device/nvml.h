@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The state of a GPU as NVIDIA's management library (NVML) reports it.  The library is
- * opened at need; hosts without it have no GPUs to report. */
+ * opened at the first call; hosts without it have no GPUs to report. */
 #ifndef MDS_DEVICE_NVML_H
 #define MDS_DEVICE_NVML_H
 

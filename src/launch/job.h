@@ -17,7 +17,7 @@ struct mds_job {
     int64_t chain;               /* jobs that follow each other */
 };
 
-/* The nodes to ask for: those of the run, and spare ones. */
+/* How many nodes to ask for: those of the run and --spare-nodes. */
 int64_t mds_job_nodes(const struct mds_job *j);
 
 /* The queue's limits for this number of nodes; NULL if no queue is given or it does not
@@ -60,7 +60,8 @@ enum mds_rc mds_job_submit_chain(enum mds_scheduler scheduler, const char *folde
 void mds_job_record(const char *folder, const char *ids);
 
 /* The script's line about the queue's limit on running jobs, for printf and scanf. */
-#define MDS_JOB_MAX_RUNNING "# Of an array of these at most %d at once."
+#define MDS_JOB_MAX_RUNNING                                                            \
+    "# The queue runs at most %d jobs of an array at the same time."
 
 /* Format seconds as "26:00:00"; returns buf. */
 const char *mds_clock_text(double s, char *buf, size_t size);

@@ -19,10 +19,10 @@ static const char *const layouts[] = {"auto", "plan", "given", NULL};
 static const struct mds_option rows[] = {
     MDS_OPT_HELP_AND_VERSION(general),
     {general, "launch.print", "--print", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(print),
-     NULL, .help = "print what would be run or submitted, and exit"},
+     NULL, .help = "print the command or the job script, and exit"},
     {general, "launch.program", "--program", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(program), "file",
-     .help = "what the ranks run; unset: the mds_pretrain beside this program",
+     .help = "program that the ranks run; unset: the mds_pretrain beside this program",
      .path = MDS_PATH_FILE},
 
     {place, "launch.machine", "--machine", "MACHINE", MDS_OPT_STRING, NULL, 0, 0, NULL,
@@ -30,14 +30,13 @@ static const struct mds_option rows[] = {
      .help = "profile of the machine, a name or a file; unset: by this host's name"},
     {place, "launch.hostfile", "--hostfile", "HOSTFILE", MDS_OPT_STRING, NULL, 0, 0,
      NULL, AT(hostfile), "file",
-     .help = "nodes, one a line; unset: what the batch system gave",
+     .help = "list of nodes, one per line; unset: the nodes of the batch job",
      .path = MDS_PATH_FILE},
     {place, "launch.exclude", "--exclude", "EXCLUDE", MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(exclude), "nodes",
-     .help =
-         "nodes to leave out, such as n3,n[7-9]: those that mds_launch check named"},
+     .help = "nodes not to use, such as n3,n[7-9]; mds_launch check names bad ones"},
     {place, "launch.nodes", "--nodes", "NHOSTS", MDS_OPT_INT, NULL, 1, 1e6, NULL,
-     AT(nodes), "nodes", .help = "how many of them to use; unset: all"},
+     AT(nodes), "nodes", .help = "how many nodes to use; unset: all"},
     {place, "launch.ranks_per_node", "--ranks-per-node", "NGPU_PER_HOST", MDS_OPT_INT,
      NULL, 1, 4096, NULL, AT(ranks_per_node), "ranks",
      .help =
@@ -46,16 +45,16 @@ static const struct mds_option rows[] = {
      AT(ranks), "ranks", .help = "ranks altogether; unset: nodes x ranks on each"},
     {place, "launch.command", "--launcher-command", NULL, MDS_OPT_STRING, NULL, 0, 0,
      NULL, AT(command), "command",
-     .help = "what starts ranks; unset: as the profile says"},
+     .help = "command that starts the ranks; unset: as the profile says"},
 
     {plan, "launch.layout", "--layout", NULL, MDS_OPT_ENUM, "auto", 0, 0, layouts,
      AT(layout), "how",
      .help =
-         "plan searches for the fastest that fits with the options given; given uses "
-         "only the options given; auto plans unless a parallel size or SP_TYPE is set, "
-         "or there are no GPUs"},
+         "plan: the fastest layout that fits, among those with the options given; "
+         "given: only the options given; auto: plan, unless a parallel size or SP_TYPE "
+         "is set or there are no GPUs"},
     {plan, "launch.check_memory", "--no-check-memory", NULL, MDS_OPT_FLAG, "1", 0, 0,
-     NULL, AT(check_memory), NULL, "start even if memory is predicted not to suffice",
+     NULL, AT(check_memory), NULL, "start even if memory is predicted to run out",
      .inverted = 1},
     {plan, "launch.max_seq", "--max-seq", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(max_seq), NULL, .help = "with plan: the longest sequence that fits"},
@@ -74,8 +73,9 @@ static const struct mds_option rows[] = {
      NULL, AT(nodes_asked), "nodes", .help = "with submit: nodes to ask for"},
     {job, "launch.spare_nodes", "--spare-nodes", "SPARE_NODES", MDS_OPT_INT, "0", 0,
      1e5, NULL, AT(spare_nodes), "nodes",
-     .help = "with submit: ask for so many nodes more than the run uses, to take the "
-             "place of those in --exclude"},
+     .help =
+         "with submit: ask for this many nodes more than the run uses; they replace "
+         "nodes in --exclude"},
     {job, "launch.chain", "--chain", NULL, MDS_OPT_INT, "1", 1, 1000, NULL, AT(chain),
      "jobs",
      .help = "with submit: number of jobs in a row, each resuming from the one before"},
@@ -94,11 +94,10 @@ static const struct mds_option rows[] = {
      .help = "with sweep: a job for each run, instead of job arrays for runs with the "
              "same request"},
     {job, "launch.name", "--name", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(name),
-     "name", .help = "with submit: of the job; unset: model, length and nodes"},
+     "name", .help = "with submit: name of the job; unset: model, length and nodes"},
     {job, "launch.tag", "--tag", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(tag),
      "word",
-     .help =
-         "with submit: what ends the name; a sweep puts the values there that differ"},
+     .help = "with submit: end of the job's name; a sweep puts its values there"},
     {job, "launch.folder", "--runs", NULL, MDS_OPT_STRING, "runs", 0, 0, NULL,
      AT(folder), "folder", .help = "with submit and sweep: run folders are made there",
      .path = MDS_PATH_FOLDER},

@@ -37,7 +37,7 @@ struct mds_placement {
 
 /* Query, in this order, PMIx, the launcher's environment, the batch system, this host's
  * GPUs (NULL: unknown) and the machine profile.  hostfile, unless NULL, goes before all
- * of them.  exclude (or NULL): nodes to leave out, as Slurm writes lists.  MDS_EUSER if
+ * of them.  exclude, unless NULL: nodes not to use, in Slurm's syntax.  MDS_EUSER if
  * a list cannot be parsed, a user's hostfile repeats a node, or no node is left. */
 enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile,
                                const char *exclude, const struct mds_gpus *here,

@@ -102,7 +102,7 @@ static void choose_counts(struct mds_placement *p, const struct mds_machine *m)
         }
 }
 
-/* From all lists, so that they agree as before. */
+/* Remove the nodes in text from the lists of all sources, so that these still agree. */
 static enum mds_rc exclude_hosts(struct mds_placement *p, const char *text)
 {
     struct mds_hosts bad = {0};
@@ -122,10 +122,11 @@ static enum mds_rc exclude_hosts(struct mds_placement *p, const char *text)
     }
     mds_hosts_fini(&bad);
     if (empty)
-        return mds_fail(MDS_EUSER, "--exclude %s: no node is left", text);
+        return mds_fail(MDS_EUSER, "--exclude %s: excludes all nodes of the job", text);
     if (lists == 0)
         return mds_fail(MDS_EUSER,
-                        "--exclude %s: there is no list of nodes to leave them out of",
+                        "--exclude %s: no list of this job's nodes was found; give one "
+                        "with --hostfile",
                         text);
     return MDS_OK;
 }

@@ -144,8 +144,8 @@ static void add_environment_setup(const struct mds_job *j, struct mds_str *out)
         mds_str_add(out, "module load %s || exit 1\n", m->batch.modules);
 }
 
-/* Nodes to leave out: those named at submission, and those that the user or a job has
- * added to a file of the run, one a line. */
+/* Set EXCLUDE to the nodes named at submission and those in the file `exclude` of the
+ * run's folder, one per line, which the user or a job may extend. */
 static void add_exclusions(const struct mds_launch_options *o, struct mds_str *out)
 {
     if (!o->exclude && o->spare_nodes == 0)
@@ -161,8 +161,8 @@ static void add_exclusions(const struct mds_launch_options *o, struct mds_str *o
 
 /* ---- the ranks ---- */
 
-/* The nodes and ranks that were planned for, whatever the environment of the job, or of
- * who starts it again, says. */
+/* The nodes and ranks that were planned for, as options, so that the environment of the
+ * job cannot change them. */
 static void add_placement_options(const struct mds_launch *l, struct mds_argv *w)
 {
     const struct mds_launch_options *o = l->options;
@@ -289,7 +289,7 @@ static void add_exit_handling(const struct mds_job *j, struct mds_str *out)
     mds_str_add(out, "exit \"$status\"\n");
 }
 
-/* For array.c, which has the scripts alone. */
+/* array.c reads this line again when it joins runs to an array. */
 static void add_array_limit(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_queue *q = mds_job_queue(j);

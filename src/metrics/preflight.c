@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- values that ranks should have in common ---- */
+/* ---- values that should be about equal on all ranks ---- */
 
 enum kind { COMPUTE, LINK, DISK, MEMORY };
 
@@ -23,7 +23,7 @@ static const struct value {
     size_t offset;
     const char *remedy;
 } values[] = {
-    {"gemm_flops_per_s", "matrix products", "FLOP/s", COMPUTE, AT(flops),
+    {"gemm_flops_per_s", "GEMMs", "FLOP/s", COMPUTE, AT(flops),
      "look for other processes there, and at nvidia-smi -q -d CLOCK,PERFORMANCE"},
     {"to_device_bytes_per_s", "copies to the GPU", "B/s", LINK, AT(in_rate),
      "its link may have fewer lanes (nvidia-smi -q, Link Width), or the rank is bound "
@@ -36,7 +36,7 @@ static const struct value {
     {"host_free_bytes", "available host memory", "B", MEMORY, AT(host_bytes),
      "another process holds memory there, or the job got less of that node"},
     {"shm_free_bytes", "free memory in /dev/shm", "B", MEMORY, AT(shm_bytes),
-     "remove files there that ended jobs have left"},
+     "remove files there that earlier jobs have left"},
     {"save_bytes_per_s", "writing to --save", "B/s", DISK, AT(save_rate),
      "that node's link to the file system is slow"},
     {"scratch_bytes_per_s", "writing to --nvme-path", "B/s", DISK, AT(scratch_rate),
@@ -59,7 +59,7 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of x[n], which it sorts; of two the larger. */
+/* The median of x[n], and of an even number the upper one.  Sorts x. */
 static double median(double *x, int n)
 {
     if (n == 0)
@@ -79,7 +79,7 @@ static double median_value(const struct mds_preflight_record *r, int ranks,
     return median(x, n);
 }
 
-/* One value of each group is enough: its first rank's. */
+/* The median over groups; a group's rate is that of its first rank. */
 static double median_rate(const struct mds_preflight_record *r, int ranks, int test,
                           double *x)
 {
@@ -118,9 +118,9 @@ static double limit_of(const struct mds_preflight_limits *l, enum kind kind)
     return of[kind];
 }
 
-static enum mds_rc judge_value(const struct mds_preflight_record *r, int ranks,
-                               const struct value *v, double limit, double *x,
-                               struct mds_preflight_faults *out)
+static enum mds_rc compare_values(const struct mds_preflight_record *r, int ranks,
+                                  const struct value *v, double limit, double *x,
+                                  struct mds_preflight_faults *out)
 {
     double usual = median_value(r, ranks, v, x);
     char has[32], all[32];
@@ -138,8 +138,9 @@ static enum mds_rc judge_value(const struct mds_preflight_record *r, int ranks,
     return MDS_OK;
 }
 
-static enum mds_rc judge_test(const struct mds_preflight_record *r, int ranks, int test,
-                              double limit, double *x, struct mds_preflight_faults *out)
+static enum mds_rc compare_collectives(const struct mds_preflight_record *r, int ranks,
+                                       int test, double limit, double *x,
+                                       struct mds_preflight_faults *out)
 {
     double usual = median_rate(r, ranks, test, x);
     char has[32], all[32];
@@ -150,16 +151,16 @@ static enum mds_rc judge_test(const struct mds_preflight_record *r, int ranks, i
         if (test >= r[i].tests || t->here != 0 || t->rate >= limit * usual)
             continue;
         MDS_TRY(add_fault(out, i,
-                          "%s of the %d ranks of this rank's group: %sB/s, the median "
-                          "of such groups is %sB/s; look at the links of its nodes",
+                          "%s among the %d ranks of its group: %sB/s, the median of "
+                          "such groups is %sB/s; check the network of their nodes",
                           t->name, t->size, mds_format_count(t->rate, has, sizeof has),
                           mds_format_count(usual, all, sizeof all)));
     }
     return MDS_OK;
 }
 
-static enum mds_rc judge_alone(const struct mds_preflight_record *r, int ranks,
-                               struct mds_preflight_faults *out)
+static enum mds_rc check_each_rank(const struct mds_preflight_record *r, int ranks,
+                                   struct mds_preflight_faults *out)
 {
     int gpus = 0;
 
@@ -170,13 +171,13 @@ static enum mds_rc judge_alone(const struct mds_preflight_record *r, int ranks,
             MDS_TRY(add_fault(out, i, "%s", r[i].fault));
         if (r[i].gpus < gpus)
             MDS_TRY(add_fault(out, i,
-                              "its host has %d GPUs, others have %d; one may have "
-                              "failed (dmesg, Xid)",
+                              "its host has %d GPUs, others have %d; a GPU may have "
+                              "failed (look for Xid in dmesg)",
                               r[i].gpus, gpus));
         if (r[i].ecc_errors > 0)
             MDS_TRY(add_fault(out, i,
-                              "%.0f uncorrected ECC errors of its GPU; have it reset "
-                              "or leave the node out",
+                              "its GPU has %.0f uncorrected ECC errors; have it reset, "
+                              "or leave the node out with --exclude",
                               r[i].ecc_errors));
         if (*r[i].throttle)
             MDS_TRY(
@@ -186,9 +187,9 @@ static enum mds_rc judge_alone(const struct mds_preflight_record *r, int ranks,
     return MDS_OK;
 }
 
-enum mds_rc mds_preflight_judge(const struct mds_preflight_record *r, int ranks,
-                                const struct mds_preflight_limits *limits,
-                                struct mds_preflight_faults *out)
+enum mds_rc mds_preflight_find_faults(const struct mds_preflight_record *r, int ranks,
+                                      const struct mds_preflight_limits *limits,
+                                      struct mds_preflight_faults *out)
 {
     double *x = mds_zalloc((size_t)ranks, sizeof *x);
     enum mds_rc rc;
@@ -196,12 +197,12 @@ enum mds_rc mds_preflight_judge(const struct mds_preflight_record *r, int ranks,
     *out = (struct mds_preflight_faults){0};
     if (!x)
         return MDS_EMEM;
-    rc = judge_alone(r, ranks, out);
+    rc = check_each_rank(r, ranks, out);
     for (int i = 0; i < VALUES && !rc; i++)
-        rc =
-            judge_value(r, ranks, &values[i], limit_of(limits, values[i].kind), x, out);
+        rc = compare_values(r, ranks, &values[i], limit_of(limits, values[i].kind), x,
+                            out);
     for (int i = 0; i < MDS_PREFLIGHT_TESTS && !rc; i++)
-        rc = judge_test(r, ranks, i, limits->link, x, out);
+        rc = compare_collectives(r, ranks, i, limits->link, x, out);
     free(x);
     return rc;
 }
@@ -210,7 +211,6 @@ enum mds_rc mds_preflight_judge(const struct mds_preflight_record *r, int ranks,
 
 enum { MOST_NODES = 64, MOST_FAULTS = 50, COLUMN = 11 };
 
-/* The ranks that share rank i's host are summed up by their lowest values. */
 static void add_row(struct mds_str *out, const char *name, const double lowest[VALUES],
                     const char *end)
 {
@@ -241,6 +241,7 @@ static int host_has_fault(const struct mds_preflight_record *r, const char *host
     return 0;
 }
 
+/* A row with the lowest value of each column over the ranks of rank `first`'s host. */
 static void print_host(const struct mds_preflight_record *r, int ranks, int first,
                        int marked, struct mds_str *out)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What --preflight measures on each rank, and what is wrong with it. */
+/* What --preflight measures on each rank, and the faults that it finds by comparing
+ * ranks. */
 #ifndef MDS_METRICS_PREFLIGHT_H
 #define MDS_METRICS_PREFLIGHT_H
 
@@ -14,7 +15,7 @@ enum { MDS_PREFLIGHT_TESTS = 10 };
 /* A collective over one of the layout's groups. */
 struct mds_preflight_test {
     char name[28];  /* "tp all_reduce" */
-    int size, here; /* ranks of the group; this one's place in it */
+    int size, here; /* ranks of the group; this rank's number in the group */
     double small_s; /* time of a short message */
     double rate;    /* of a long one, bytes sent per second and rank */
 };
@@ -37,7 +38,7 @@ struct mds_preflight_record {
     struct mds_preflight_test test[MDS_PREFLIGHT_TESTS];
 };
 
-/* Fractions of the median below which a value is a fault. */
+/* A value below this fraction of all ranks' median is a fault. */
 struct mds_preflight_limits {
     double compute, link, disk;
 };
@@ -53,10 +54,11 @@ struct mds_preflight_faults {
     size_t n;
 };
 
-/* Compare r[ranks], in rank order, with each other.  The caller frees out->v. */
-enum mds_rc mds_preflight_judge(const struct mds_preflight_record *r, int ranks,
-                                const struct mds_preflight_limits *limits,
-                                struct mds_preflight_faults *out);
+/* Compare the records r[ranks], in rank order, and list the faults.  The caller frees
+ * out->v. */
+enum mds_rc mds_preflight_find_faults(const struct mds_preflight_record *r, int ranks,
+                                      const struct mds_preflight_limits *limits,
+                                      struct mds_preflight_faults *out);
 
 /* Append the table: a row for each node (if there are many, only for those with
  * faults), one for each kind of collective, and the faults. */
@@ -64,8 +66,8 @@ void mds_preflight_print(const struct mds_preflight_record *r, int ranks,
                          const struct mds_preflight_faults *faults,
                          struct mds_str *out);
 
-/* Append the same to a file of JSON lines: a "preflight" record for each rank, a
- * "preflight_fault" for each fault. */
+/* Append the measurements to a file of JSON lines: a "preflight" record for each rank,
+ * a "preflight_fault" record for each fault. */
 enum mds_rc mds_preflight_write(const struct mds_preflight_record *r, int ranks,
                                 const struct mds_preflight_faults *faults,
                                 const char *path);

@@ -60,8 +60,8 @@ enum mds_rc mds_straggler_find(const struct mds_rank_time *t, int ranks,
     return MDS_OK;
 }
 
-int mds_straggler_is_news(struct mds_straggler_history *h,
-                          const struct mds_straggler *s, double fraction)
+int mds_straggler_needs_warning(struct mds_straggler_history *h,
+                                const struct mds_straggler *s, double fraction)
 {
     const int enough = 4;
     int is_slow = s->excess > fraction && s->excess * s->median_own_s > 0.02;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attention of some heads at a time (--attention-head-groups): Ghadia et al. 2026,
- * arXiv:2602.21196.  Buffers of q, k, v and of their gradients then have one group's
- * heads.  A group's rows of the three weights are copied side by side, so that its q, k
- * and v are one GEMM as well; their gradients are summed there, and added to those of
- * the weights when the group is closed. */
+/* Attention for one group of heads at a time (--attention-head-groups): Ghadia et al.
+ * 2026, arXiv:2602.21196.  Buffers of q, k, v and their gradients hold one group only.
+ * A group's rows of the three weights are copied next to each other, so that q, k and v
+ * of the group are one GEMM.  Weight gradients of the group are summed in a buffer and
+ * added to the weights' gradients when the group is closed. */
 #include "model/modules.h"
 
 #include "tensor/op.h"
 
-/* The outputs of q, k and v that belong to a group: n from `at` on, among all of the
- * operand; and where they are in the group's own. */
+/* Where a group's outputs of q, k or v are: n outputs that begin at `at` in the whole
+ * weight and at `own` in the group's copy. */
 struct outputs {
     int64_t at, n, own;
 };
@@ -26,7 +26,7 @@ static void group_outputs(const struct context *c, struct outputs part[3])
     part[2] = (struct outputs){n * A + n * G + g * G, G, A + G};
 }
 
-/* Copy a group's part of an operand; each output has `in` elements. */
+/* Copy the group's outputs of a weight or bias; each output has `in` elements. */
 static enum mds_rc copy_outputs(const struct context *c, int64_t in, const void *from,
                                 void *to)
 {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The longest that one call may wait for another rank. */
+/* How long one call may wait for another rank. */
 static const double wait_limit_s = 30;
 
 /* ---- the same software everywhere ---- */
@@ -37,8 +37,8 @@ static const char *find_line(const char *text, const char *like)
     return NULL;
 }
 
-/* Names that only one of the two has are no fault: plugins may be loaded on some ranks
- * alone. */
+/* A library that only one of the two ranks has loaded is no fault: some ranks may load
+ * plugins that others do not need. */
 static void compare_software(const char *mine, const char *first, char *fault,
                              size_t size)
 {
@@ -81,8 +81,8 @@ static enum mds_rc check_software(const struct mds_config_run *run,
 
 /* ---- measuring ---- */
 
-/* Every rank goes on, or none does. */
-static enum mds_rc agree(struct mds_comm *start, int failed, int *any)
+/* *any: whether any rank failed, so that all continue or none does. */
+static enum mds_rc any_rank_failed(struct mds_comm *start, int failed, int *any)
 {
     double vote = failed;
 
@@ -115,16 +115,16 @@ static enum mds_rc measure(const struct mds_world *w, const struct mds_config_ru
 
     if (mds_dev_create(&device, &dev))
         snprintf(out->fault, sizeof out->fault, "%s", mds_fail_text());
-    MDS_TRY(agree(start, !dev, &any));
+    MDS_TRY(any_rank_failed(start, !dev, &any));
     if (any)
         goto destroy_device; /* there is nothing to compare */
     mds_preflight_measure_rank(w, &run->config, dev, out);
-    /* A rank that hangs by itself is named here.  MPI, which makes the groups, would
-     * not name it. */
+    /* If a rank hangs, this barrier names it.  Creating the groups is up to MPI, which
+     * would hang without a message. */
     MDS_TRY(mds_comm_barrier(start));
     rc = measure_groups(w, &run->config, dev, out);
     if (rc)
-        return rc; /* others may still send: nothing is freed */
+        return rc; /* other ranks may still send into these buffers: do not free them */
     rc = check_software(run, start, version, out);
     if (rc)
         return rc;
@@ -133,19 +133,19 @@ destroy_device:
     return MDS_OK;
 }
 
-/* ---- the verdict ---- */
+/* ---- comparing and reporting ---- */
 
 static enum mds_rc report(const struct mds_config *c,
                           const struct mds_preflight_record *all, int ranks,
                           double *faults)
 {
     const int gpu = strcmp(mds_dev_resolve(c->output.device), "cuda") == 0;
-    /* ranks on CPUs may share cores with others, and all nodes share the file system */
+    /* CPU ranks may share cores with others; all nodes share the file system */
     const struct mds_preflight_limits limits = {
         .compute = gpu ? 0.9 : 0.5, .link = gpu ? 0.5 : 0.02, .disk = 0.1};
     struct mds_preflight_faults found;
     struct mds_str text = {0};
-    enum mds_rc rc = mds_preflight_judge(all, ranks, &limits, &found);
+    enum mds_rc rc = mds_preflight_find_faults(all, ranks, &limits, &found);
 
     if (!rc) {
         mds_preflight_print(all, ranks, &found, &text);
@@ -177,8 +177,9 @@ static enum mds_rc gather_and_report(const struct mds_config *c, struct mds_comm
     MDS_TRY(rc);
     MDS_TRY(mds_comm_all_reduce_f64(start, &faults, 1, MDS_COMM_MAX));
     return faults > 0 ? mds_fail(MDS_EUSER,
-                                 "preflight: %.0f fault%s, see above; leave those "
-                                 "nodes out, or start without --preflight",
+                                 "preflight: %.0f fault%s, see above; leave these "
+                                 "nodes out (mds_launch --exclude), or start without "
+                                 "--preflight",
                                  faults, mds_plural((int64_t)faults))
                       : MDS_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --preflight: are all nodes fit for the run, and alike? */
+/* --preflight: check that all nodes work and that none is slower than the others. */
 #ifndef MDS_TRAIN_PREFLIGHT_H
 #define MDS_TRAIN_PREFLIGHT_H
 
@@ -11,10 +11,10 @@
 #include "parallel/groups.h"
 #include "transport/world.h"
 
-/* Measure every node in parallel, over the groups of the run's layout, compare, and
- * print a table on rank 0.  MDS_EUSER if there are faults.  No wait is longer than half
- * a minute: a rank that hangs is an error that names it.  Collective over `start`, the
- * group of all ranks. */
+/* Measure all nodes at the same time, and collectives over the groups of the run's
+ * layout; compare; print a table on rank 0.  MDS_EUSER if there are faults.  If a rank
+ * does not answer within 30 s, an error names it.  Collective over `start`, the group
+ * of all ranks. */
 enum mds_rc mds_preflight(const struct mds_world *w, const struct mds_config_run *run,
                           struct mds_comm *start, const char *version);
 
@@ -25,13 +25,13 @@ void mds_software_lines(struct mds_str *out);
 
 /* ---- preflight_measure.c ---- */
 
-/* Of this rank alone: GEMMs and copies on dev, then the state of its GPU; memory;
- * writing a file to --save (first rank of a node) and to --nvme-path.  What fails goes
- * to out->fault. */
+/* Measure this rank alone: GEMMs and copies on dev; the state of its GPU; free memory;
+ * and, on the first rank of a node, how fast a file is written to --save and to
+ * --nvme-path.  If something fails, out->fault says what. */
 void mds_preflight_measure_rank(const struct mds_world *w, const struct mds_config *c,
                                 struct mds_dev *dev, struct mds_preflight_record *out);
 
-/* Collectives over the groups.  Collective over all ranks. */
+/* Time collectives over the groups g.  Collective over all ranks. */
 enum mds_rc mds_preflight_measure_groups(const struct mds_groups *g,
                                          struct mds_dev *dev,
                                          struct mds_preflight_record *out);

@@ -26,8 +26,8 @@ static void note_fault(struct mds_preflight_record *out, const char *what)
 
 /* ---- computing ---- */
 
-/* The fastest of the batches that fit into a moment: what else runs on the host slows
- * down some of them, a slow processor all. */
+/* The fastest of the batches that fit into 0.3 s.  Other work on the host slows some of
+ * them down; a slow processor slows all of them down. */
 static enum mds_rc time_gemm(struct mds_dev *dev, const struct mdsk_linear_fwd *a,
                              double *flops)
 {
@@ -59,7 +59,7 @@ static enum mds_rc measure_gemm(struct mds_dev *dev, double *flops)
     enum mds_rc rc;
 
     MDS_TRY(mds_arena_init(&arena, dev, "preflight", 3 * bytes));
-    for (int i = 0; i < 3; i++) /* zeroed, and there is room */
+    for (int i = 0; i < 3; i++) /* zeroed; cannot fail: the arena has this size */
         (void)mds_arena_alloc(&arena, MDS_MEM_WORK, bytes, &p[i]);
     a.x = p[0];
     a.w = p[1];
@@ -126,7 +126,7 @@ static void read_gpu(const struct mds_world *w, struct mds_dev *dev,
     out->celsius = s.celsius;
     out->ecc_errors = s.ecc_errors > 0 ? (double)s.ecc_errors : 0;
     out->gpu_bytes = (double)s.memory_bytes;
-    if (is_gpu(dev)) /* else nothing of it is needed */
+    if (is_gpu(dev)) /* a run on CPUs needs no GPU memory */
         out->gpu_free_bytes = (double)s.free_bytes;
 }
 
@@ -155,8 +155,8 @@ void mds_preflight_measure_rank(const struct mds_world *w, const struct mds_conf
 {
     measure_host(w, c, out);
     if (measure_gemm(dev, &out->flops))
-        note_fault(out, "matrix products");
-    read_gpu(w, dev, out); /* at once: throttled clocks recover */
+        note_fault(out, "GEMMs");
+    read_gpu(w, dev, out); /* right after load: throttled clocks recover soon */
     if (is_gpu(dev) && measure_link(dev, out))
         note_fault(out, "copies between host and GPU");
 }
@@ -215,10 +215,10 @@ static const struct {
     {MDS_AXIS_PIPELINE, "ring", ring},
 };
 enum { TESTS = sizeof tests / sizeof *tests };
-_Static_assert((int)TESTS <= (int)MDS_PREFLIGHT_TESTS,
-               "a record has room for all tests");
+_Static_assert((int)TESTS <= (int)MDS_PREFLIGHT_TESTS, "a record must hold all tests");
 
-/* The best of three, after one to warm up. */
+/* best_s = the fastest of three runs after one to warm up; *sent = bytes sent in
+ * one. */
 static enum mds_rc time_test(int test, struct mds_comm *c, struct mds_dev *dev,
                              const struct buffers *b, int64_t bytes, double *best_s,
                              double *sent)
@@ -285,7 +285,7 @@ enum mds_rc mds_preflight_measure_groups(const struct mds_groups *g,
         if (c && mds_comm_size(c) > 1)
             rc = measure_group(i, c, dev, &b, out);
     }
-    if (!rc) /* after a failure messages may still arrive there */
+    if (!rc) /* after a failure, messages may still arrive in these buffers */
         mds_arena_fini(&arena);
     return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The versions of this program and of the libraries it has loaded. */
+/* Build ids of this program and of the libraries that it has loaded. */
 #include "train/preflight.h"
 
 #include <link.h>
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The build id that linkers put into a note, in hex; "" if there is none.  It is read
- * from memory, so that a thousand nodes do not ask their file system for it. */
-static void read_build_id(const char *note, size_t size, char *text, size_t room)
+/* The build id that the linker put into a note, in hex; "" if there is none.  It is
+ * read from memory, so that a thousand nodes do not open the files at the same time. */
+static void read_build_id(const char *note, size_t size, char *text, size_t text_size)
 {
     const size_t head = sizeof(ElfW(Nhdr));
 
@@ -26,7 +26,7 @@ static void read_build_id(const char *note, size_t size, char *text, size_t room
             memcmp(note + at + head, "GNU", 4) == 0) {
             const unsigned char *id = (const unsigned char *)note + at + head + name;
 
-            for (size_t i = 0; i < n.n_descsz && 2 * i + 3 <= room; i++)
+            for (size_t i = 0; i < n.n_descsz && 2 * i + 3 <= text_size; i++)
                 snprintf(text + 2 * i, 3, "%02x", id[i]);
             return;
         }
@@ -34,8 +34,8 @@ static void read_build_id(const char *note, size_t size, char *text, size_t room
     }
 }
 
-/* For dl_iterate_phdr: the file's name without its folder, its build id, and its length
- * in memory for those that have none. */
+/* For dl_iterate_phdr: add a line with the file's name without its folder, its build
+ * id, and its length in memory (for files without a build id). */
 static int add_file(struct dl_phdr_info *info, size_t size, void *out)
 {
     const char *slash = strrchr(info->dlpi_name, '/');

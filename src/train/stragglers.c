@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which rank do the others wait for?  In the last step of each log interval every rank
- * measures how long it waits for others; rank 0 reports the rank that is slowest
- * itself. */
+/* Report stragglers.  In the last step of each log interval every rank measures how
+ * long it waits for others; rank 0 reports the rank with the longest time of its
+ * own. */
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -52,22 +52,23 @@ static void warn_of_straggler(int64_t step, const struct mds_straggler *s,
 {
     char own[32], median[32], waited[32];
 
-    mds_warn("the other ranks wait for rank %d on %s: at iteration %" PRId64
+    mds_warn("the other ranks wait for rank %d on %s: in iteration %" PRId64
              " it computed for %s, the median of its pipeline stage is %s (%.0f %% "
-             "more); others waited up to %s; mds_launch check compares the nodes",
+             "more); others waited up to %s; to compare the nodes run mds_launch check",
              s->rank, host, step,
              mds_format_step(s->step_s - s->wait_s, own, sizeof own),
              mds_format_step(s->median_own_s, median, sizeof median), 100 * s->excess,
              mds_format_step(s->most_wait_s, waited, sizeof waited));
 }
 
-/* GPUs take the same time for the same work; processes on CPUs wait for cores. */
+/* How far above the median a rank must be for a warning.  GPUs take the same time for
+ * the same work; processes on CPUs also wait for cores. */
 static double least_excess(const struct run *r)
 {
     return strcmp(mds_dev_name(r->dev), "cuda") == 0 ? 0.1 : 0.5;
 }
 
-/* Every rank finds the same one, so that it can send its host's name. */
+/* Every rank finds the same straggler, which then sends the name of its host. */
 static enum mds_rc report_slowest(struct run *r, const struct mds_rank_time *t)
 {
     int64_t step = r->iteration + 1;
@@ -79,7 +80,7 @@ static enum mds_rc report_slowest(struct run *r, const struct mds_rank_time *t)
     MDS_TRY(mds_comm_broadcast(world_of(r), host, sizeof host, s.rank));
     if (!is_rank0(r))
         return MDS_OK;
-    if (mds_straggler_is_news(&r->stragglers, &s, least_excess(r)))
+    if (mds_straggler_needs_warning(&r->stragglers, &s, least_excess(r)))
         warn_of_straggler(step, &s, host);
     mds_metrics_straggler(r->metrics, step, &s, host);
     return MDS_OK;

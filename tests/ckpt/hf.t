@@ -30,7 +30,7 @@ parallel="$gpt_neox --use-parallel-residual"
 
 for kind in gpt2 gpt_neox llama mistral ministral qwen3; do
     eval options=\$$kind
-    test_expect_success "$kind: out and in, the same bits" '
+    test_expect_success "$kind: exported and imported again, the same bits" '
         pretrain $options --train-iters 3 --save $kind-ours &&
         mds_ckpt export --format hf --output $kind $kind-ours &&
         grep "\"model_type\": \"$kind\"" $kind/config.json &&
@@ -41,7 +41,7 @@ for kind in gpt2 gpt_neox llama mistral ministral qwen3; do
         grep "position" $kind/config.json >positions && grep "position" $kind-out/config.json >positions-out &&
         test_cmp positions positions-out
     '
-    test_expect_success "$kind: in many files, for several ranks, the same bits" '
+    test_expect_success "$kind: in several files, for several ranks, the same bits" '
         mds_ckpt export --format hf --max-shard-bytes 16kB --output $kind-many $kind-ours >out &&
         files=$(ls $kind-many/model-*.safetensors | wc -l) && test $files -gt 3 &&
         grep "^$kind-many: $files files of" out && test ! -e $kind-many/model.safetensors &&
@@ -54,7 +54,7 @@ for kind in gpt2 gpt_neox llama mistral ministral qwen3; do
         test -e $kind-two/iter_0000000/rank_00003.h5 &&
         mds_ckpt diff --weights $kind-ours $kind-two
     '
-    test_expect_success "$kind: a run goes on from it, with --load and with --finetune" '
+    test_expect_success "$kind: a run continues from an import, with --load and with --finetune" '
         pretrain $options --train-iters 2 --load $kind-ours --finetune --metrics-jsonl a.jsonl &&
         mds_ckpt info --config $kind-back >run.yaml && grep "# dtype: " run.yaml &&
         mds_pretrain --config run.yaml --seq-length 32 --train-iters 2 --global-batch-size 4 --lr 1e-2 \
@@ -77,7 +77,7 @@ for kind in gpt2 gpt_neox llama mistral ministral qwen3; do
     '
 done
 
-test_expect_success 'the parallel residual, out and in; theirs by default' '
+test_expect_success 'the parallel residual is exported and imported' '
     pretrain $parallel --train-iters 1 --save parallel &&
     mds_ckpt export --format hf --output parallel-hf parallel &&
     grep "\"use_parallel_residual\": true," parallel-hf/config.json &&
@@ -85,7 +85,7 @@ test_expect_success 'the parallel residual, out and in; theirs by default' '
     mds_ckpt import parallel-hf parallel-back && mds_ckpt diff --weights parallel parallel-back &&
     mds_ckpt info --config parallel-back | grep "^  parallel_residual: true "
 '
-test_expect_success 'squared ReLU is relu2, out and in' '
+test_expect_success 'squared ReLU is exported and imported as relu2' '
     for kind in gpt2 gpt_neox; do
         eval options=\$$kind && pretrain $options --squared-relu --train-iters 1 --save $kind-relu2 &&
         mds_ckpt export --format hf --output $kind-relu2-hf $kind-relu2 &&
@@ -94,7 +94,7 @@ test_expect_success 'squared ReLU is relu2, out and in' '
         mds_ckpt info --config $kind-relu2-back | grep "^  squared_relu: true " || return 1
     done
 '
-test_expect_success 'without biases: theirs are zeros' '
+test_expect_success 'a model without biases is exported with zero biases' '
     for kind in gpt2 gpt_neox; do
         eval options=\$$kind && pretrain $options --disable-bias-linear --train-iters 2 --save $kind-plain &&
         mds_ckpt export --format hf --output $kind-zeros $kind-plain &&
@@ -105,7 +105,7 @@ test_expect_success 'without biases: theirs are zeros' '
     done
 '
 # alone MODULE SED: made without that module's biases (names of theirs that are passed over),
-# it goes out as it came
+# it is exported as it was imported
 alone() {
     rm -rf alone* && cp -r both alone && sed "s/\"$1_bias\": true/\"$1_bias\": false/;s/ings\": 32/ings\": 4096/" both/config.json >alone/config.json &&
         LC_ALL=C sed "$2" both/model.safetensors >alone/model.safetensors && mds_ckpt import alone alone-ours &&
@@ -113,7 +113,7 @@ alone() {
         for f in alone alone-out; do grep _bias $f/config.json >$f.biases; done && test_cmp alone.biases alone-out.biases &&
         mds_ckpt import alone-out alone-back && mds_ckpt diff --weights alone-ours alone-back
 }
-test_expect_success 'biases in attention or in the MLP alone go out as they came in, until the others are trained' '
+test_expect_success 'imported biases of only attention or only the MLP are exported alike, until the others are trained' '
     both="$rope --num-attention-heads 8 --num-key-value-heads 2 --normalization rmsnorm --swiglu" &&
     pretrain $both --train-iters 2 --save both-ours && mds_ckpt export --format hf --output both both-ours &&
     grep "\"attention_bias\": true" both/config.json && grep "\"mlp_bias\": true" both/config.json &&
@@ -150,7 +150,7 @@ words() {
         grep "\"eos_token\": \"<eod>\"" tokenizer_config.json &&
         test "$(grep -c "^      \".*\": [0-9]*,*$" tokenizer.json)" -eq "$count" && cd ..
 }
-test_expect_success 'the tokenizer goes out with codons, nucleotides and bytes, and nothing with what is not known' '
+test_expect_success 'the tokenizer is exported for codons, nucleotides and bytes, and not for unknown ids' '
     words codon 64 66 && words nucleotide 5 6 && words bytes 256 257 &&
     grep "\"GCT\": 39," words-codon/tokenizer.json && grep "\"\\\\u010a\": 10," words-bytes/tokenizer.json &&
     mds_ckpt reshard w w2 --tensor-model-parallel-size 2 && mds_ckpt export --format hf --output words-2 w2 &&
@@ -160,7 +160,7 @@ test_expect_success 'the tokenizer goes out with codons, nucleotides and bytes, 
 '
 python=${PYTHON_HF:-$PYTHON_TORCH}
 if "$python" -c 'import transformers' 2>/dev/null; then
-    test_expect_success 'and transformers makes the same ids of text' '
+    test_expect_success 'transformers makes the same ids from text' '
         "$python" "$srcdir/tests/parity/hf_tokens.py" codon words-codon nucleotide words-nucleotide bytes words-bytes
     '
 fi
@@ -171,7 +171,7 @@ layers_are() {
         grep -v layer_types windows/config.json | sed "s/^{/{ $2/" >typed/config.json &&
         mds_ckpt import typed typed-in && mds_ckpt info --config typed-in | grep -F "window_skip: '$1'"
 }
-test_expect_success 'types of layers with and without a window go out and in' '
+test_expect_success 'types of layers with and without a window are exported and imported' '
     pretrain $qwen3 --num-layers 4 --window-size 9 --window-attn-skip-freq 3 --train-iters 1 --save four &&
     mds_ckpt export --format hf --output windows four &&
     grep "\"sliding_window\": 9," windows/config.json && grep "\"use_sliding_window\": true" windows/config.json &&
@@ -193,7 +193,7 @@ no_shape() {
     test_must_fail mds_ckpt export --format hf --output never other 2>err &&
         test "$(wc -l <err)" -eq 1 && grep -e "$words" err && test ! -e never
 }
-test_expect_success 'what no shape of theirs has is refused by name' '
+test_expect_success 'models that no Hugging Face type can hold are refused by name' '
     no_shape "-position-embedding-type none: .*gpt_neox.* rotary" $gpt2 \
         --position-embedding-type none &&
     no_shape "-normalization RMSNorm: .*gpt2.* LayerNorm" $gpt2 --normalization rmsnorm &&
@@ -222,7 +222,7 @@ with() {
     rm -rf changed && cp -r "$1" changed && sed "$2" "$1/config.json" >changed/config.json &&
         ! cmp -s "$1/config.json" changed/config.json
 }
-test_expect_success 'what mds does not compute is refused by name' '
+test_expect_success 'models that mds does not support are refused by name' '
     with gpt2 "s/gelu_new/gelu/" && not_in "activation_function is gelu; mds supports gelu_new" &&
     with gpt2 "s/\"n_embd\"/\"other\"/" && not_in "config.json: n_embd is missing" &&
     with gpt2 "s/\"n_head\": 4/\"n_head\": \"x\"/" && not_in "n_head is .x., not a number" &&
@@ -231,16 +231,16 @@ test_expect_success 'what mds does not compute is refused by name' '
     with llama "s/\"mlp_bias\": false/\"mlp_bias\": true/" &&
     not_in "changed: tensor model.layers.0.mlp.gate_proj.bias is missing" &&
     with llama "s/\"vocab_size\"/\"rope_scaling\": {\"rope_type\": \"longrope\"}, &/" &&
-    not_in "rope_scaling of type longrope, which has two factors of its own for each frequency; mds computes" &&
+    not_in "rope_scaling of type longrope, which has two factors of its own for each frequency; mds supports" &&
     with llama "s/\"vocab_size\"/\"rope_scaling\": {\"type\": \"linear\", \"factor\": \"x\"}, &/" &&
     not_in "rope_scaling of type linear: factor is not a number" &&
     with llama "s/\"vocab_size\"/\"rope_scaling\": {\"type\": \"linear\"}, &/" &&
     not_in "rope_scaling of type linear has no factor" &&
     with llama "s/\"vocab_size\"/\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 4, \"truncate\": false}, &/" &&
-    not_in "rope_parameters has truncate false" &&
+    not_in "rope_parameters has .truncate.: false" &&
     with llama "s/{/[/" && not_in "config.json"
 '
-# scaled_to WORDS OPTIONS...: a model with scaled frequencies goes out with these words, and comes back as it was
+# scaled_to WORDS OPTIONS...: a model with scaled frequencies is exported with these words and imported unchanged
 scaled_to() {
     words=$1
     shift
@@ -250,7 +250,7 @@ scaled_to() {
         pretrain --train-iters 2 --load scaled-back "$@" && mds_ckpt export --format hf --output scaled-out scaled-back &&
         for f in hf out; do grep "rope\|position" scaled-$f/config.json >scaled-$f.rope; done && test_cmp scaled-hf.rope scaled-out.rope
 }
-test_expect_success 'scaled rotary frequencies go out and come back' '
+test_expect_success 'scaled rotary frequencies are exported and imported' '
     scaled_to "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4.0}," $gpt_neox \
         --rope-scaling-type linear --rope-scaling-factor 4 &&
     scaled_to "{\"rope_type\": \"llama3\", \"factor\": 8.0, \"original_max_position_embeddings\": 16, \"high_freq_factor\": 4.0, \"low_freq_factor\": 1.0}" \
@@ -263,9 +263,9 @@ test_expect_success 'scaled rotary frequencies go out and come back' '
     pretrain $llama --rope-scaling-type ntk --rope-scaling-factor 4 --train-iters 1 --save ntk &&
     mds_ckpt export --format hf --output ntk-hf ntk && grep "\"rope_theta\": 160000.0" ntk-hf/config.json && ! grep scaling ntk-hf/config.json
 '
-test_expect_success 'their other ways to say it: dynamic, a factor of 1, and without a length' '
+test_expect_success 'rope_scaling: dynamic, a factor of 1, without a length' '
     with llama "s/\"vocab_size\"/\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 4.0}, &/" &&
-    mds_ckpt import changed dynamic 2>err && grep "warn: .*of type dynamic: .* up to 32 tokens; .* ntk --rope-scaling-factor 4 n - 3" err &&
+    mds_ckpt import changed dynamic 2>err && grep "warn: .*of type dynamic .* up to 32 tokens; .* ntk --rope-scaling-factor F, with F = 4 n - 3" err &&
     mds_ckpt info --config dynamic | grep "^  # rope_scaling_type: none " &&
     with llama "s/\"vocab_size\"/\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 1.0, \"rope_theta\": 10000.0}, \"rope_scaling\": null, &/" &&
     mds_ckpt import changed one && mds_ckpt info --config one | grep "^  rope_scaling_factor: 1 " &&
@@ -299,7 +299,7 @@ test_expect_success 'rotary settings by type of layer are read if all are the sa
 gemma() {
     with llama "s/\"llama\",/\"$1\", $2/"
 }
-test_expect_success 'of Gemma it says what mds lacks' '
+test_expect_success 'Gemma is refused with what mds lacks' '
     gemma gemma "" && not_in "model_type is gemma; mds lacks gains of 1 + weight in norms, embeddings times the root of hidden_size, and GeGLU$" &&
     gemma gemma2 "\"attn_logit_softcapping\": 50.0, \"final_logit_softcapping\": null, \"query_pre_attn_scalar\": 4," &&
     not_in "norms after attention and MLP, attn_logit_softcapping 50.0, and GeGLU$" &&
@@ -337,7 +337,7 @@ test_expect_success 'files that are missing or damaged' '
     : >changed/pytorch_model.bin && not_in "save_pretrained" &&
     rm changed/config.json && not_in "config.json: No such file"
 '
-test_expect_success 'slips are told in a line, and nothing is replaced' '
+test_expect_success 'user errors are one line, and nothing is overwritten' '
     test_must_fail mds_ckpt export --format hf --output gpt2 gpt2-ours 2>err &&
     grep "gpt2/config.json: exists already" err &&
     test_must_fail mds_ckpt import gpt2 gpt2-back 2>err && grep "iter_0000000: exists already" err &&

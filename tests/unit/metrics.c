@@ -484,9 +484,9 @@ static void test_stragglers(void **state)
     assert_float_equal(s.excess, 0.8, 1e-12);
     assert_float_equal(s.most_wait_s, 1.6, 1e-12);
     for (int i = 0; i < 3; i++) /* that may be chance */
-        assert_false(mds_straggler_is_news(&h, &s, 0.1));
-    assert_true(mds_straggler_is_news(&h, &s, 0.1));
-    assert_false(mds_straggler_is_news(&h, &s, 0.1)); /* known */
+        assert_false(mds_straggler_needs_warning(&h, &s, 0.1));
+    assert_true(mds_straggler_needs_warning(&h, &s, 0.1));
+    assert_false(mds_straggler_needs_warning(&h, &s, 0.1)); /* known */
 
     t[1].wait_s = 0.95; /* now the second stage's last is the slowest */
     t[5].wait_s = 0.8;
@@ -495,12 +495,12 @@ static void test_stragglers(void **state)
     assert_float_equal(s.excess, 2, 1e-12);
     for (int i = 0; i < 12; i++) { /* never four times in a row */
         s.excess = i % 4 ? 0.2 : 0.05;
-        assert_false(mds_straggler_is_news(&h, &s, 0.1));
+        assert_false(mds_straggler_needs_warning(&h, &s, 0.1));
     }
     for (int i = 0; i < 5; i++)
-        assert_false(mds_straggler_is_news(&h, &s, 0.5));
+        assert_false(mds_straggler_needs_warning(&h, &s, 0.5));
     for (int i = 0; i < 4; i++)
-        assert_int_equal(mds_straggler_is_news(&h, &s, 0.1), i == 3);
+        assert_int_equal(mds_straggler_needs_warning(&h, &s, 0.1), i == 3);
 
     t[0] = (struct mds_rank_time){1, 0.5, 0}; /* alone: nobody to compare with */
     assert_int_equal(mds_straggler_find(t, 1, &s), MDS_OK);
@@ -536,7 +536,7 @@ static void assert_fault(const struct mds_preflight_record r[8], int rank,
     struct mds_preflight_faults f;
     struct mds_str text = {0};
 
-    assert_int_equal(mds_preflight_judge(r, 8, &gpu_limits, &f), MDS_OK);
+    assert_int_equal(mds_preflight_find_faults(r, 8, &gpu_limits, &f), MDS_OK);
     assert_int_equal(f.n, 1);
     assert_int_equal(f.v[0].rank, rank);
     assert_non_null(strstr(f.v[0].text, words));
@@ -555,10 +555,10 @@ static void test_preflight(void **state)
 
     (void)state;
     make_records(r);
-    assert_int_equal(mds_preflight_judge(r, 8, &gpu_limits, &f), MDS_OK);
+    assert_int_equal(mds_preflight_find_faults(r, 8, &gpu_limits, &f), MDS_OK);
     assert_int_equal(f.n, 0);
     r[5].flops = 355e12; /* 11 % slower */
-    assert_fault(r, 5, "matrix products: 355.00 TFLOP/s, the median is 400.00 TFLOP/s");
+    assert_fault(r, 5, "GEMMs: 355.00 TFLOP/s, the median is 400.00 TFLOP/s");
     make_records(r);
     r[3].out_rate = 24e9;
     assert_fault(r, 3, "copies from the GPU: 24.00 GB/s, the median is 50.00 GB/s");
@@ -571,7 +571,7 @@ static void test_preflight(void **state)
     make_records(r);
     for (int i = 4; i < 8; i++) /* one line for the group, by its first rank */
         r[i].test[0].rate = 40e9;
-    assert_fault(r, 4, "tp all_reduce of the 4 ranks of this rank's group: 40.00 GB/s");
+    assert_fault(r, 4, "tp all_reduce among the 4 ranks of its group: 40.00 GB/s");
     make_records(r);
     r[6].gpus = r[7].gpus = 2;
     r[1].ecc_errors = 2;
