@@ -18,20 +18,21 @@ struct mds_fasta {
     char name[NAME_ROOM];
 };
 
-/* What a byte inside a sequence means; 0 is REFUSED. */
-enum { REFUSED, SKIPPED, NEWLINE, BASE_A, BASE_C, BASE_G, BASE_T, BASE_N };
+/* What a byte inside a sequence means; 0 is REFUSED, BASE and more are bases. */
+enum { REFUSED, SKIPPED, NEWLINE, BASE };
+enum { A = BASE + MDS_BASE_A, C, G, T, N, LOWER = MDS_BASE_LOWER };
 
 static const unsigned char meaning[256] = {
-    ['A'] = BASE_A,   ['a'] = BASE_A,   ['C'] = BASE_C,  ['c'] = BASE_C,
-    ['G'] = BASE_G,   ['g'] = BASE_G,   ['T'] = BASE_T,  ['t'] = BASE_T,
-    ['U'] = BASE_T,   ['u'] = BASE_T,   ['R'] = BASE_N,  ['r'] = BASE_N,
-    ['Y'] = BASE_N,   ['y'] = BASE_N,   ['S'] = BASE_N,  ['s'] = BASE_N,
-    ['W'] = BASE_N,   ['w'] = BASE_N,   ['K'] = BASE_N,  ['k'] = BASE_N,
-    ['M'] = BASE_N,   ['m'] = BASE_N,   ['B'] = BASE_N,  ['b'] = BASE_N,
-    ['D'] = BASE_N,   ['d'] = BASE_N,   ['H'] = BASE_N,  ['h'] = BASE_N,
-    ['V'] = BASE_N,   ['v'] = BASE_N,   ['N'] = BASE_N,  ['n'] = BASE_N,
-    ['-'] = BASE_N,   ['.'] = BASE_N,   [' '] = SKIPPED, ['\t'] = SKIPPED,
-    ['\r'] = NEWLINE, ['\n'] = NEWLINE,
+    ['A'] = A,         ['C'] = C,         ['G'] = G,         ['T'] = T,
+    ['U'] = T,         ['R'] = N,         ['Y'] = N,         ['S'] = N,
+    ['W'] = N,         ['K'] = N,         ['M'] = N,         ['B'] = N,
+    ['D'] = N,         ['H'] = N,         ['V'] = N,         ['N'] = N,
+    ['a'] = A + LOWER, ['c'] = C + LOWER, ['g'] = G + LOWER, ['t'] = T + LOWER,
+    ['u'] = T + LOWER, ['r'] = N + LOWER, ['y'] = N + LOWER, ['s'] = N + LOWER,
+    ['w'] = N + LOWER, ['k'] = N + LOWER, ['m'] = N + LOWER, ['b'] = N + LOWER,
+    ['d'] = N + LOWER, ['h'] = N + LOWER, ['v'] = N + LOWER, ['n'] = N + LOWER,
+    ['-'] = N,         ['.'] = N,         [' '] = SKIPPED,   ['\t'] = SKIPPED,
+    ['\r'] = NEWLINE,  ['\n'] = NEWLINE,
 };
 
 enum mds_rc mds_fasta_create(struct mds_reader *r, struct mds_fasta **out)
@@ -170,8 +171,8 @@ static enum mds_rc read_bases(struct mds_fasta *f, unsigned char *bases, size_t 
     while (f->pos < f->len && taken < room) {
         int c = f->block[f->pos], m = meaning[c];
 
-        if (m >= BASE_A)
-            bases[taken++] = (unsigned char)(m - BASE_A);
+        if (m >= BASE)
+            bases[taken++] = (unsigned char)(m - BASE);
         else if (f->line_start && (c == '>' || c == ';'))
             break;
         else if (c == '\n')

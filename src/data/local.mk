@@ -8,6 +8,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/id_lines.c src/data/id_lines.h \
   src/data/kinds.c src/data/kinds.h \
   src/data/make.c src/data/make.h \
+  src/data/make_input.c src/data/make_input.h \
   src/data/megatron_index.c src/data/megatron_index.h \
   src/data/mix.c src/data/mix.h \
   src/data/overlap.c src/data/overlap.h \
@@ -22,6 +23,8 @@ src_data_libmds_data_a_SOURCES = \
   src/data/split.c src/data/split.h \
   src/data/record_file.c src/data/record_file.h \
   src/data/token_file.c src/data/token_file.h \
+  src/data/tokenize.c src/data/tokenize.h \
+  src/data/tokenize_fasta.c src/data/tokenize_fasta.h \
   src/data/tokenizer.c src/data/tokenizer.h \
   src/data/tokenizer_json.c src/data/tokenizer_json.h \
   src/data/window.c src/data/window.h

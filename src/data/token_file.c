@@ -2,6 +2,7 @@
 #include "data/token_file.h"
 
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "config.h"
 #include "io/h5.h"
 #include "io/output.h"
@@ -65,18 +66,29 @@ enum mds_rc mds_token_file_create(const char *path, const struct mds_vocabulary 
     return MDS_OK;
 }
 
+/* Kind 0 for the tokens that are in the file already. */
+static enum mds_rc append_first_kinds(struct mds_token_file *f)
+{
+    int64_t n = f->token_count - (int64_t)f->buffered;
+
+    for (int64_t done = 0; done < n; done += BUFFERED)
+        MDS_TRY(mds_h5_dataset_append(f->kinds, f->kinds_here,
+                                      mds_min(n - done, BUFFERED)));
+    return MDS_OK;
+}
+
 enum mds_rc mds_token_file_set_kinds(struct mds_token_file *f,
                                      const struct mds_kind *kinds, int n)
 {
-    if (f->token_count > 0 || f->kinds)
-        return mds_fail(MDS_EBUG, "%s: kinds of tokens after the first token",
-                        f->output.path);
+    if (f->kinds)
+        return mds_fail(MDS_EBUG, "%s: kinds of tokens twice", f->output.path);
     f->kinds_here = mds_zalloc(BUFFERED, 1);
     if (!f->kinds_here)
         return MDS_EMEM;
     MDS_TRY(mds_kinds_write(f->h5, f->output.path, kinds, n));
     f->n_kinds = n;
-    return mds_h5_dataset_create(f->h5, "/kinds/of_token", MDS_H5_U8, &f->kinds);
+    MDS_TRY(mds_h5_dataset_create(f->h5, "/kinds/of_token", MDS_H5_U8, &f->kinds));
+    return append_first_kinds(f);
 }
 
 static enum mds_rc flush_tokens(struct mds_token_file *f)

@@ -31,7 +31,7 @@ struct mds_token_file;
 enum mds_rc mds_token_file_create(const char *path, const struct mds_vocabulary *v,
                                   struct mds_token_file **out);
 
-/* Give all tokens kinds; before the first token. */
+/* Give all tokens kinds, those added so far kind 0. */
 enum mds_rc mds_token_file_set_kinds(struct mds_token_file *f,
                                      const struct mds_kind *kinds, int n);
 

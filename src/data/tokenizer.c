@@ -101,15 +101,17 @@ size_t mds_tokenizer_encode(enum mds_tokenizer t, const unsigned char *bases, si
     return n;
 }
 
+static unsigned char complement(unsigned char base)
+{
+    return base % MDS_BASE_LOWER < MDS_BASE_N ? base ^ 3 : base;
+}
+
 void mds_bases_reverse(unsigned char *bases, size_t n)
 {
-    static const unsigned char complement[] = {MDS_BASE_T, MDS_BASE_G, MDS_BASE_C,
-                                               MDS_BASE_A, MDS_BASE_N};
-
     for (size_t i = 0; i < (n + 1) / 2; i++) {
-        unsigned char left = complement[bases[i]];
+        unsigned char left = complement(bases[i]);
 
-        bases[i] = complement[bases[n - 1 - i]];
+        bases[i] = complement(bases[n - 1 - i]);
         bases[n - 1 - i] = left;
     }
 }

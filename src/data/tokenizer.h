@@ -59,7 +59,8 @@ int32_t mds_tokenizer_unknown(enum mds_tokenizer t);
 size_t mds_tokenizer_encode(enum mds_tokenizer t, const unsigned char *bases, size_t n,
                             int32_t *ids);
 
-/* Replace bases[n] by its reverse complement. */
+/* Replace bases[n], which may be in lower case (MDS_BASE_LOWER), by its reverse
+ * complement. */
 void mds_bases_reverse(unsigned char *bases, size_t n);
 
 #endif

@@ -19,9 +19,10 @@
 #include <string.h>
 
 struct values {
-    char *tokenizer, *output, *split;
+    char *tokenizer, *output, *split, *kind, *tag;
     int frame, strand, split_at, ids, text;
-    int64_t vocab, eod, from, count, seq_length;
+    int64_t vocab, eod, from, count, seq_length, tag_every;
+    double lowercase_weight;
 };
 
 /* Headings of --help: subcommands. */
@@ -55,6 +56,19 @@ static const struct mds_option rows[] = {
      AT(frame), NULL, .help = "codon: reading frames, a document each"},
     {make, "make.strand", "--strand", NULL, MDS_OPT_ENUM, "forward", 0, 0,
      mds_strand_names, AT(strand), NULL, .help = "FASTA: strands, a document each"},
+    {make, "make.lowercase_loss_weight", "--lowercase-loss-weight", NULL, MDS_OPT_REAL,
+     "1", 0, 1e6, NULL, AT(lowercase_weight), "weight",
+     .help =
+         "FASTA: what soft-masked (lower-case) bases count in the loss, as the kind "
+         "'repeat'; unset: as others"},
+    {make, NULL, "--kind", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(kind), "name",
+     .help = "the kind of all tokens, such as a species: the loss is logged by kind"},
+    {make, NULL, "--tag", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(tag), "text",
+     .help = "dna: tokens without loss at the start of each record and every "
+             "--tag-every tokens, in lower case; {record} is the record's name"},
+    {make, "make.tag_every", "--tag-every", NULL, MDS_OPT_COUNT, "8192", 1,
+     MDS_OPT_NO_MAX, NULL, AT(tag_every), "tokens",
+     .help = "dna: tokens of sequence from one --tag to the next"},
 
     {info, NULL, "--split", NULL, MDS_OPT_STRING, MDS_DEFAULT_SPLIT, 0, 0, NULL,
      AT(split), "n,n,n",
@@ -127,6 +141,54 @@ static enum mds_rc check_vocabulary(const struct mds_invocation *c,
     return MDS_OK;
 }
 
+static enum mds_rc check_tag(const struct mds_invocation *c, enum mds_tokenizer t)
+{
+    const struct values *a = option_values(c);
+
+    if (!a->tag)
+        return is_on_command_line(c, "make.tag_every")
+                   ? mds_fail(MDS_EUSER, "--tag-every needs --tag TEXT")
+                   : MDS_OK;
+    if (t != MDS_TOKENIZER_DNA)
+        return mds_fail(MDS_EUSER,
+                        "--tag is for --tokenizer dna, whose words are letters, not %s",
+                        a->tokenizer);
+    if (a->strand != 0)
+        return mds_fail(MDS_EUSER,
+                        "--tag and --strand %s: a file with tags has the forward "
+                        "strand; make it so, and train with "
+                        "--random-reverse-complement",
+                        mds_strand_names[a->strand]);
+    if (!*a->tag || strlen(a->tag) > 512)
+        return mds_fail(MDS_EUSER, "--tag: %zu characters; must be 1 to 512",
+                        strlen(a->tag));
+    return MDS_OK;
+}
+
+/* What tokens of FASTA count in the loss. */
+static enum mds_rc check_kinds(const struct mds_invocation *c, struct mds_make *m)
+{
+    const struct values *a = option_values(c);
+    enum mds_tokenizer t = m->vocabulary.tokenizer;
+
+    m->lowercase_weight = -1;
+    if (is_on_command_line(c, "make.lowercase_loss_weight")) {
+        if (mds_tokenizer_bases(t) == 0)
+            return mds_fail(MDS_EUSER,
+                            "--lowercase-loss-weight is for FASTA, not --tokenizer %s",
+                            a->tokenizer);
+        m->lowercase_weight = a->lowercase_weight;
+    }
+    if (a->kind && strlen(a->kind) > MDS_MAKE_KIND_MAX)
+        return mds_fail(MDS_EUSER, "--kind '%s': must have at most %d characters",
+                        a->kind, MDS_MAKE_KIND_MAX);
+    m->kind = a->kind;
+    MDS_TRY(check_tag(c, t));
+    m->tag = a->tag;
+    m->tag_every = a->tag_every;
+    return MDS_OK;
+}
+
 static enum mds_rc check_make(const struct mds_invocation *c, struct mds_make *m)
 {
     const struct values *a = option_values(c);
@@ -146,6 +208,7 @@ static enum mds_rc check_make(const struct mds_invocation *c, struct mds_make *m
                         a->tokenizer);
     m->vocabulary = mds_tokenizer_vocabulary(tokenizer);
     MDS_TRY(check_vocabulary(c, &m->vocabulary));
+    MDS_TRY(check_kinds(c, m));
     m->reading.frames = mds_reading_frames(a->frame);
     m->reading.strands = mds_reading_strands(a->strand);
     m->output = a->output;

@@ -176,6 +176,15 @@ test_expect_success 'plain, gzip and CRLF inputs give the same tokens' '
     done
 '
 
+test_expect_success 'what does not count in the loss: N, soft-masked bases, tags' '
+    printf ">r1\nACGTacgtNN\n" >soft.fa &&
+    mds_data make --tokenizer dna --lowercase-loss-weight 0.1 --kind phage --tag "|{record}|" --tag-every 6 \
+        --output k.h5 soft.fa && mds_data info k.h5 >out &&
+    grep "^kind *phage: weight 1, 5 tokens" out && grep "^kind *phage:repeat: weight 0.1, 4 tokens" out &&
+    grep "^kind *ambiguous: weight 0, 2 tokens" out && grep "^kind *tag: weight 0, 8 tokens" out &&
+    echo "|r1|ACGTAC|r1|GTNN" >want && mds_data dump k.h5 | test_cmp want -
+'
+
 test_expect_success 'no output appears unless all went well' '
     gunzip -c "$lambda" >bad.fna &&
     echo MKVLA >>bad.fna &&
@@ -236,6 +245,11 @@ test_expect_success 'wrong usage names the nearest' '
     fails "ids '\''maybe'\'': must be 0 or 1" mds_data dump --ids=maybe l.h5 &&
     fails "is for --tokenizer codon, not bytes" \
         mds_data make --tokenizer bytes --frame 1 --output b.h5 "$lambda" &&
+    fails "tag is for --tokenizer dna" mds_data make --tokenizer codon --tag x --output b.h5 "$lambda" &&
+    fails "train with --random-reverse-complement" \
+        mds_data make --tokenizer dna --tag x --strand both --output b.h5 "$lambda" &&
+    fails "is for FASTA, not --tokenizer bytes" \
+        mds_data make --tokenizer bytes --lowercase-loss-weight 0 --output b.h5 "$lambda" &&
     fails "output FILE.h5 is missing" mds_data make --tokenizer codon "$lambda" &&
     fails "output '\''-'\'': neither standard input nor output will do; give a name" \
         mds_data make --tokenizer codon --output - "$lambda" &&

@@ -36,7 +36,7 @@ static enum mds_rc read_fasta(const char *text, size_t room, char *got)
         got += sprintf(got, "%s:", mds_fasta_name(f));
         while (!(rc = mds_fasta_read(f, bases, room, &n)) && n > 0)
             for (size_t i = 0; i < n; i++)
-                got += sprintf(got, "%c", "ACGTN"[bases[i]]);
+                got += sprintf(got, "%c", "ACGTN   acgtn"[bases[i]]);
         if (rc)
             break;
         got += sprintf(got, ";");
@@ -57,7 +57,7 @@ static void test_fasta_reads_all_shapes(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         assert_int_equal(read_fasta(text, rooms[i], got), MDS_OK);
-        assert_string_equal(got, "one:ACGTACGT;two:TNNNNNNNNNNNNNNT;empty:;:A;");
+        assert_string_equal(got, "one:ACGTacgt;two:TNNNNNNNNNNNnNNt;empty:;:A;");
     }
 }
 
@@ -109,6 +109,7 @@ static enum mds_rc make(enum mds_tokenizer t, unsigned frames, unsigned strands,
                          .output = output,
                          .inputs = &input,
                          .n_inputs = 1,
+                         .lowercase_weight = -1,
                          .command = "test"};
 
     return mds_make_tokens(&m, &stats);
@@ -174,6 +175,84 @@ static void test_make_of_other_tokens(void **state)
                         "ACAGAT CAGATT AGATTA GATTAC ATTACA <eod>");
 }
 
+/* The tokens of a file, and the name of each one's kind. */
+static void check_kinds(const char *path, const char *const *want, int n)
+{
+    unsigned char kinds[64];
+    struct mds_source *s;
+    int32_t ids[64];
+
+    assert_int_equal(mds_source_open(path, &s), MDS_OK);
+    assert_int_equal(s->tokens, n);
+    assert_non_null(s->kinds);
+    assert_int_equal(mds_source_read(s, 0, n, ids), MDS_OK);
+    assert_int_equal(mds_source_read_kinds(s, 0, n, kinds), MDS_OK);
+    for (int i = 0; i < n; i++) {
+        char got[64];
+
+        snprintf(got, sizeof got, "%s %s %g", s->words[ids[i]],
+                 s->kinds->kind[kinds[i]].name, s->kinds->kind[kinds[i]].weight);
+        assert_string_equal(got, want[i]);
+    }
+    mds_source_close(s);
+}
+
+static void test_make_kinds(void **state)
+{
+    static const char *const repeats[] = {
+        "AAC ecoli 1", "<unk> ambiguous 0", "GTA ecoli 1",        "<eod> ecoli 1",
+        "AAC ecoli 1", "<eod> ecoli 1",     "TTT ecoli:repeat 0", "<eod> ecoli 1",
+        "GTT ecoli 1", "<eod> ecoli 1"};
+    struct mds_make_stats stats;
+    const char *input = "k.fa";
+    struct mds_make m = {.reading = {1, 1},
+                         .output = "k.h5",
+                         .inputs = &input,
+                         .n_inputs = 1,
+                         .lowercase_weight = -1,
+                         .command = "test"};
+    struct mds_source *s;
+
+    (void)state;
+    m.vocabulary = mds_tokenizer_vocabulary(MDS_TOKENIZER_CODON);
+    write_text("k.fa", ">a\nAACccc\n");
+    assert_int_equal(mds_make_tokens(&m, &stats), MDS_OK);
+    assert_int_equal(mds_source_open("k.h5", &s), MDS_OK);
+    assert_null(s->kinds); /* nothing to tell apart */
+    mds_source_close(s);
+    write_text("k.fa", ">a\nAACnccGTa\n>b\nAAC\n>c\nttt\n>d\ngtT\n");
+    m.kind = "ecoli";
+    m.lowercase_weight = 0;
+    assert_int_equal(mds_make_tokens(&m, &stats), MDS_OK);
+    check_kinds("k.h5", repeats, 10);
+}
+
+static void test_make_tags(void **state)
+{
+    static const char *const want[] = {
+        "| tag 0",       "r tag 0",      "1 tag 0",          "| tag 0",
+        "A sequence 1",  "C sequence 1", "G repeat 0.5",     "| tag 0",
+        "r tag 0",       "1 tag 0",      "| tag 0",          "T repeat 0.5",
+        "N ambiguous 0", "A sequence 1", "<eod> sequence 1", "| tag 0",
+        "x tag 0",       "| tag 0",      "T sequence 1",     "<eod> sequence 1"};
+    const char *input = "k.fa";
+    struct mds_make m = {.reading = {1, 1},
+                         .output = "k.h5",
+                         .inputs = &input,
+                         .n_inputs = 1,
+                         .lowercase_weight = 0.5,
+                         .tag = "|{record}|",
+                         .tag_every = 3,
+                         .command = "test"};
+    struct mds_make_stats stats;
+
+    (void)state;
+    m.vocabulary = mds_tokenizer_vocabulary(MDS_TOKENIZER_DNA);
+    write_text("k.fa", ">R1 of it\nACg\ntnA\n>X\nT\n");
+    assert_int_equal(mds_make_tokens(&m, &stats), MDS_OK);
+    check_kinds("k.h5", want, 20);
+}
+
 static char complement(char base)
 {
     return base == 'A' ? 'T' : base == 'C' ? 'G' : base == 'G' ? 'C' : 'A';
@@ -184,6 +263,7 @@ static void test_make_long_records(void **state)
 {
     enum { BASES = 1000003 };
     char *text = malloc(BASES + 4);
+    int64_t counts[MDS_KINDS_MAX] = {0};
     struct mds_source *s;
     int32_t id;
 
@@ -217,6 +297,15 @@ static void test_make_long_records(void **state)
         assert_int_equal(mds_source_read(s, i, 1, &id), MDS_OK);
         assert_memory_equal(s->words[id], text + 3 + i, 6);
     }
+    mds_source_close(s);
+    text[3 + BASES - 2] = 'N'; /* all tokens before it are of kind 0 */
+    write_file("long.fa", text, BASES + 4);
+    assert_int_equal(make(MDS_TOKENIZER_NUCLEOTIDE, 1, 1, "long.fa", "long.h5"),
+                     MDS_OK);
+    assert_int_equal(mds_source_open("long.h5", &s), MDS_OK);
+    assert_int_equal(mds_source_count_kinds(s, counts), MDS_OK);
+    assert_int_equal(counts[0], BASES);
+    assert_int_equal(counts[1], 1);
     mds_source_close(s);
     free(text);
 }
@@ -513,6 +602,8 @@ int main(void)
         cmocka_unit_test(test_fasta_says_what_is_wrong),
         cmocka_unit_test(test_make_frames_and_strands),
         cmocka_unit_test(test_make_of_other_tokens),
+        cmocka_unit_test(test_make_kinds),
+        cmocka_unit_test(test_make_tags),
         cmocka_unit_test(test_make_long_records),
         cmocka_unit_test(test_make_bytes),
         cmocka_unit_test(test_make_refuses),

@@ -404,6 +404,7 @@ static enum mds_rc make(enum mds_tokenizer t, const char *input, const char *out
                          .output = output,
                          .inputs = &input,
                          .n_inputs = 1,
+                         .lowercase_weight = -1,
                          .command = "test"};
 
     return mds_make_tokens(&m, &stats);

@@ -21,6 +21,7 @@ static enum mds_rc make_reading(enum mds_tokenizer t, struct mds_reading reading
                          .output = output,
                          .inputs = &input,
                          .n_inputs = 1,
+                         .lowercase_weight = -1,
                          .command = "test"};
 
     return mds_make_tokens(&m, &stats);

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "data/tokenize_fasta.h"
+
+#include "base/alloc.h"
+#include "base/minmax.h"
+#include "data/fasta.h"
+#include "data/record_file.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = MDS_MAKE_BLOCK, TAG_MAX = 1024 };
+
+struct fasta_work {
+    struct mds_make_input *t;
+    struct mds_fasta *fasta;
+    struct mds_record_file record; /* its bases, as mds_fasta_read gives them */
+    struct mds_make_kinds kinds;
+    unsigned char *bases, *plain; /* [BLOCK] as in the record; without their case */
+    unsigned char *kind;          /* [BLOCK] of each token */
+    int32_t tag[TAG_MAX];         /* of this record */
+    unsigned char tag_kind[TAG_MAX];
+    size_t tag_tokens;
+};
+
+static enum mds_tokenizer tokenizer(const struct fasta_work *w)
+{
+    return w->t->m->vocabulary.tokenizer;
+}
+
+/* The tokens of that many bases. */
+static int64_t count_tokens(const struct fasta_work *w, int64_t bases)
+{
+    int64_t each = mds_tokenizer_bases(tokenizer(w));
+
+    return bases < each ? 0 : (bases - each) / mds_tokenizer_stride(tokenizer(w)) + 1;
+}
+
+/* ---- one block ---- */
+
+/* A token with an ambiguous base is ambiguous; one whose bases are all in lower case is
+ * repeat. */
+static int kind_of_token(const struct mds_make_kinds *k, const unsigned char *bases,
+                         int width)
+{
+    int lower = 1, ambiguous = 0;
+
+    for (int i = 0; i < width; i++) {
+        lower &= bases[i] >= MDS_BASE_LOWER;
+        ambiguous |= bases[i] % MDS_BASE_LOWER == MDS_BASE_N;
+    }
+    return ambiguous ? k->ambiguous : lower && k->repeat >= 0 ? k->repeat : 0;
+}
+
+static void find_kinds(struct fasta_work *w, size_t tokens)
+{
+    int width = mds_tokenizer_bases(tokenizer(w));
+    int stride = mds_tokenizer_stride(tokenizer(w));
+    unsigned char of_one[2 * MDS_BASE_LOWER];
+
+    for (int i = 0; i < 2 * MDS_BASE_LOWER; i++) {
+        unsigned char base = (unsigned char)i;
+
+        of_one[i] = (unsigned char)kind_of_token(&w->kinds, &base, 1);
+    }
+    for (size_t i = 0; i < tokens && width == 1; i++)
+        w->kind[i] = of_one[w->bases[i]];
+    for (size_t i = 0; i < tokens && width > 1; i++)
+        w->kind[i] = (unsigned char)kind_of_token(&w->kinds,
+                                                  w->bases + i * (size_t)stride, width);
+}
+
+static enum mds_rc add_bases(struct fasta_work *w, size_t n)
+{
+    size_t tokens;
+
+    for (size_t i = 0; i < n; i++)
+        w->plain[i] = w->bases[i] % MDS_BASE_LOWER;
+    tokens = mds_tokenizer_encode(tokenizer(w), w->plain, n, w->t->ids);
+    find_kinds(w, tokens);
+    return mds_make_input_add(w->t, w->t->ids, w->kind, tokens);
+}
+
+/* ---- tags ---- */
+
+/* The tag of this record: letters in lower case, so that none of them is a base. */
+static enum mds_rc set_tag(struct fasta_work *w)
+{
+    static const char field[] = "{record}";
+    const char *text = w->t->m->tag, *name = mds_fasta_name(w->fasta);
+    struct mds_str full = {0};
+
+    for (; *text; text++) {
+        int is_field = strncmp(text, field, strlen(field)) == 0;
+
+        if (is_field)
+            mds_str_add(&full, "%s", name);
+        else
+            mds_str_add(&full, "%c", *text);
+        text += is_field ? strlen(field) - 1 : 0;
+    }
+    if (full.failed)
+        return MDS_EMEM;
+    w->tag_tokens = mds_min(strlen(full.s), (size_t)TAG_MAX);
+    for (size_t i = 0; i < w->tag_tokens; i++) {
+        w->tag[i] = tolower((unsigned char)full.s[i]);
+        w->tag_kind[i] = (unsigned char)w->kinds.tag;
+    }
+    mds_str_fini(&full);
+    return MDS_OK;
+}
+
+/* Tokens until the next tag; adds the tag if that is here. */
+static enum mds_rc reach_tag(struct fasta_work *w, int64_t done, int64_t *until)
+{
+    int64_t every = w->t->m->tag_every;
+
+    *until = INT64_MAX;
+    if (!w->t->m->tag)
+        return MDS_OK;
+    *until = every - done % every;
+    return *until < every
+               ? MDS_OK
+               : mds_make_input_add(w->t, w->tag, w->tag_kind, w->tag_tokens);
+}
+
+/* ---- records ---- */
+
+/* One document: the stored record on one strand, without its first `frame` bases and
+ * without a last incomplete token. */
+static enum mds_rc add_document(struct fasta_work *w, int reverse, int frame)
+{
+    int64_t stride = mds_tokenizer_stride(tokenizer(w)), n;
+    int64_t whole = count_tokens(w, w->record.length - frame);
+
+    for (int64_t done = 0; done < whole; done += n) {
+        int64_t at = frame + done * stride, bases;
+
+        MDS_TRY(reach_tag(w, done, &n));
+        n = mds_min(n, mds_min(whole - done, count_tokens(w, BLOCK)));
+        bases = (n - 1) * stride + mds_tokenizer_bases(tokenizer(w));
+        at = reverse ? w->record.length - at - bases : at;
+        MDS_TRY(mds_record_file_read(&w->record, at, w->bases, (size_t)bases));
+        if (reverse)
+            mds_bases_reverse(w->bases, (size_t)bases);
+        MDS_TRY(add_bases(w, (size_t)bases));
+    }
+    return mds_make_input_end_document(w->t);
+}
+
+static enum mds_rc tokenize_record(struct fasta_work *w)
+{
+    const struct mds_reading *r = &w->t->m->reading;
+    int documents = mds_reading_documents(r), frame, reverse;
+
+    w->t->stats.records++;
+    mds_reading_document(r, documents - 1, &frame, &reverse); /* the last frame */
+    if (count_tokens(w, w->record.length - frame) == 0) {
+        w->t->stats.skipped++;
+        return MDS_OK;
+    }
+    for (int i = 0; i < documents; i++) {
+        mds_reading_document(r, i, &frame, &reverse);
+        MDS_TRY(add_document(w, reverse, frame));
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc store_record(struct fasta_work *w)
+{
+    size_t n;
+
+    mds_record_file_clear(&w->record);
+    for (;;) {
+        MDS_TRY(mds_fasta_read(w->fasta, w->bases, BLOCK, &n));
+        if (n == 0)
+            return MDS_OK;
+        if (w->t->sink.read_so_far)
+            w->t->sink.read_so_far(w->t->sink.to, w->t->reader);
+        MDS_TRY(mds_record_file_append(&w->record, w->bases, n));
+    }
+}
+
+static enum mds_rc tokenize_records(struct fasta_work *w)
+{
+    int64_t before = w->t->stats.records;
+    int found;
+
+    for (;;) {
+        MDS_TRY(mds_fasta_next(w->fasta, &found));
+        if (!found)
+            break;
+        if (w->t->m->tag)
+            MDS_TRY(set_tag(w));
+        MDS_TRY(store_record(w));
+        MDS_TRY(tokenize_record(w));
+    }
+    if (w->t->stats.records == before)
+        return mds_fail(MDS_EUSER, "%s: no '>' line in it: is this a FASTA file?",
+                        mds_reader_name(w->t->reader));
+    return MDS_OK;
+}
+
+static void free_buffers(struct fasta_work *w)
+{
+    free(w->bases);
+    free(w->plain);
+    free(w->kind);
+}
+
+static enum mds_rc allocate_buffers(struct fasta_work *w)
+{
+    w->bases = mds_zalloc(BLOCK, 1);
+    w->plain = mds_zalloc(BLOCK, 1);
+    w->kind = mds_zalloc(BLOCK, 1);
+    return w->bases && w->plain && w->kind ? MDS_OK : MDS_EMEM;
+}
+
+enum mds_rc mds_tokenize_fasta(struct mds_make_input *t)
+{
+    struct fasta_work w = {.t = t, .record.fd = -1};
+    enum mds_rc rc = allocate_buffers(&w);
+
+    mds_make_kinds_init(t->m, &w.kinds);
+    if (!rc)
+        rc = mds_fasta_create(t->reader, &w.fasta);
+    if (!rc)
+        rc = mds_record_file_init(t->m->output, &w.record);
+    if (!rc)
+        rc = tokenize_records(&w);
+    mds_record_file_fini(&w.record);
+    mds_fasta_destroy(w.fasta);
+    free_buffers(&w);
+    return rc;
+}
