@@ -1,41 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/log.h"
 #include "launch/launch.h"
+#include "launch/supervise.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-/* *ok: the command ended with status 0. */
-static enum mds_rc run_command(const struct mds_argv *command, int *ok)
-{
-    int status = -1;
-    pid_t child;
-
-    fflush(NULL);
-    child = fork();
-    if (child == 0) {
-        execvp(command->v[0], command->v);
-        fprintf(stderr, "mds: error: %s: %s; is it in PATH?\n", command->v[0],
-                strerror(errno));
-        _exit(127);
-    }
-    if (child < 0)
-        return mds_fail(MDS_EMEM, "cannot start %s: %s", command->v[0],
-                        strerror(errno));
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    *ok = status == 0;
-    return MDS_OK;
-}
 
 static enum mds_rc run_ranks(const struct mds_launch *l,
                              const struct mds_argv *arguments, int *ok)
 {
     struct mds_argv command = {0};
+    struct mds_outcome outcome;
     struct mds_str line = {0};
     enum mds_rc rc = mds_launch_command(l, arguments, &command);
 
@@ -44,7 +20,9 @@ static enum mds_rc run_ranks(const struct mds_launch *l,
         printf("%s\n", line.s ? line.s : "");
     }
     if (!rc && !l->options->print)
-        rc = run_command(&command, ok);
+        rc = mds_supervise(&command, &outcome);
+    if (!rc && !l->options->print)
+        *ok = outcome.status == 0;
     mds_str_fini(&line);
     mds_argv_fini(&command);
     return rc;

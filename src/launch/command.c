@@ -196,7 +196,8 @@ static const char *unchanged_hostfile(const struct mds_launch *l)
     static const char *const names[] = {"PBS_NODEFILE", "COBALT_NODEFILE"};
     const struct mds_hosts *h = mds_placement_hosts(&l->placement);
 
-    if (!h || l->nodes != (int64_t)h->count || h->has_slots || l->options->exclude)
+    if (!h || l->nodes != (int64_t)h->count || h->has_slots ||
+        l->placement.excluded > 0)
         return NULL;
     if (l->options->hostfile && *l->options->hostfile)
         return l->options->hostfile;
@@ -301,7 +302,7 @@ static void add_srun_command(const struct mds_launch *l, struct mds_argv *out)
     add_count_option("-N", l->nodes, out);
     add_count_option("-n", l->ranks, out);
     mds_argv_add(out, "--ntasks-per-node=%lld", (long long)l->per_node);
-    if (l->options->hostfile || l->options->exclude ||
+    if (l->options->hostfile || l->placement.excluded > 0 ||
         (mds_placement_hosts(&l->placement) &&
          l->nodes < (int64_t)mds_placement_hosts(&l->placement)->count))
         add_host_list(l, "-w", 0, out);

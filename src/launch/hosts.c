@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_HOSTS = 100000, MAX_NAME = 256, MAX_DIGITS = 6 };
 
@@ -19,15 +20,20 @@ void mds_hosts_fini(struct mds_hosts *h)
     *h = (struct mds_hosts){0};
 }
 
-static int is_listed(const struct mds_hosts *list, const char *name)
+/* Whether b is a, or a with a domain. */
+static int is_with_domain(const char *a, const char *b)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        size_t n = strlen(list->name[i]);
+    size_t n = strlen(a);
 
-        if (strncmp(name, list->name[i], n) == 0 && (!name[n] || name[n] == '.'))
-            return 1;
-    }
-    return 0;
+    return strncmp(a, b, n) == 0 && (!b[n] || b[n] == '.');
+}
+
+int64_t mds_hosts_find(const struct mds_hosts *h, const char *name)
+{
+    for (size_t i = 0; i < h->count && *name; i++)
+        if (is_with_domain(h->name[i], name) || is_with_domain(name, h->name[i]))
+            return (int64_t)i;
+    return -1;
 }
 
 size_t mds_hosts_remove(struct mds_hosts *h, const struct mds_hosts *bad)
@@ -35,7 +41,7 @@ size_t mds_hosts_remove(struct mds_hosts *h, const struct mds_hosts *bad)
     size_t kept = 0, before = h->count;
 
     for (size_t i = 0; i < before; i++) {
-        if (is_listed(bad, h->name[i])) {
+        if (mds_hosts_find(bad, h->name[i]) >= 0) {
             free(h->name[i]);
             continue;
         }
@@ -274,7 +280,7 @@ static enum mds_rc parse_hostfile_line(struct lines *l, char *line,
     return MDS_OK;
 }
 
-enum mds_rc mds_hosts_read(const char *path, int strict, struct mds_hosts *out)
+static enum mds_rc read_hosts(const char *path, int strict, struct mds_hosts *out)
 {
     struct lines l = {.path = path, .strict = strict};
     struct mds_hosts h = {0};
@@ -293,12 +299,22 @@ enum mds_rc mds_hosts_read(const char *path, int strict, struct mds_hosts *out)
         rc = mds_fail(MDS_EUSER, "list of nodes %s: %s", path, strerror(errno));
     free(line);
     fclose(f);
-    if (!rc && h.count == 0)
-        rc = mds_fail(MDS_EUSER, "list of nodes %s: no node in it", path);
-    if (rc) {
+    if (rc)
         mds_hosts_fini(&h);
-        return rc;
-    }
     *out = h;
-    return MDS_OK;
+    return rc;
+}
+
+enum mds_rc mds_hosts_read(const char *path, int strict, struct mds_hosts *out)
+{
+    MDS_TRY(read_hosts(path, strict, out));
+    return out->count > 0
+               ? MDS_OK
+               : mds_fail(MDS_EUSER, "list of nodes %s: no node in it", path);
+}
+
+enum mds_rc mds_hosts_read_excluded(const char *path, struct mds_hosts *out)
+{
+    *out = (struct mds_hosts){0};
+    return access(path, F_OK) ? MDS_OK : read_hosts(path, 0, out);
 }

@@ -6,6 +6,7 @@
 #include "base/status.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Nodes in order, each once.  Zero-initialise. */
 struct mds_hosts {
@@ -17,8 +18,10 @@ struct mds_hosts {
 
 void mds_hosts_fini(struct mds_hosts *h);
 
-/* Remove the nodes that are in `bad`; "n5" there also removes "n5.site.org".  Returns
- * how many were removed. */
+/* Where the node is in the list; "n5" and "n5.site.org" are the same.  -1: nowhere. */
+int64_t mds_hosts_find(const struct mds_hosts *h, const char *name);
+
+/* Remove the nodes that are in `bad`.  Returns how many were removed. */
 size_t mds_hosts_remove(struct mds_hosts *h, const struct mds_hosts *bad);
 
 /* Expand a Slurm node list, "a,node[1-3,07],rack[1-2]n[0-3]", to at most 100000 nodes.
@@ -29,5 +32,8 @@ enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out);
  * systems repeat a node once per rank.  With strict a repeated node and a blank line
  * between nodes are MDS_EUSER, with "path:line".  So is an empty file, always. */
 enum mds_rc mds_hosts_read(const char *path, int strict, struct mds_hosts *out);
+
+/* The same for nodes to leave out: the file may be empty, or not exist yet. */
+enum mds_rc mds_hosts_read_excluded(const char *path, struct mds_hosts *out);
 
 #endif

@@ -126,6 +126,8 @@ enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, i
     struct mds_diag diag = {0};
     struct mds_gpus here;
     int known = mds_gpus_detect(&here);
+    const struct mds_exclusions exclude = {options->exclude, options->exclude_file,
+                                           options->nodes > 0 ? options->nodes : 1};
     char host[MDS_HOST_SIZE];
     enum mds_rc rc;
 
@@ -135,9 +137,8 @@ enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, i
         rc = use_detected_gpus(&l, &here, &diag);
     mds_diag_fini(&diag);
     if (!rc)
-        rc = mds_placement_find(l.machine, options->hostfile,
-                                job ? NULL : options->exclude, known ? &here : NULL,
-                                &l.placement);
+        rc = mds_placement_find(l.machine, options->hostfile, job ? NULL : &exclude,
+                                known ? &here : NULL, &l.placement);
     if (rc)
         goto destroy_machine;
     rc = count_ranks_per_node(&l);

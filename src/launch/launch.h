@@ -56,6 +56,11 @@ enum mds_rc mds_launch_arguments(const struct mds_launch *l,
 enum mds_rc mds_launch_command(const struct mds_launch *l,
                                const struct mds_argv *arguments, struct mds_argv *out);
 
+/* Start the ranks and wait for them.  If they lose a node, start them again on a spare
+ * one (restart.c).  *status: the exit status for this program. */
+enum mds_rc mds_launch_run(const struct mds_launch_options *options, int argc,
+                           char *const *argv, int *status);
+
 /* Start the ranks with --preflight-only and wait for them.  If that fails on GPUs of
  * several nodes, try once more with NCCL's plain network, to tell whether the network
  * is to blame.  (check.c) */

@@ -16,15 +16,18 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/retention.c \
   src/launch/launch.c src/launch/launch.h \
   src/launch/launchers.c \
+  src/launch/losses.c src/launch/losses.h \
   src/launch/affinity.c src/launch/affinity.h \
   src/launch/options.c src/launch/options.h \
   src/launch/placement.c src/launch/placement.h \
   src/launch/placement_find.c \
   src/launch/pmix.c \
   src/launch/report.c \
+  src/launch/restart.c \
   src/launch/results.c src/launch/results.h \
   src/launch/script.c \
   src/launch/submit.c src/launch/submit.h \
+  src/launch/supervise.c src/launch/supervise.h \
   src/launch/sweep.c \
   src/launch/vocab.c \
   src/launch/argv.c src/launch/argv.h

@@ -35,6 +35,16 @@ static const struct mds_option rows[] = {
     {place, "launch.exclude", "--exclude", "EXCLUDE", MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(exclude), "nodes",
      .help = "nodes not to use, such as n3,n[7-9]; mds_launch check names bad ones"},
+    {place, "launch.exclude_file", "--exclude-file", "EXCLUDE_FILE", MDS_OPT_STRING,
+     NULL, 0, 0, NULL, AT(exclude_file), "file",
+     .help = "nodes to leave out, one a line, while there are enough others; those "
+             "that the run loses are added",
+     .path = MDS_PATH_FILE},
+    {place, "launch.max_restarts", "--max-restarts", "MAX_RESTARTS", MDS_OPT_INT, "10",
+     0, 1e6, NULL, AT(max_restarts), "times",
+     .help = "how often a run may start again on a spare node of the job, from its "
+             "newest checkpoint, after a rank died or was silent; two losses without a "
+             "new checkpoint in between end it, too"},
     {place, "launch.nodes", "--nodes", "NHOSTS", MDS_OPT_INT, NULL, 1, 1e6, NULL,
      AT(nodes), "nodes", .help = "how many nodes to use; unset: all"},
     {place, "launch.ranks_per_node", "--ranks-per-node", "NGPU_PER_HOST", MDS_OPT_INT,

@@ -10,8 +10,9 @@
 enum mds_layout_choice { MDS_LAYOUT_AUTO, MDS_LAYOUT_PLAN, MDS_LAYOUT_GIVEN };
 
 struct mds_launch_options {
-    char *machine, *hostfile, *exclude;
+    char *machine, *hostfile, *exclude, *exclude_file;
     int64_t nodes, ranks_per_node, ranks; /* 0: as found */
+    int64_t max_restarts;
     int print;
     int check_memory;
     int layout; /* enum mds_layout_choice */

@@ -32,20 +32,31 @@ struct mds_placement {
     /* Chosen: each from the first source that reports it. */
     int nodes, gpus; /* gpus: per node */
     const char *nodes_from, *gpus_from;
-    int slots; /* ranks per node that the node list allows; 0: not given */
+    int slots;       /* ranks per node that the node list allows; 0: not given */
+    size_t excluded; /* nodes of the list that were left out */
+};
+
+/* Nodes to leave out; NULL: none of that kind. */
+struct mds_exclusions {
+    const char *list; /* as Slurm writes them: whatever follows */
+    const char *file; /* one a line: as long as `needed` others are left */
+    int64_t needed;
 };
 
 /* Query, in this order, PMIx, the launcher's environment, the batch system, this host's
  * GPUs (NULL: unknown) and the machine profile.  hostfile, unless NULL, goes before all
- * of them.  exclude, unless NULL: nodes not to use, in Slurm's syntax.  MDS_EUSER if
- * a list cannot be parsed, a user's hostfile repeats a node, or no node is left. */
+ * of them.  exclude may be NULL.  MDS_EUSER if a list cannot be parsed, a user's
+ * hostfile repeats a node, or no node is left. */
 enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile,
-                               const char *exclude, const struct mds_gpus *here,
-                               struct mds_placement *out);
+                               const struct mds_exclusions *exclude,
+                               const struct mds_gpus *here, struct mds_placement *out);
 void mds_placement_fini(struct mds_placement *p);
 
 /* The node list in effect; NULL if no source has one. */
 const struct mds_hosts *mds_placement_hosts(const struct mds_placement *p);
+
+/* Leave a node out, from all lists.  It is named as in the list in effect. */
+enum mds_rc mds_placement_leave_out(struct mds_placement *p, const char *node);
 
 /* Log the notes of all sources as warnings. */
 void mds_placement_warn(const struct mds_placement *p);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queries all sources, and chooses nodes, GPUs and slots. */
 #include "launch/placement.h"
+#include "base/log.h"
 #include "base/minmax.h"
 #include "base/units.h"
 
@@ -102,38 +103,89 @@ static void choose_counts(struct mds_placement *p, const struct mds_machine *m)
         }
 }
 
-/* Remove the nodes in text from the lists of all sources, so that these still agree. */
-static enum mds_rc exclude_hosts(struct mds_placement *p, const char *text)
+/* Remove nodes from the lists of all sources, so that these still agree. */
+static void remove_hosts(struct mds_placement *p, const struct mds_hosts *bad)
 {
+    const struct mds_hosts *first = mds_placement_hosts(p);
+
+    for (int i = 0; i < p->count; i++) {
+        struct mds_finding *f = &p->found[i];
+        size_t removed = mds_hosts_remove(&f->hosts, bad);
+
+        f->nodes -= (int)removed;
+        if (&f->hosts == first)
+            p->excluded += removed;
+    }
+}
+
+static enum mds_rc exclude_list(struct mds_placement *p, const char *text)
+{
+    const struct mds_hosts *first = mds_placement_hosts(p);
     struct mds_hosts bad = {0};
-    int lists = 0, empty = 0;
 
     if (!text || !*text)
         return MDS_OK;
-    MDS_TRY(mds_hosts_expand(text, &bad));
-    for (int i = 0; i < p->count; i++) {
-        struct mds_finding *f = &p->found[i];
-
-        if (f->hosts.count == 0)
-            continue;
-        lists++;
-        f->nodes -= (int)mds_hosts_remove(&f->hosts, &bad);
-        empty |= f->hosts.count == 0;
-    }
-    mds_hosts_fini(&bad);
-    if (empty)
-        return mds_fail(MDS_EUSER, "--exclude %s: excludes all nodes of the job", text);
-    if (lists == 0)
+    if (!first)
         return mds_fail(MDS_EUSER,
                         "--exclude %s: no list of this job's nodes was found; give one "
                         "with --hostfile",
                         text);
+    MDS_TRY(mds_hosts_expand(text, &bad));
+    remove_hosts(p, &bad);
+    mds_hosts_fini(&bad);
+    return first->count > 0
+               ? MDS_OK
+               : mds_fail(MDS_EUSER, "--exclude %s: excludes all nodes of the job",
+                          text);
+}
+
+enum mds_rc mds_placement_leave_out(struct mds_placement *p, const char *node)
+{
+    struct mds_hosts bad = {0};
+
+    MDS_TRY(mds_hosts_expand(node, &bad));
+    remove_hosts(p, &bad);
+    mds_hosts_fini(&bad);
     return MDS_OK;
 }
 
+/* Those that were listed last first: what was wrong with the others may be over. */
+static enum mds_rc exclude_file(struct mds_placement *p, const char *path,
+                                int64_t needed)
+{
+    const struct mds_hosts *first = mds_placement_hosts(p);
+    struct mds_hosts bad = {0};
+    enum mds_rc rc = MDS_OK;
+
+    if (!path || !*path || !first)
+        return MDS_OK;
+    MDS_TRY(mds_hosts_read_excluded(path, &bad));
+    for (size_t i = bad.count; i-- > 0 && !rc;) {
+        if (mds_hosts_find(first, bad.name[i]) < 0)
+            continue;
+        if ((int64_t)first->count > needed)
+            rc = mds_placement_leave_out(p, bad.name[i]);
+        else
+            mds_warn("node %s is used although %s lists it: the run needs %lld "
+                     "node%s, and there is no other",
+                     bad.name[i], path, (long long)needed, mds_plural(needed));
+    }
+    mds_hosts_fini(&bad);
+    return rc;
+}
+
+static enum mds_rc exclude_hosts(struct mds_placement *p,
+                                 const struct mds_exclusions *e)
+{
+    if (!e)
+        return MDS_OK;
+    MDS_TRY(exclude_list(p, e->list));
+    return exclude_file(p, e->file, e->needed);
+}
+
 enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile,
-                               const char *exclude, const struct mds_gpus *here,
-                               struct mds_placement *out)
+                               const struct mds_exclusions *exclude,
+                               const struct mds_gpus *here, struct mds_placement *out)
 {
     struct mds_placement *p = out;
     enum mds_rc rc = MDS_OK;

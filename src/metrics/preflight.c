@@ -104,6 +104,7 @@ add_fault(struct mds_preflight_faults *f, int rank, const char *fmt, ...)
     f->v = more;
     more += f->n++;
     more->rank = rank;
+    more->of_group = 0;
     va_start(args, fmt);
     vsnprintf(more->text, sizeof more->text, fmt, args);
     va_end(args);
@@ -155,6 +156,7 @@ static enum mds_rc compare_collectives(const struct mds_preflight_record *r, int
                           "such groups is %sB/s; check the network of their nodes",
                           t->name, t->size, mds_format_count(t->rate, has, sizeof has),
                           mds_format_count(usual, all, sizeof all)));
+        out->v[out->n - 1].of_group = 1;
     }
     return MDS_OK;
 }
@@ -319,7 +321,8 @@ void mds_preflight_print(const struct mds_preflight_record *r, int ranks,
     print_hosts(r, ranks, faults, out);
     print_tests(r, ranks, out);
     for (size_t i = 0; i < faults->n && i < MOST_FAULTS; i++)
-        mds_str_add(out, "fault: rank %d on %s: %s\n", faults->v[i].rank,
+        mds_str_add(out, "fault: %srank %d on %s: %s\n",
+                    faults->v[i].of_group ? "the group of " : "", faults->v[i].rank,
                     r[faults->v[i].rank].host, faults->v[i].text);
     if (faults->n > MOST_FAULTS)
         mds_str_add(out, "and %zu more faults\n", faults->n - MOST_FAULTS);

@@ -46,6 +46,7 @@ struct mds_preflight_limits {
 /* A fault: which rank, and one line of text with what to do. */
 struct mds_preflight_fault {
     int rank;
+    int of_group; /* rank is the first of a group, any of which may be the cause */
     char text[384];
 };
 

@@ -21,42 +21,9 @@ static struct mds_launch_options *launch_options(const struct mds_invocation *c)
 
 /* ---- subcommands ---- */
 
-static void print_command(const struct mds_argv *w)
-{
-    struct mds_str line = {0};
-
-    mds_argv_format(w, NULL, &line);
-    if (!line.failed)
-        puts(line.s);
-    mds_str_fini(&line);
-}
-
 static enum mds_rc launch_run_ranks(const struct mds_invocation *c)
 {
-    const struct mds_launch_options *o = launch_options(c);
-    struct mds_argv arguments = {0}, command = {0};
-    struct mds_estimate estimate;
-    struct mds_launch l;
-    enum mds_rc rc;
-
-    MDS_TRY(mds_launch_open(o, 0, c->passed_argc, c->passed_argv, &l));
-    mds_placement_warn(&l.placement);
-    rc = mds_launch_choose_layout(&l, &arguments, &estimate);
-    if (!rc)
-        rc = mds_launch_command(&l, &arguments, &command);
-    if (!rc)
-        print_command(&command);
-    if (!rc)
-        rc = mds_stdout_flush();
-    if (!rc && !o->print) {
-        execvp(command.v[0], command.v);
-        rc = mds_fail(MDS_EUSER, "%s: %s; is it in PATH?", command.v[0],
-                      strerror(errno));
-    }
-    mds_argv_fini(&command);
-    mds_argv_fini(&arguments);
-    mds_launch_close(&l);
-    return rc;
+    return mds_launch_run(launch_options(c), c->passed_argc, c->passed_argv, c->status);
 }
 
 static enum mds_rc launch_run_check(const struct mds_invocation *c)
@@ -213,7 +180,8 @@ static const struct mds_subcommand subcommands[] = {
     {"run", "[run] [option]... [-- mds_pretrain's option...]",
      "Starts mds_pretrain on the nodes of this job: finds nodes and GPUs, chooses a "
      "layout where none is given, checks by a dry run that it fits in memory, prints "
-     "the launcher's line and becomes it. --print prints it only.",
+     "the launcher's line and runs it. --print prints it only. A run that saves starts "
+     "again on a spare node of the job if it loses one.",
      "Where Planning", .run = launch_run_ranks},
     {"where", "where [option]...",
      "Prints what each source says of nodes, ranks and GPUs, what is taken, every "

@@ -16,6 +16,7 @@
 #include "programs/start.h"
 #include "train/dry_run.h"
 #include "train/pretrain.h"
+#include "train/train.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -23,22 +24,28 @@
 #include <string.h>
 #include <time.h>
 
-/* Saved before the last iteration: start again with the same command, and it goes on.
- * HTCondor's usual status for that; no shell, signal or MPI uses it. */
-enum { EXIT_UNFINISHED = 85 };
+/* LOST: a rank, node, GPU or network failed; sysexits.h calls it
+ * EX_TEMPFAIL.  Other failures would repeat.
+ * UNFINISHED: saved before the last iteration: start again with the same command, and
+ * it goes on.  HTCondor's usual status for that; no shell, signal or MPI uses it.
+ * TERMINATED: the same after SIGTERM, by which batch systems preempt and cancel. */
+enum { EXIT_LOST = 75, EXIT_UNFINISHED = 85, EXIT_TERMINATED = 86 };
 
 /* The only way out with a failure.  When all ranks fail alike one line is enough: the
  * others give rank 0, which may have been slower, the time to print it and to end the
  * run. */
-static _Noreturn void fail_and_abort(const struct mds_world *w)
+static _Noreturn void fail_and_abort(const struct mds_world *w, enum mds_rc rc)
 {
     const struct timespec grace = {.tv_sec = 2};
+    int is_lost = rc == MDS_ECOMM || rc == MDS_EDEVICE;
 
     if (w->rank > 0)
         nanosleep(&grace, NULL);
     mds_failure_log();
+    if (rc == MDS_EDEVICE && w->ranks > 1) /* mds_launch reads it */
+        mds_error("the device of rank %d on %s has failed", w->rank, w->host);
     mds_log_repeat_warnings();
-    mds_world_abort(EXIT_FAILURE);
+    mds_world_abort(is_lost ? EXIT_LOST : EXIT_FAILURE);
 }
 
 static void init_log(const struct mds_world *w, const struct mds_config *c)
@@ -54,7 +61,7 @@ static void init_log(const struct mds_world *w, const struct mds_config *c)
 static void flush_output_or_abort(const struct mds_world *w)
 {
     if (mds_stdout_flush())
-        fail_and_abort(w);
+        fail_and_abort(w, MDS_EIO);
 }
 
 /* A GPU of this host, of which its profile says nothing, is asked itself. */
@@ -149,10 +156,13 @@ static void print_or_dry_run_and_exit(struct mds_config_run *run, struct mds_dia
 {
     const struct mds_world alone = {.ranks = 1};
     int rank, copies = mds_world_copies(&rank);
+    enum mds_rc rc = MDS_OK;
 
     mds_config_set_started_ranks(run, copies);
-    if (rank == 0 && print_or_dry_run(run, diag))
-        fail_and_abort(&alone);
+    if (rank == 0)
+        rc = print_or_dry_run(run, diag);
+    if (rc)
+        fail_and_abort(&alone, rc);
     flush_output_or_abort(&alone);
     mds_config_run_destroy(run);
     mds_diag_fini(diag);
@@ -164,32 +174,36 @@ int main(int argc, char **argv)
     struct mds_world world = {.ranks = 1};
     struct mds_diag diag = {0};
     struct mds_config_run *run = NULL;
+    static const int exit_status[] = {[MDS_UNFINISHED] = EXIT_UNFINISHED,
+                                      [MDS_UNFINISHED_BY_SIGTERM] = EXIT_TERMINATED};
     int unfinished = 0, rank;
-    enum mds_rc rc;
+    enum mds_rc rc, started;
 
     mds_program_start();
     rc = mds_config_read(argc, argv, &diag, &run);
     if (!rc && (run->action != MDS_ACTION_RUN || run->config.train.dry_run))
         print_or_dry_run_and_exit(run, &diag);
     if (rc && mds_world_copies(&rank) == 1)
-        fail_and_abort(&world);
+        fail_and_abort(&world, rc);
     /* who reads our output may leave before the run is over */
     signal(SIGPIPE, SIG_IGN);
     if (run)
         mds_comm_set_timeout_s(run->config.parallel.timeout_s);
-    if (mds_world_init(&world))
-        fail_and_abort(&world);
+    started = mds_world_init(&world);
+    if (started)
+        fail_and_abort(&world, started);
     init_log(&world, run ? &run->config : NULL);
     if (rc) {
         mds_diag_verdict(&diag); /* the sentence again, in case MPI's start had one */
-        fail_and_abort(&world);
+        fail_and_abort(&world, rc);
     }
-    if (mds_pretrain(&world, run, &diag, PACKAGE_VERSION, &unfinished))
-        fail_and_abort(&world);
+    rc = mds_pretrain(&world, run, &diag, PACKAGE_VERSION, &unfinished);
+    if (rc)
+        fail_and_abort(&world, rc);
     flush_output_or_abort(&world);
     mds_log_repeat_warnings();
     mds_config_run_destroy(run);
     mds_diag_fini(&diag);
     mds_world_fini(&world);
-    return unfinished ? EXIT_UNFINISHED : EXIT_SUCCESS;
+    return exit_status[unfinished];
 }

@@ -204,7 +204,8 @@ static enum mds_rc read_and_run(const struct mds_program *p, struct mds_invocati
 
 int mds_program_run(const struct mds_program *p, int argc, char **argv, void *values)
 {
-    struct mds_invocation c = {.argc = argc, .argv = argv};
+    int status = EXIT_SUCCESS;
+    struct mds_invocation c = {.argc = argc, .argv = argv, .status = &status};
     enum mds_rc rc;
 
     mds_program_start();
@@ -213,5 +214,5 @@ int mds_program_run(const struct mds_program *p, int argc, char **argv, void *va
         rc = mds_stdout_flush();
     if (rc)
         mds_failure_log();
-    return rc ? EXIT_FAILURE : EXIT_SUCCESS;
+    return rc ? EXIT_FAILURE : status;
 }

@@ -17,6 +17,7 @@ struct mds_invocation {
     char **argv;
     int passed_argc; /* what follows "--": options of another program */
     char **passed_argv;
+    int *status; /* what the program exits with if the subcommand succeeds; 0 so far */
 };
 
 /* The number of operands before the first option that is passed on as an operand. */

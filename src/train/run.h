@@ -50,6 +50,7 @@ struct run {
     struct mds_ckpt_background *background; /* NULL: training waits for saves */
     int64_t saving;                         /* iteration being saved in background */
     double save_began_s, save_waited_s; /* when that began; how long training waited */
+    int terminated;                     /* a rank has received SIGTERM */
 };
 
 static inline int is_rank0(const struct run *r)
@@ -145,7 +146,7 @@ void mds_run_ignore_signals(const struct run *r);
 
 /* *reason: "iterations", "exit interval", "signal" or "duration" if all ranks have to
  * stop now, else NULL.  Collective. */
-enum mds_rc mds_run_should_stop(const struct run *r, const char **reason);
+enum mds_rc mds_run_should_stop(struct run *r, const char **reason);
 
 /* ---- weights.c: whole tensors, read and written ---- */
 

@@ -61,15 +61,16 @@ static int is_exit_interval(const struct run *r)
     return every > 0 && r->iteration != r->rolled_back_to && r->iteration % every == 0;
 }
 
-enum mds_rc mds_run_should_stop(const struct run *r, const char **reason)
+enum mds_rc mds_run_should_stop(struct run *r, const char **reason)
 {
     const struct mds_train_config *t = &r->config->train;
-    double vote[2] = {caught != 0, 0};
+    double vote[3] = {caught != 0, 0, caught == SIGTERM};
 
     *reason = NULL;
     if (t->exit_duration_s > 0)
         vote[1] = mds_clock_s() - r->spec->began_s > t->exit_duration_s;
-    MDS_TRY(mds_comm_all_reduce_f64(world_of(r), vote, 2, MDS_COMM_MAX));
+    MDS_TRY(mds_comm_all_reduce_f64(world_of(r), vote, 3, MDS_COMM_MAX));
+    r->terminated = vote[2] > 0;
     if (r->iteration >= t->iters)
         *reason = "iterations";
     else if (is_exit_interval(r))

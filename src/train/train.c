@@ -287,7 +287,9 @@ enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
         rc = mds_comm_barrier(world_of(&r));
     if (rc)
         return abandon_run(&r, rc);
-    *unfinished = r.saved >= 0 && r.iteration < r.config->train.iters;
+    *unfinished = 0;
+    if (r.saved >= 0 && r.iteration < r.config->train.iters)
+        *unfinished = r.terminated ? MDS_UNFINISHED_BY_SIGTERM : MDS_UNFINISHED;
     mds_run_ignore_signals(&r);
     tear_down_run(&r);
     return MDS_OK;

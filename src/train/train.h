@@ -19,7 +19,9 @@ struct mds_train_spec {
 /* Train until the iterations, the time limit or a signal ends the run.  Collective over
  * the world.  Rank 0 prints to standard output.
  *
- * *unfinished: 1 if iterations are left and there is a checkpoint to resume from. */
+ * *unfinished: if iterations are left and there is a checkpoint to resume from, why the
+ * run ended; else 0. */
+enum mds_unfinished { MDS_UNFINISHED = 1, MDS_UNFINISHED_BY_SIGTERM };
 enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished);
 
 #endif

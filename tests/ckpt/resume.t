@@ -294,9 +294,9 @@ test_expect_success 'memory for it is in the dry run, and it needs a folder' '
 
 # ---- signals ----
 
-for sig in TERM USR1; do
-    test_expect_success "SIG$sig: the step is finished and saved, status 85" '
-        begin s --exit-signal-handler && kill -$sig $pid && { wait $pid; test $? -eq 85; } &&
+for sig in TERM:86 USR1:85; do
+    test_expect_success "SIG${sig%:*}: the step is finished and saved, status ${sig#*:}" '
+        begin s --exit-signal-handler && kill -${sig%:*} $pid && { wait $pid; test $? -eq ${sig#*:}; } &&
         grep "ended by signal" out && mds_ckpt verify s
     '
 done

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "launch/capture.h"
 #include "launch/hosts.h"
+#include "launch/losses.h"
 #include "launch/affinity.h"
 #include "launch/placement.h"
 #include "launch/argv.h"
@@ -356,16 +357,126 @@ static void nodes_are_left_out(void **state)
     (void)state;
     put("five", "n1.site slots=2\nn2.site slots=4\nn21.site slots=2\nn3\nn4\n");
     surround(variables, "");
-    assert_int_equal(
-        mds_placement_find(&four_gpus, "five", "n[1-2],n4,other", NULL, &p), MDS_OK);
+    assert_int_equal(mds_placement_find(
+                         &four_gpus, "five",
+                         &(struct mds_exclusions){.list = "n[1-2],n4,other"}, NULL, &p),
+                     MDS_OK);
     assert_int_equal(p.nodes, 2);
     assert_string_equal(mds_placement_hosts(&p)->name[0], "n21.site");
     assert_int_equal(mds_placement_hosts(&p)->slots[0], 2);
     assert_string_equal(mds_placement_hosts(&p)->name[1], "n3");
     mds_placement_fini(&p);
-    assert_int_equal(mds_placement_find(&four_gpus, "five", "n[1-4],n21", NULL, &p),
+    assert_int_equal(mds_placement_find(&four_gpus, "five",
+                                        &(struct mds_exclusions){.list = "n[1-4],n21"},
+                                        NULL, &p),
                      MDS_EUSER);
-    assert_int_equal(mds_placement_find(&four_gpus, NULL, "n1", NULL, &p), MDS_EUSER);
+    assert_int_equal(mds_placement_find(&four_gpus, NULL,
+                                        &(struct mds_exclusions){.list = "n1"}, NULL,
+                                        &p),
+                     MDS_EUSER);
+}
+
+/* A list in a file is kept to only while there are enough other nodes. */
+static void nodes_of_a_file_are_left_out(void **state)
+{
+    static const char *const variables[] = {NULL};
+    struct mds_exclusions e = {.file = "bad", .needed = 2};
+    struct mds_placement p;
+
+    (void)state;
+    put("five", "n1\nn2\nn3\nn4\nn5\n");
+    put("bad", "n1 # 2026-11-23: rank 0 was killed\nn7\nn3.site # silent\n");
+    surround(variables, "");
+    assert_int_equal(mds_placement_find(&four_gpus, "five", &e, NULL, &p), MDS_OK);
+    assert_int_equal(p.nodes, 3);
+    assert_int_equal(p.excluded, 2);
+    assert_string_equal(mds_placement_hosts(&p)->name[0], "n2");
+    assert_int_equal(mds_placement_leave_out(&p, "n4"), MDS_OK);
+    assert_string_equal(mds_placement_hosts(&p)->name[1], "n5");
+    mds_placement_fini(&p);
+    e.needed = 4; /* the one that was listed last is worse */
+    assert_int_equal(mds_placement_find(&four_gpus, "five", &e, NULL, &p), MDS_OK);
+    assert_int_equal(p.nodes, 4);
+    assert_int_equal(mds_hosts_find(mds_placement_hosts(&p), "n3"), -1);
+    mds_placement_fini(&p);
+    put("bad", "");
+    e.needed = 1;
+    assert_int_equal(mds_placement_find(&four_gpus, "five", &e, NULL, &p), MDS_OK);
+    assert_int_equal(p.nodes, 5);
+    mds_placement_fini(&p);
+    e.file = "none";
+    assert_int_equal(mds_placement_find(&four_gpus, "five", &e, NULL, &p), MDS_OK);
+    mds_placement_fini(&p);
+}
+
+static void assert_loss(const char *lines, int rank, const char *host, const char *why)
+{
+    char text[2048], *line, *rest = text;
+    struct mds_losses l = {.n = 0};
+
+    snprintf(text, sizeof text, "%s", lines);
+    while ((line = strsep(&rest, "\n")) != NULL)
+        mds_losses_read(&l, line);
+    assert_int_equal(l.n, rank >= 0);
+    if (rank >= 0) {
+        assert_int_equal(l.v[0].rank, rank);
+        assert_string_equal(l.v[0].host, host);
+        assert_string_equal(l.v[0].why, why);
+    }
+}
+
+#define DIED(rank, host, signal)                                                       \
+    "mds: error: rank " rank " (" host ", process 12) was killed by signal " signal    \
+    " at 10:11:12.013 UTC; its last collective: all all_reduce #3\n"
+
+static void losses_are_read_from_what_ranks_print(void **state)
+{
+    (void)state;
+    assert_loss(DIED("5", "n2", "9 (Killed)"), 5, "n2",
+                "was killed by signal 9 (Killed)");
+    assert_loss("[7] " DIED("5", "n2.site", "11 (Segmentation fault)") /* the first */
+                DIED("1", "n1", "9 (Killed)"),
+                5, "n2.site", "was killed by signal 11 (Segmentation fault)");
+    assert_loss(DIED("1", "n1", "6 (Aborted)") /* it may have followed another */
+                DIED("5", "n2", "9 (Killed)") DIED("1", "n1", "9 (Killed)"),
+                5, "n2", "was killed by signal 9 (Killed)");
+    assert_loss("mds: error: rank 3 (n4, process 7) died (exit status unknown, its "
+                "launcher has read it) at 10:11:12.013 UTC; its last collective: x",
+                3, "n4", "died (exit status unknown, its launcher has read it)");
+    assert_loss("mds: [rank 0 n1] error: data: rank 2 timed out first; this rank had "
+                "waited 9.9 s for rank 6\n"
+                "mds: [rank 2 n1] error: world: rank 12 has been silent for 600 s, the "
+                "limit (--distributed-timeout-minutes): see what it logged last on n7; "
+                "rank 6, for which this rank waits, waits for it too",
+                12, "n7", "has been silent for 600 s");
+    assert_loss("mds: [rank 3 n4] error: cuda: cudaMalloc: uncorrectable ECC error\n"
+                "mds: [rank 3 n4] error: the device of rank 3 on n4 has failed",
+                3, "n4", "has a device that failed");
+    assert_loss("mds: error: rank 1: --clip-grad 2, but rank 0 has --clip-grad 1", -1,
+                "", "");
+    assert_loss("rank 1 has been silent for 9 s", -1, "", "");
+}
+
+static void faults_of_the_preflight_are_all_read(void **state)
+{
+    struct mds_losses l = {.n = 0};
+
+    (void)state;
+    mds_losses_read(&l, "fault: rank 2 on n2: --save: ck/x: Input/output error");
+    mds_losses_read(&l, "fault: rank 3 on n2: matrix products: 3 FLOP/s");
+    mds_losses_read(&l, "fault: the group of rank 0 on n1: tp all_reduce of 2 ranks");
+    mds_losses_read(&l, "fault: rank 6 on n4: its host has 3 GPUs, others have 4");
+    mds_losses_read(&l, DIED("0", "n1", "9 (Killed)"));
+    assert_int_equal(l.n, 2);
+    assert_int_equal(l.in_check, 1);
+    assert_string_equal(l.v[0].why, "--save: ck/x: Input/output error");
+    assert_string_equal(l.v[1].host, "n4");
+    l = (struct mds_losses){.n = 0};
+    mds_losses_read(&l, "mds: error: rank 1 (n1, process 3) was killed by signal 9 "
+                        "(Killed) at 1:2:3.4 UTC; its last collective: x; since the "
+                        "run began the kernel has killed 1 process(es) of this node "
+                        "because host memory ran out: --dry-run shows what");
+    assert_int_equal(l.out_of_memory, 1);
 }
 
 /* One is as good a number as others, and the least counts. */
@@ -599,6 +710,9 @@ int main(void)
         cmocka_unit_test(a_rank_is_told_which_it_is),
         cmocka_unit_test(disagreements_are_counted),
         cmocka_unit_test(nodes_are_left_out),
+        cmocka_unit_test(nodes_of_a_file_are_left_out),
+        cmocka_unit_test(losses_are_read_from_what_ranks_print),
+        cmocka_unit_test(faults_of_the_preflight_are_all_read),
         cmocka_unit_test(slots_count_where_they_are_said),
         cmocka_unit_test(slots_of_pbs_count),
         cmocka_unit_test(an_unreachable_pmix_is_noted),

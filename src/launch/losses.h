@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which ranks and nodes a run has lost, by what its ranks print. */
+#ifndef MDS_LAUNCH_LOSSES_H
+#define MDS_LAUNCH_LOSSES_H
+
+#include "base/host.h"
+
+struct mds_loss {
+    int rank;
+    char host[MDS_HOST_SIZE]; /* as the node itself says */
+    char why[192];            /* "was killed by signal 9 (Killed)" */
+};
+
+enum { MDS_LOSSES = 64 };
+
+/* Zero-initialise. */
+struct mds_losses {
+    struct mds_loss v[MDS_LOSSES];
+    int n;
+    int in_check;      /* --preflight found them: several, and nothing was trained */
+    int out_of_memory; /* the kernel killed a rank because host memory ran out */
+    int may_follow;    /* the one here may have died because another did */
+};
+
+/* Read a line of the ranks' output.  Faults that --preflight names are all kept; of
+ * ranks that die or are silent only the first, since the launcher ends the others. */
+void mds_losses_read(struct mds_losses *l, const char *line);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A run, and its restarts on spare nodes.
+ *
+ * The ranks themselves say which of them died or was silent, and which node --preflight
+ * finds unfit.  That node is left out from then on, another one of the job takes its
+ * place, and the same command is run again: it resumes from the newest checkpoint.
+ * Other failures would repeat, so they end the run. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "ckpt/folder.h"
+#include "launch/launch.h"
+#include "launch/supervise.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Exit statuses: those of mds_pretrain. */
+enum { REPEATS = 1, LOST = 75, UNFINISHED = 85, TERMINATED = 86 };
+
+struct job {
+    struct mds_launch launch;
+    struct mds_argv arguments;
+    const struct mds_config *config; /* as asked for */
+    double began_s;
+    int64_t restarts;
+    int64_t first, newest; /* checkpoints in --save: at the start, now; -1: none */
+    int in_vain;           /* the last start led to no newer one */
+};
+
+static int64_t newest_checkpoint(const struct job *j)
+{
+    int64_t iteration = -1;
+
+    if (j->config->checkpoint.save &&
+        mds_ckpt_latest(j->config->checkpoint.save, &iteration))
+        return -1; /* mds_pretrain says why */
+    return iteration;
+}
+
+/* ---- nodes ---- */
+
+/* The node of the list that the loss is about, by its name or by its rank's place; NULL
+ * if it is none that the run uses. */
+static const char *lost_node(const struct mds_launch *l, const struct mds_loss *loss)
+{
+    const struct mds_hosts *h = mds_placement_hosts(&l->placement);
+    int64_t at = h ? mds_hosts_find(h, loss->host) : -1;
+
+    if (at < 0)
+        at = loss->rank / l->per_node;
+    return h && at < l->nodes ? h->name[at] : NULL;
+}
+
+static enum mds_rc add_to_file(const char *path, const char *node,
+                               const struct mds_loss *loss)
+{
+    time_t now = time(NULL);
+    char when[32] = "";
+    struct tm utc;
+    FILE *f = fopen(path, "ae");
+    int bad;
+
+    if (!f)
+        return mds_fail_write(MDS_EIO, path);
+    if (gmtime_r(&now, &utc))
+        strftime(when, sizeof when, "%F %T UTC", &utc);
+    bad = fprintf(f, "%s # %s: rank %d %s\n", node, when, loss->rank, loss->why) < 0;
+    bad |= fclose(f) != 0;
+    return bad ? mds_fail(MDS_EIO, "%s: %s", path, strerror(errno)) : MDS_OK;
+}
+
+static void remember(const char *path, const char *node, const struct mds_loss *loss)
+{
+    if (path && *path && add_to_file(path, node, loss))
+        mds_warn("node %s is not recorded: %s", node, mds_fail_text());
+}
+
+/* Leave out the node of each loss, or of as many as there are spares for.  Returns how
+ * many there were no spares for; -1 if none of them is a node of the list. */
+static int leave_out(struct job *j, const struct mds_losses *lost)
+{
+    struct mds_launch *l = &j->launch;
+    const struct mds_hosts *h = mds_placement_hosts(&l->placement);
+    int known = 0, left = 0;
+    char names[MDS_LOSSES][MDS_HOST_SIZE];
+
+    for (int i = 0; i < lost->n; i++) { /* by rank, before places change */
+        const char *node = lost_node(l, &lost->v[i]);
+
+        snprintf(names[i], sizeof names[i], "%.*s", MDS_HOST_SIZE - 1,
+                 node ? node : "");
+    }
+    for (int i = 0; i < lost->n; i++) {
+        if (!*names[i] || mds_hosts_find(h, names[i]) < 0)
+            continue;
+        known++;
+        mds_warn("node %s is left out: %srank %d %s", names[i],
+                 lost->in_check ? "preflight: " : "", lost->v[i].rank, lost->v[i].why);
+        remember(l->options->exclude_file, names[i], &lost->v[i]);
+        if ((int64_t)h->count > l->nodes &&
+            !mds_placement_leave_out(&l->placement, names[i]))
+            left++;
+    }
+    return known == 0 ? -1 : known - left;
+}
+
+/* ---- whether to start again ---- */
+
+/* Why a run whose nodes could be replaced must not start again; NULL: it may. */
+static const char *reason_to_stop(const struct job *j)
+{
+    const struct mds_config *c = j->config;
+
+    if (!c->checkpoint.save)
+        return "there is no --save to resume from";
+    if (j->restarts >= j->launch.options->max_restarts)
+        return "that was the last of --max-restarts";
+    if (j->in_vain)
+        return "no checkpoint was written since the last loss, so it might go on like "
+               "that";
+    if (c->train.exit_duration_s > 0 &&
+        mds_clock_s() - j->began_s >= c->train.exit_duration_s)
+        return "the time of --exit-duration-in-mins is over";
+    return NULL;
+}
+
+static int resumes_by_itself(const struct mds_config *c)
+{
+    const struct mds_checkpoint_config *k = &c->checkpoint;
+
+    return k->load && strcmp(k->load, k->save) == 0 && !k->finetune &&
+           !k->no_load_optim;
+}
+
+/* Resume, also a run that began from another's checkpoint, in what is left of its time.
+ * Of options that are given twice the last one counts. */
+static void add_restart_options(struct job *j)
+{
+    const struct mds_config *c = j->config;
+    double duration_s = c->train.exit_duration_s;
+
+    if (j->newest > j->first && !resumes_by_itself(c)) {
+        mds_argv_add(&j->arguments, "--load");
+        mds_argv_add(&j->arguments, "%s", c->checkpoint.save);
+        mds_argv_add_split(&j->arguments, "--finetune=0 --no-load-optim=0");
+    }
+    if (duration_s > 0) {
+        mds_argv_add(&j->arguments, "--exit-duration-in-mins");
+        mds_argv_add(&j->arguments, "%.6g",
+                     (duration_s - (mds_clock_s() - j->began_s)) / 60);
+    }
+}
+
+static int restart_after_loss(struct job *j)
+{
+    int64_t newest = newest_checkpoint(j);
+    const char *why_not;
+
+    j->in_vain = newest <= j->newest && j->restarts > 0;
+    j->newest = newest;
+    why_not = reason_to_stop(j);
+    if (why_not) {
+        mds_error("the run is not started again: %s", why_not);
+        return 0;
+    }
+    j->restarts++;
+    if (newest > j->first)
+        mds_info("starting again from iteration %lld (restart %lld of at most %lld)",
+                 (long long)newest, (long long)j->restarts,
+                 (long long)j->launch.options->max_restarts);
+    else
+        mds_info("starting again from the beginning (restart %lld of at most %lld)",
+                 (long long)j->restarts, (long long)j->launch.options->max_restarts);
+    add_restart_options(j);
+    return 1;
+}
+
+/* *status: in the end, if this returns 0. */
+static int start_again(struct job *j, const struct mds_outcome *o, int *status)
+{
+    int unreplaced;
+
+    *status = o->status;
+    if (o->status == 0 || o->status == UNFINISHED || o->status == TERMINATED ||
+        mds_supervise_caught())
+        return 0;
+    if (o->lost.out_of_memory) {
+        *status = REPEATS;
+        return 0;
+    }
+    if (o->lost.n == 0)
+        return 0;
+    *status = LOST;
+    unreplaced = leave_out(j, &o->lost);
+    if (unreplaced < 0)
+        return 0;
+    if (unreplaced > 0) {
+        mds_error("the run is not started again: the job has no spare node for %d "
+                  "node%s (--spare-nodes)",
+                  unreplaced, mds_plural(unreplaced));
+        return 0;
+    }
+    if (o->lost.in_check) {
+        mds_info("starting without %s", o->lost.n > 1 ? "them" : "it");
+        return 1;
+    }
+    return restart_after_loss(j);
+}
+
+/* ---- the run ---- */
+
+static enum mds_rc print_command(const struct mds_argv *command)
+{
+    struct mds_str line = {0};
+    int bad;
+
+    mds_argv_format(command, NULL, &line);
+    bad = line.failed || puts(line.s) < 0 || fflush(stdout);
+    mds_str_fini(&line);
+    return bad ? mds_fail(MDS_EIO, "standard output: %s", strerror(errno)) : MDS_OK;
+}
+
+static enum mds_rc start_ranks(const struct job *j, struct mds_outcome *out)
+{
+    struct mds_argv command = {0};
+    enum mds_rc rc = mds_launch_command(&j->launch, &j->arguments, &command);
+
+    *out = (struct mds_outcome){0};
+    if (!rc)
+        rc = print_command(&command);
+    if (!rc && !j->launch.options->print)
+        rc = mds_supervise(&command, out);
+    mds_argv_fini(&command);
+    return rc;
+}
+
+static enum mds_rc run_to_the_end(struct job *j, int *status)
+{
+    struct mds_outcome o;
+
+    j->began_s = mds_clock_s();
+    j->first = j->newest = newest_checkpoint(j);
+    do
+        MDS_TRY(start_ranks(j, &o));
+    while (start_again(j, &o, status));
+    return MDS_OK;
+}
+
+enum mds_rc mds_launch_run(const struct mds_launch_options *options, int argc,
+                           char *const *argv, int *status)
+{
+    struct mds_config_run *asked = NULL;
+    struct mds_estimate estimate;
+    struct job j = {0};
+    enum mds_rc rc;
+
+    MDS_TRY(mds_launch_open(options, 0, argc, argv, &j.launch));
+    mds_placement_warn(&j.launch.placement);
+    rc = mds_launch_choose_layout(&j.launch, &j.arguments, &estimate);
+    if (!rc)
+        rc = mds_launch_config(&j.launch, NULL, 0, &asked);
+    if (!rc) {
+        j.config = &asked->config;
+        rc = run_to_the_end(&j, status);
+        mds_config_run_destroy(asked);
+    }
+    mds_argv_fini(&j.arguments);
+    mds_launch_close(&j.launch);
+    return rc;
+}

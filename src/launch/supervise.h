@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Run the launcher's command as a child, and read along what the ranks print. */
+#ifndef MDS_LAUNCH_SUPERVISE_H
+#define MDS_LAUNCH_SUPERVISE_H
+
+#include "base/status.h"
+#include "launch/argv.h"
+#include "launch/losses.h"
+
+struct mds_outcome {
+    int status; /* the command's, as a shell has it: 128 + n after signal n */
+    struct mds_losses lost;
+};
+
+/* Run the command and wait for it.  Its output is passed on.  SIGTERM, SIGINT, SIGHUP,
+ * SIGUSR1 and SIGUSR2 that are sent to this process are sent to it.  If the ranks have
+ * reported a loss and it has not ended a minute later, it is ended: launchers may wait
+ * for a node that is gone. */
+enum mds_rc mds_supervise(const struct mds_argv *command, struct mds_outcome *out);
+
+/* The last of those signals that this process has received; 0: none. */
+int mds_supervise_caught(void);
+
+#endif

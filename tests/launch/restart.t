@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='a run that loses a node starts again on a spare one'
+# shellcheck source=tests/launch/batch.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/launch/batch.sh"
+
+case $($MPIEXEC --version 2>&1) in
+*HYDRA*) ;;
+*) skip_all='needs the mpiexec of MPICH, which takes any command for ssh' && test_done ;;
+esac
+
+# Nodes a to d are this host under other names, which a stand-in for ssh tells the ranks.
+printf '%s\n' a b c d >nodes
+cat >far <<'EOF2'
+#!/bin/sh
+NODE=$2
+export NODE
+shift 2 # -x NODE
+exec sh -c "$*"
+EOF2
+# ranks [OPTION]...: mds_pretrain, of which node b's may be as $fault says
+cat >ranks <<'EOF2'
+#!/bin/sh
+case $fault:$NODE in
+*:[acd] | :*) ;;
+killed:b | stopped:b) # after the first checkpoint
+    (
+        until test -e ck/latest; do sleep 0.02; done
+        kill -"$signal" $$
+    ) 2>/dev/null &
+    ;;
+preflight:b) FAULTFS_PATH=preflight FAULTFS=eio:1000000 && export FAULTFS_PATH FAULTFS ;;
+nowhere:b) set -- "$@" --clip-grad 2 ;;
+esac
+if test "$fault" = always; then # at its first step
+    : >"started.$NODE"
+    (until test m.jsonl -nt "started.$NODE"; do sleep 0.05; done && kill -KILL $$) &
+fi
+exec mds_pretrain "$@"
+EOF2
+chmod +x far ranks
+sed "s,^  kind: plain.*,  kind: hydra\n  command: $MPIEXEC\n  flags: [-launcher\, ssh\, -launcher-exec\, ./far],
+    s,^  ranks: 2,  ranks: 1," "$srcdir/machines/localhost.yaml" >far.yaml
+export HOSTFILE=nodes MACHINE=./far.yaml MODEL_SIZE_KEY=TINY SEQ_LEN=32 TRAIN_ITERS=30 fault='' signal=''
+# on_nodes OPTIONS...: as a job of nodes a to d, or those in $HOSTFILE, would
+on_nodes() {
+    rm -rf excluded
+    # shellcheck disable=SC2086  # a list of words
+    timeout 60 mds_launch --nodes 2 --exclude-file excluded --program ./ranks -- $tiny --log-interval 30 \
+        --save ck --load ck --save-interval 4 --keep-last 2 --metrics-jsonl m.jsonl "$@" >out 2>&1 </dev/null
+    status=$?
+    cat out
+    return $status
+}
+losses() {
+    sed -n "s/.*\"event\":\"step\".*\"iteration\":\([0-9]*\),.*\"lm_loss\":\([^,]*\).*/\1 \2/p" m.jsonl
+}
+
+test_expect_success 'an undisturbed run' '
+    on_nodes && losses >whole && test "$(wc -l <whole)" -eq 30 && test ! -e excluded && rm -r ck m.jsonl
+'
+test_expect_success 'a rank that is killed: the job goes on with a spare node, to the same losses' '
+    fault=killed signal=KILL && on_nodes && losses >got && test_cmp whole got &&
+    grep "^[^ ]*mpiexec.* -hosts a,b " out && grep "^[^ ]*mpiexec.* -hosts a,c " out &&
+    test "$(grep -c "^mds: warn: node b is left out: rank 1 was killed by signal 9" out)" -eq 1 &&
+    grep "info: starting again from iteration [1-9][0-9]* (restart 1 of at most 10)" out &&
+    grep "^b # 20.* UTC: rank 1 was killed by signal 9 (Killed)$" excluded && rm -r ck m.jsonl
+'
+test_expect_success 'a node that is silent: the same' '
+    fault=stopped signal=STOP && on_nodes --distributed-timeout-minutes 0.02 && losses >got && test_cmp whole got &&
+    grep "warn: node b is left out: rank 1 has been silent for 1.2 s$" out && rm -r ck m.jsonl
+'
+test_expect_success 'what the first start was told to load is not loaded again' '
+    fault= && on_nodes --train-iters 3 && mv ck other && rm m.jsonl && fault=killed signal=KILL &&
+    on_nodes --load other --finetune --load other && grep -e "--load ck --finetune=0" out &&
+    grep "loaded ck/iter_" out && test "$(losses | wc -l)" -eq 30 && rm -r ck m.jsonl
+'
+test_expect_success 'no spare, no --save, or no restart allowed: the reason, and status 75' '
+    fault=killed signal=KILL && printf "a\nb\n" >two && (HOSTFILE=two && test_expect_code 75 on_nodes) &&
+    grep "^b # " excluded &&
+    grep "error: the run is not started again: the job has no spare node for 1 node (--spare-nodes)" out && rm -r ck &&
+    (MAX_RESTARTS=0 && export MAX_RESTARTS && test_expect_code 75 on_nodes) &&
+    grep "not started again: .*--max-restarts" out && rm -r ck
+'
+test_expect_success 'a crash that repeats without a new checkpoint does not loop' '
+    fault=always && test_expect_code 75 on_nodes --train-iters 100000 --save-interval 100000 &&
+    test "$(grep -c -e " -hosts " out)" -eq 2 && grep "not started again: no checkpoint was written since" out
+'
+test_expect_success 'a node that fails the check is left out, and the run starts on the rest' '
+    rm -rf ck m.jsonl && fault=preflight && LD_PRELOAD=$builddir/tests/ckpt/faultfs.so \
+        ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} on_nodes --preflight &&
+    losses >got && test_cmp whole got &&
+    grep "^mds: warn: node b is left out: preflight: rank 1 --save: ck/.*: Input/output error" out &&
+    grep "^mds: info: starting without it" out && ! grep "restart 1" out && grep "^b # .*--save: ck" excluded
+'
+test_expect_success 'a mistake of the user is not tried again' '
+    fault= && test_expect_code 1 on_nodes --train-iters 0 && test "$(grep -c -e " -hosts " out)" -le 1 &&
+    test_expect_code 1 on_nodes --data-path gone.h5 && test ! -e excluded
+'
+
+test_done
