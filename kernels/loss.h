@@ -5,6 +5,17 @@
 
 #include "kernels/types.h"
 
+/* Kinds of targets: each has a weight in the gradient, and a sum of losses of its own.
+ * Without `of` all are of kind 0, and its weight is 1.
+ *
+ *   of      [R]  u8, below n; NULL: 0
+ *   weight  [n]  f32 */
+struct mdsk_kinds {
+    int n; /* 0 is 1 */
+    const unsigned char *of;
+    const float *weight;
+};
+
 /* Per row of logits: its maximum, the sum of exp(logit - max), and the target's logit.
  * Ranks combine the three; one rank has lse = max + log(sum) and loss = lse - target.
  *
@@ -16,12 +27,13 @@
  *                      first_word+valid-1
  *
  * gradient: also replace the logits by their gradient as in mdsk_xent_bwd, with `scale`
- * and with lse over these words alone: for a rank that has the whole vocabulary. */
+ * and `kinds`, and with lse over these words alone: for a rank that has the whole vocabulary. */
 struct mdsk_xent_stats {
     int64_t R, words, valid, ld, first_word;
     enum mdsk_dtype dtype;
     int gradient;
     float scale;
+    struct mdsk_kinds kinds;
     void *logits;
     const int32_t *target;
     float *max, *sum, *target_logit;
@@ -34,18 +46,21 @@ struct mdsk_xent_stats {
  *   max, sum, target_logit [parts, R] f32, parts >= 1, part_stride >= R elements apart
  *                          (unused with one part)
  *   lse       [R] f32, out; may be max with one part
- *   loss_sum  one f64, added to: the sum of loss over the rows, in row order
- *   count     one f64, added to: number of rows with a target */
+ *   loss_sum  [kinds] f64, added to: the sum of loss over the rows, in row order
+ *   count     [kinds] f64, added to: number of rows with a target
+ *
+ * Weights are not used. */
 struct mdsk_xent_loss {
     int64_t R, parts, part_stride;
     const int32_t *target;
     const float *max, *sum, *target_logit;
     float *lse;
     double *loss_sum, *count;
+    struct mdsk_kinds kinds;
 };
 
-/* logits = scale * (softmax(logits) - onehot(target)), in place: the gradient of
- * scale * sum of losses.  Rows without target, and padding columns, become 0.
+/* logits = scale * weight * (softmax(logits) - onehot(target)), in place: the gradient
+ * of scale * sum of weighted losses.  Rows without target, and padding columns, become 0.
  *
  *   logits, target as above;  lse [R] f32 */
 struct mdsk_xent_bwd {
@@ -55,6 +70,7 @@ struct mdsk_xent_bwd {
     const int32_t *target;
     const float *lse;
     float scale;
+    struct mdsk_kinds kinds;
 };
 
 #endif

@@ -319,19 +319,28 @@ struct mdsk_cost mdsk_embedding_bwd_cost(const struct mdsk_embedding_bwd *a)
                       rows * sizeof(int32_t));
 }
 
+/* Of each row: the number of its kind. */
+static double kind_bytes(const struct mdsk_kinds *k)
+{
+    return k->of ? sizeof *k->of : 0;
+}
+
 struct mdsk_cost mdsk_xent_stats_cost(const struct mdsk_xent_stats *a)
 {
     double R = (double)a->R, written = a->gradient ? (double)a->words : 0;
 
     return bytes_only(R * ((double)a->valid + written) * dtype_bytes(a->dtype) +
-                      R * (sizeof(int32_t) + 3 * sizeof(float)));
+                      R * (sizeof(int32_t) + 3 * sizeof(float) +
+                           (a->gradient ? kind_bytes(&a->kinds) : 0)));
 }
 
 struct mdsk_cost mdsk_xent_loss_cost(const struct mdsk_xent_loss *a)
 {
-    double row = sizeof(int32_t) + (3 * (double)a->parts + 1) * sizeof(float);
+    double row = sizeof(int32_t) + (3 * (double)a->parts + 1) * sizeof(float) +
+                 kind_bytes(&a->kinds);
+    double sums = a->kinds.n > 1 ? a->kinds.n : 1;
 
-    return bytes_only((double)a->R * row + 4 * sizeof(double));
+    return bytes_only((double)a->R * row + 4 * sums * sizeof(double));
 }
 
 struct mdsk_cost mdsk_xent_bwd_cost(const struct mdsk_xent_bwd *a)
@@ -339,7 +348,7 @@ struct mdsk_cost mdsk_xent_bwd_cost(const struct mdsk_xent_bwd *a)
     double R = (double)a->R;
 
     return bytes_only(R * (double)(a->valid + a->words) * dtype_bytes(a->dtype) +
-                      R * (sizeof(int32_t) + sizeof(float)));
+                      R * (sizeof(int32_t) + sizeof(float) + kind_bytes(&a->kinds)));
 }
 
 struct mdsk_cost mdsk_dropout_cost(const struct mdsk_dropout *a)

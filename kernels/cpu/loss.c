@@ -41,6 +41,16 @@ MDSK_DISPATCH static void softmax_row(float *logits, int64_t n, float lse, float
         logits[i] = scale * mdsk_expf(logits[i] - lse);
 }
 
+static int kind_of(const struct mdsk_kinds *k, int64_t r)
+{
+    return k->of ? k->of[r] : 0;
+}
+
+static float row_scale(float scale, const struct mdsk_kinds *k, int64_t r)
+{
+    return k->of ? scale * k->weight[k->of[r]] : scale;
+}
+
 /* scratch [valid] */
 static void xent_row_bwd(const struct mdsk_xent_bwd *a, int64_t r, float lse,
                          float *scratch)
@@ -48,10 +58,11 @@ static void xent_row_bwd(const struct mdsk_xent_bwd *a, int64_t r, float lse,
     int64_t w = a->target[r] - a->first_word, size = (int64_t)mdsk_dtype_size(a->dtype);
     int64_t live = a->target[r] >= 0 ? a->valid : 0;
     float *logits = mdsk_edit(a->dtype, a->logits, r * a->ld, live, scratch);
+    float scale = row_scale(a->scale, &a->kinds, r);
 
-    softmax_row(logits, live, lse, a->scale);
+    softmax_row(logits, live, lse, scale);
     if (live && w >= 0 && w < live)
-        logits[w] -= a->scale;
+        logits[w] -= scale;
     mdsk_put(a->dtype, logits, live, a->logits, r * a->ld);
     memset((char *)a->logits + (r * a->ld + live) * size, 0,
            (size_t)((a->words - live) * size));
@@ -66,7 +77,8 @@ int mdsk_xent_stats_cpu(void *stream, const struct mdsk_xent_stats *a)
                               .dtype = a->dtype,
                               .logits = a->logits,
                               .target = a->target,
-                              .scale = a->scale};
+                              .scale = a->scale,
+                              .kinds = a->kinds};
     int threads = mdsk_threads_for(a->R * a->words);
     int64_t floats = mdsk_staging_floats(a->dtype, a->valid);
     float *scratch = mdsk_scratch(threads * floats);
@@ -114,8 +126,8 @@ int mdsk_xent_loss_cpu(void *stream, const struct mdsk_xent_loss *a)
         if (a->target[r] >= 0) {
             for (int64_t p = 0; p < a->parts; p++)
                 loss -= (double)a->target_logit[p * a->part_stride + r];
-            *a->loss_sum += loss;
-            *a->count += 1;
+            a->loss_sum[kind_of(&a->kinds, r)] += loss;
+            a->count[kind_of(&a->kinds, r)] += 1;
         }
     }
     return 0;

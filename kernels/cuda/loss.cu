@@ -71,6 +71,12 @@ template <class T, int P> __device__ partial_softmax team_merge(partial_softmax 
     return warp_merge<T>(lane < P / 32 ? scratch[lane] : partial_softmax{-INFINITY, 0});
 }
 
+/* a: mdsk_xent_stats or mdsk_xent_bwd */
+template <class A> __device__ float row_scale(const A &a, int64_t r)
+{
+    return a.kinds.of ? a.scale * a.kinds.weight[a.kinds.of[r]] : a.scale;
+}
+
 /* Replace the logits v of columns c .. c+N-1 by their gradients.  Columns from `live`
  * on get 0; hit is the column of the target. */
 template <class T, int N>
@@ -110,7 +116,7 @@ __global__ __launch_bounds__(P) void stats_row_in_shared(struct mdsk_xent_stats 
     T *x = (T *)a.logits + r * a.ld, *row = (T *)shared;
     int words = (int)a.words, valid = (int)a.valid, i;
     partial_softmax p = {-INFINITY, 0};
-    float lse, target_logit = 0;
+    float lse, scale, target_logit = 0;
     int64_t hit = a.target[r] < 0 ? -1 : a.target[r] - a.first_word, live;
 
     for (i = threadIdx.x * N; i + N <= words; i += P * N)
@@ -141,18 +147,19 @@ __global__ __launch_bounds__(P) void stats_row_in_shared(struct mdsk_xent_stats 
     }
     lse = (float)((double)p.max + log((double)p.sum));
     live = a.target[r] < 0 ? 0 : valid;
+    scale = row_scale(a, r);
 #pragma unroll 2
     for (i = threadIdx.x * N; i + N <= words; i += P * N) {
         float v[N];
 
         load(row + i, v);
-        logits_to_gradient<T>(v, i, live, hit, lse, a.scale);
+        logits_to_gradient<T>(v, i, live, hit, lse, scale);
         store(v, x + i);
     }
     for (int end = min(i + N, words); i < end; i++) {
         float v[1] = {widen(row[i])};
 
-        logits_to_gradient<T>(v, i, live, hit, lse, a.scale);
+        logits_to_gradient<T>(v, i, live, hit, lse, scale);
         store(v, x + i);
     }
 }
@@ -167,7 +174,7 @@ __launch_bounds__(P == 32 ? 256 : P) void stats_row_in_global(struct mdsk_xent_s
     T *x = (T *)a.logits + r * a.ld;
     partial_softmax p = {-INFINITY, 0};
     int64_t hit;
-    float lse, target_logit = 0;
+    float lse, scale, target_logit = 0;
 
     if (r < 0)
         return;
@@ -195,10 +202,11 @@ __launch_bounds__(P == 32 ? 256 : P) void stats_row_in_global(struct mdsk_xent_s
     if (!a.gradient)
         return;
     lse = (float)((double)p.max + log((double)p.sum));
+    scale = row_scale(a, r);
     for (i = threadIdx.x * N; i + N <= a.words; i += P * N)
-        store_gradient<T, N>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, a.scale);
+        store_gradient<T, N>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, scale);
     for (int64_t end = i + N < a.words ? i + N : a.words; i < end; i++)
-        store_gradient<T, 1>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, a.scale);
+        store_gradient<T, 1>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, scale);
 }
 
 constexpr int short_row_threads = 128;
@@ -265,7 +273,7 @@ template <class T, int N> __global__ void stats_row_per_thread(struct mdsk_xent_
         a.sum[r] = sum;
         a.target_logit[r] = target_logit;
         if (a.gradient) {
-            float factor = a.scale / sum;
+            float scale = row_scale(a, r), factor = scale / sum;
             int live = target < 0 ? 0 : valid;
 
             for (int k = 0; k < (int)blockDim.x; k++) {
@@ -278,7 +286,7 @@ template <class T, int N> __global__ void stats_row_per_thread(struct mdsk_xent_
             }
             if (is_hit)
                 ((T *)mine)[hit] = narrow<T>(
-                    factor * exp_for<T>(target_logit - finite_max(max)) - a.scale);
+                    factor * exp_for<T>(target_logit - finite_max(max)) - scale);
         }
     }
     if (!a.gradient)
@@ -307,7 +315,7 @@ __global__ __launch_bounds__(256) void stats_row_in_registers(struct mdsk_xent_s
     int64_t r = a.R - 1 - ((int64_t)blockIdx.x * blockDim.y + threadIdx.y), hit;
     int words = (int)a.words, valid = (int)a.valid, live, c[K];
     T *x = (T *)a.logits + r * a.ld;
-    float v[K][N], max = -INFINITY, sum = 0, target_logit = 0, factor;
+    float v[K][N], max = -INFINITY, sum = 0, target_logit = 0, scale, factor;
     pack<T, N> x_pack[K];
     bool is_hit, mine;
 
@@ -351,7 +359,8 @@ __global__ __launch_bounds__(256) void stats_row_in_registers(struct mdsk_xent_s
     }
     if (!a.gradient)
         return;
-    factor = a.scale / sum;
+    scale = row_scale(a, r);
+    factor = scale / sum;
     live = a.target[r] < 0 ? 0 : valid;
 #pragma unroll
     for (int k = 0; k < K; k++) {
@@ -363,8 +372,7 @@ __global__ __launch_bounds__(256) void stats_row_in_registers(struct mdsk_xent_s
             store(v[k], x + c[k]);
     }
     if (mine && is_hit)
-        x[hit] =
-            narrow<T>(factor * exp_for<T>(target_logit - finite_max(max)) - a.scale);
+        x[hit] = narrow<T>(factor * exp_for<T>(target_logit - finite_max(max)) - scale);
 }
 
 template <class T, int N, int L, int K>
@@ -438,12 +446,13 @@ __device__ double log_sum_exp(const struct mdsk_xent_loss &a, int64_t r)
     return (double)top + log(sum);
 }
 
-/* A thread per row; part[2i] is block i's sum of losses, part[2i+1] its number of
- * targets. */
-__global__ void row_losses(struct mdsk_xent_loss a, double *part)
+/* A thread per row; part[block][2 kinds]: of each kind the block's sum of losses and its
+ * number of targets. */
+__global__ void row_losses(struct mdsk_xent_loss a, int kinds, double *part)
 {
     int64_t r = (int64_t)blockIdx.x * loss_threads + threadIdx.x;
-    double value = 0, count = 0;
+    double value = 0;
+    int kind = -1;
 
     if (r < a.R) {
         double lse = log_sum_exp(a, r);
@@ -451,33 +460,39 @@ __global__ void row_losses(struct mdsk_xent_loss a, double *part)
         a.lse[r] = (float)lse;
         if (a.target[r] >= 0) {
             value = lse;
-            count = 1;
+            kind = a.kinds.of ? a.kinds.of[r] : 0;
             for (int64_t p = 0; p < a.parts; p++)
                 value -= (double)a.target_logit[p * a.part_stride + r];
         }
     }
-    value = team_sum<loss_threads>(value);
-    count = team_sum<loss_threads>(count);
-    if (threadIdx.x == 0) {
-        part[2 * blockIdx.x] = value;
-        part[2 * blockIdx.x + 1] = count;
+    part += 2 * kinds * (int64_t)blockIdx.x;
+    for (int k = 0; k < kinds; k++) {
+        double values = team_sum<loss_threads>(kind == k ? value : 0);
+        double counts = team_sum<loss_threads>(kind == k ? 1.0 : 0.0);
+
+        if (threadIdx.x == 0) {
+            part[2 * k] = values;
+            part[2 * k + 1] = counts;
+        }
     }
 }
 
+/* A block per kind. */
 __global__ void sum_losses(int64_t blocks, const double *part, double *loss_sum,
                            double *count)
 {
+    int64_t kind = blockIdx.x, apart = 2 * (int64_t)gridDim.x;
     double values = 0, counts = 0;
 
     for (int64_t i = threadIdx.x; i < blocks; i += loss_threads) {
-        values += part[2 * i];
-        counts += part[2 * i + 1];
+        values += part[i * apart + 2 * kind];
+        counts += part[i * apart + 2 * kind + 1];
     }
     values = team_sum<loss_threads>(values);
     counts = team_sum<loss_threads>(counts);
     if (threadIdx.x == 0) {
-        *loss_sum += values;
-        *count += counts;
+        loss_sum[kind] += values;
+        count[kind] += counts;
     }
 }
 
@@ -487,7 +502,8 @@ template <class T> struct gradient {
     template <int N> __device__ void run(int64_t r, int64_t c) const
     {
         store_gradient<T, N>((T *)a.logits + r * a.ld, c, a.target[r] < 0 ? 0 : a.valid,
-                             (int64_t)a.target[r] - a.first_word, a.lse[r], a.scale);
+                             (int64_t)a.target[r] - a.first_word, a.lse[r],
+                             row_scale(a, r));
     }
 };
 
@@ -508,19 +524,21 @@ extern "C" int mdsk_xent_stats_cuda(void *stream, const struct mdsk_xent_stats *
 extern "C" int mdsk_xent_loss_cuda(void *stream, const struct mdsk_xent_loss *a)
 {
     int64_t blocks = ceil_div(a->R, loss_threads);
+    int kinds = a->kinds.n > 1 ? a->kinds.n : 1;
     double *part;
     int err;
 
     if (a->R < 1)
         return 0;
     part = (double *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_REDUCE,
-                                       2 * blocks * (int64_t)sizeof *part);
+                                       2 * kinds * blocks * (int64_t)sizeof *part);
     if (!part)
         return -ENOMEM;
-    err = launch(row_losses, mdsk_cuda_blocks(blocks), loss_threads, stream, *a, part);
+    err = launch(row_losses, mdsk_cuda_blocks(blocks), loss_threads, stream, *a, kinds,
+                 part);
     return err ? err
-               : launch(sum_losses, 1, loss_threads, stream, blocks, part, a->loss_sum,
-                        a->count);
+               : launch(sum_losses, (unsigned)kinds, loss_threads, stream, blocks, part,
+                        a->loss_sum, a->count);
 }
 
 extern "C" int mdsk_xent_bwd_cuda(void *stream, const struct mdsk_xent_bwd *a)

@@ -26,6 +26,14 @@ enum mds_rc mds_check_embedding_bwd(struct mds_dev *dev,
     return mds_contract_dtype(dev, "embedding_bwd", a->dtype);
 }
 
+static enum mds_rc check_kinds(const char *op, const struct mdsk_kinds *k, int weighs)
+{
+    if (k->n < 0 || k->n > 256 || (k->n > 1 && !k->of) ||
+        (weighs && k->of && !k->weight))
+        return mds_contract_broken(op, "0 <= kinds <= 256, and the lists of several");
+    return MDS_OK;
+}
+
 enum mds_rc mds_check_xent_stats(struct mds_dev *dev, const struct mdsk_xent_stats *a)
 {
     if (a->R < 1 || a->words < 1 || a->valid < 0 || a->valid > a->words ||
@@ -34,6 +42,7 @@ enum mds_rc mds_check_xent_stats(struct mds_dev *dev, const struct mdsk_xent_sta
     if (!a->logits || !a->target || !a->max || !a->sum || !a->target_logit)
         return mds_contract_broken("xent_stats",
                                    "logits, target, max, sum, target_logit given");
+    MDS_TRY(check_kinds("xent_stats", &a->kinds, a->gradient));
     return mds_contract_dtype(dev, "xent_stats", a->dtype);
 }
 
@@ -50,7 +59,7 @@ enum mds_rc mds_check_xent_loss(struct mds_dev *dev, const struct mdsk_xent_loss
                                    "target, max, sum, target_logit, lse given");
     if (!a->loss_sum || !a->count)
         return mds_contract_broken("xent_loss", "loss_sum, count given");
-    return MDS_OK;
+    return check_kinds("xent_loss", &a->kinds, 0);
 }
 
 enum mds_rc mds_check_xent_bwd(struct mds_dev *dev, const struct mdsk_xent_bwd *a)
@@ -60,6 +69,7 @@ enum mds_rc mds_check_xent_bwd(struct mds_dev *dev, const struct mdsk_xent_bwd *
         return mds_contract_broken("xent_bwd", "R, words >= 1, valid <= words <= ld");
     if (!a->logits || !a->target || !a->lse)
         return mds_contract_broken("xent_bwd", "logits, target, lse given");
+    MDS_TRY(check_kinds("xent_bwd", &a->kinds, 1));
     return mds_contract_dtype(dev, "xent_bwd", a->dtype);
 }
 

@@ -15,6 +15,10 @@ static const struct {
 
 /* ---- loss ------------------------------------------------------------------------ */
 
+enum { KINDS = 3 };
+
+static const float weights[KINDS] = {1, 0.1f, 0};
+
 /* words columns of which `valid` are words, rows ld apart. */
 struct xent {
     int64_t R, words, valid, ld, first_word;
@@ -23,6 +27,8 @@ struct xent {
     int at_once; /* the gradient */
     struct vec logits, max, sum, target_logit, lse;
     int32_t target[256];
+    unsigned char kind[256];
+    struct mdsk_kinds kinds; /* none, or these */
 };
 
 static const struct {
@@ -34,7 +40,7 @@ static const struct {
     {100, 256, 250, 264, 0},  {9, 2048, 2041, 2048, 0}, {35, 1000, 999, 1008, 5},
     {34, 400, 393, 400, 0},   {77, 120, 118, 128, 0}};
 
-enum { SHAPES = sizeof shapes / sizeof *shapes };
+enum { SHAPES = sizeof shapes / sizeof *shapes, CASES = 2 * DTYPES * SHAPES };
 
 static void xent_init(struct xent *x, int t)
 {
@@ -56,11 +62,25 @@ static void xent_init(struct xent *x, int t)
                                                   : x->first_word + r % x->valid);
 }
 
-/* The t-th of all shapes in all types. */
+static void give_kinds(struct xent *x)
+{
+    for (int64_t r = 0; r < x->R; r++)
+        x->kind[r] = (unsigned char)(r * r % KINDS);
+    x->kinds = (struct mdsk_kinds){KINDS, x->kind, weights};
+}
+
+/* The t-th of all shapes in all types, with and without kinds. */
 static void xent_of(struct xent *x, int t)
 {
-    xent_init(x, t / DTYPES);
+    xent_init(x, t / DTYPES % SHAPES);
     x->dtype = dtypes[t % DTYPES];
+    if (t / DTYPES / SHAPES)
+        give_kinds(x);
+}
+
+static double weight_of(const struct xent *x, int64_t r)
+{
+    return x->kinds.of ? (double)weights[x->kind[r]] : 1;
 }
 
 static void xent_fini(struct xent *x)
@@ -88,6 +108,7 @@ static void run_stats(struct xent *x)
                                 .dtype = x->dtype,
                                 .gradient = x->at_once,
                                 .scale = x->scale,
+                                .kinds = x->kinds,
                                 .logits = vec_as(x->dtype, &x->logits),
                                 .target = x->target,
                                 .max = x->max.f,
@@ -107,7 +128,8 @@ static void run_loss(struct xent *x, float *lse, double *loss, double *count)
                                .target_logit = x->target_logit.f,
                                .lse = lse,
                                .loss_sum = loss,
-                               .count = count};
+                               .count = count,
+                               .kinds = x->kinds};
 
     assert_int_equal(backend()->xent_loss(NULL, &a), 0);
 }
@@ -123,16 +145,17 @@ static void run_bwd(struct xent *x)
                               .logits = vec_as(x->dtype, &x->logits),
                               .target = x->target,
                               .lse = x->lse.f,
-                              .scale = x->scale};
+                              .scale = x->scale,
+                              .kinds = x->kinds};
 
     assert_int_equal(backend()->xent_bwd(NULL, &a), 0);
 }
 
-/* Statistics into the d side; returns the sum of losses. */
-static double reference(void *ctx)
+/* Statistics into the d side; adds to the losses and numbers of each kind.  Returns the
+ * sum of weighted losses. */
+static double reference_by_kind(struct xent *x, double loss[KINDS], double count[KINDS])
 {
-    struct xent *x = ctx;
-    double loss = 0;
+    double weighted = 0;
 
     for (int64_t r = 0; r < x->R; r++) {
         const double *z = x->logits.d + r * x->ld;
@@ -147,9 +170,20 @@ static double reference(void *ctx)
         x->lse.d[r] = max + log(sum);
         x->target_logit.d[r] =
             has_target_here(x, r) ? z[x->target[r] - x->first_word] : 0;
-        loss += x->target[r] >= 0 ? x->lse.d[r] - x->target_logit.d[r] : 0;
+        if (x->target[r] < 0)
+            continue;
+        loss[x->kind[r]] += x->lse.d[r] - x->target_logit.d[r];
+        count[x->kind[r]]++;
+        weighted += weight_of(x, r) * (x->lse.d[r] - x->target_logit.d[r]);
     }
-    return loss;
+    return weighted;
+}
+
+static double reference(void *ctx)
+{
+    double loss[KINDS] = {0}, count[KINDS] = {0};
+
+    return reference_by_kind(ctx, loss, count);
 }
 
 static double scaled_loss(void *ctx)
@@ -167,29 +201,30 @@ static void reference_bwd(struct xent *x)
             if (x->target[r] < 0 || i >= x->valid)
                 *z = 0;
             else
-                *z = (double)x->scale * (exp(*z - x->lse.d[r]) - hit);
+                *z = (double)x->scale * weight_of(x, r) * (exp(*z - x->lse.d[r]) - hit);
         }
 }
 
 static void test_against_reference(void **state)
 {
     (void)state;
-    for (int t = 0; t < DTYPES * SHAPES; t++) {
-        double loss = 1, count = 2, want, targets = 2;
+    for (int t = 0; t < CASES; t++) {
+        double loss[KINDS] = {1, 5, 0}, count[KINDS] = {2, 0, 7};
+        double want[KINDS] = {1, 5, 0}, targets[KINDS] = {2, 0, 7};
         struct xent x;
 
         xent_of(&x, t);
         run_stats(&x);
-        want = 1 + reference(&x);
+        reference_by_kind(&x, want, targets);
         assert_near("xent max", &x.max, tolerance.stats);
         assert_near("xent sum", &x.sum, tolerance.sum);
         assert_near("xent target_logit", &x.target_logit, tolerance.stats);
-        run_loss(&x, x.lse.f, &loss, &count);
+        run_loss(&x, x.lse.f, loss, count);
         assert_near("xent lse", &x.lse, tolerance.stats);
-        for (int64_t r = 0; r < x.R; r++)
-            targets += x.target[r] >= 0;
-        assert_true(count == targets);
-        assert_true(fabs(loss - want) <= tolerance.loss * fabs(want));
+        for (int k = 0; k < KINDS; k++) {
+            assert_true(count[k] == targets[k]);
+            assert_true(fabs(loss[k] - want[k]) <= tolerance.loss * fabs(want[k]));
+        }
         run_bwd(&x);
         reference_bwd(&x); /* beyond words both sides keep the random numbers */
         assert_near_as(x.dtype, "xent gradient", &x.logits, tolerance.gradient);
@@ -201,7 +236,7 @@ static void test_against_reference(void **state)
 static void test_gradient_at_once(void **state)
 {
     (void)state;
-    for (int t = 0; t < DTYPES * SHAPES; t++) {
+    for (int t = 0; t < CASES; t++) {
         struct xent x;
 
         xent_of(&x, t);
@@ -221,7 +256,7 @@ static void test_gradient_at_once(void **state)
 static void test_nothing_becomes_zero(void **state)
 {
     (void)state;
-    for (int t = 0; t < DTYPES * SHAPES; t++) {
+    for (int t = 0; t < CASES; t++) {
         struct xent x;
 
         xent_of(&x, t);
@@ -241,18 +276,23 @@ static void test_nothing_becomes_zero(void **state)
 /* The only gradient the kernel knows is that of targets on this rank. */
 static void test_slopes(void **state)
 {
-    double loss = 0, count = 0;
-    struct xent x;
-
     (void)state;
-    xent_init(&x, 2);
-    run_stats(&x);
-    run_loss(&x, x.lse.f, &loss, &count);
-    run_bwd(&x);
-    for (int64_t r = 0; r < x.R; r++) /* what lies between the rows */
-        memset(x.logits.f + r * x.ld + x.words, 0, 3 * sizeof(float));
-    assert_slope("xent gradient", &x.logits, x.logits.f, NULL, scaled_loss, &x, 10000);
-    xent_fini(&x);
+    for (int with_kinds = 0; with_kinds < 2; with_kinds++) {
+        double loss[KINDS] = {0}, count[KINDS] = {0};
+        struct xent x;
+
+        xent_init(&x, 2);
+        if (with_kinds)
+            give_kinds(&x);
+        run_stats(&x);
+        run_loss(&x, x.lse.f, loss, count);
+        run_bwd(&x);
+        for (int64_t r = 0; r < x.R; r++) /* what lies between the rows */
+            memset(x.logits.f + r * x.ld + x.words, 0, 3 * sizeof(float));
+        assert_slope("xent gradient", &x.logits, x.logits.f, NULL, scaled_loss, &x,
+                     10000);
+        xent_fini(&x);
+    }
 }
 
 /* lse may be max: the loss must not change. */
@@ -281,8 +321,8 @@ static void test_parts_make_the_whole(void **state)
     float part[PARTS][R * EACH];
     int32_t target[R] = {0, 3, 4, 5, 9, -1, 6, 11, 8};
     double loss = 1, count = 2, want = 1;
-    struct mdsk_xent_loss l = {R,   PARTS, STRIDE, target, max,
-                               sum, hit,   lse.f,  &loss,  &count};
+    struct mdsk_xent_loss l = {R,   PARTS, STRIDE, target, max, sum,
+                               hit, lse.f, &loss,  &count, {0}};
 
     (void)state;
     for (int p = 0; p < PARTS; p++) {

@@ -321,6 +321,12 @@ static int embedding_bwd(void *stream, const struct mdsk_embedding_bwd *a)
     return done(mdsk_cuda()->embedding_bwd(stream, &b));
 }
 
+static struct mdsk_kinds kinds_in(const struct mdsk_kinds *k, int64_t R)
+{
+    return (struct mdsk_kinds){
+        .n = k->n, .of = move(k->of, R, 0), .weight = in(k->weight, MDSK_F32, k->n)};
+}
+
 static int xent_stats(void *stream, const struct mdsk_xent_stats *a)
 {
     struct mdsk_xent_stats b = *a;
@@ -332,12 +338,14 @@ static int xent_stats(void *stream, const struct mdsk_xent_stats *a)
     b.max = out(a->max, MDSK_F32, a->R);
     b.sum = out(a->sum, MDSK_F32, a->R);
     b.target_logit = out(a->target_logit, MDSK_F32, a->R);
+    b.kinds = kinds_in(&a->kinds, a->R);
     return done(mdsk_cuda()->xent_stats(stream, &b));
 }
 
 static int xent_loss(void *stream, const struct mdsk_xent_loss *a)
 {
     int64_t n = (a->parts - 1) * a->part_stride + a->R;
+    int64_t kinds = a->kinds.n > 1 ? a->kinds.n : 1;
     struct mdsk_xent_loss b = *a;
 
     b.target = in(a->target, MDSK_I32, a->R);
@@ -345,8 +353,9 @@ static int xent_loss(void *stream, const struct mdsk_xent_loss *a)
     b.sum = in(a->sum, MDSK_F32, n);
     b.target_logit = in(a->target_logit, MDSK_F32, n);
     b.lse = out(a->lse, MDSK_F32, a->R);
-    b.loss_sum = out(a->loss_sum, MDSK_F64, 1);
-    b.count = out(a->count, MDSK_F64, 1);
+    b.loss_sum = out(a->loss_sum, MDSK_F64, kinds);
+    b.count = out(a->count, MDSK_F64, kinds);
+    b.kinds = kinds_in(&a->kinds, a->R);
     return done(mdsk_cuda()->xent_loss(stream, &b));
 }
 
@@ -357,6 +366,7 @@ static int xent_bwd(void *stream, const struct mdsk_xent_bwd *a)
     b.logits = out(a->logits, a->dtype, (a->R - 1) * a->ld + a->words);
     b.target = in(a->target, MDSK_I32, a->R);
     b.lse = in(a->lse, MDSK_F32, a->R);
+    b.kinds = kinds_in(&a->kinds, a->R);
     return done(mdsk_cuda()->xent_bwd(stream, &b));
 }
 
