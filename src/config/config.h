@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "config/activations.h"
+#include "config/kinds.h"
 #include "kernels/activation.h"
 #include "topo/axes.h"
 
@@ -171,6 +172,8 @@ struct mds_data_config {
     int reset_attention_mask; /* attention stays inside of documents */
     int reset_position_ids;   /* positions begin again with each */
     int eod_mask_loss; /* no loss for a document's first token, behind another one */
+
+    struct mds_kind_table kinds; /* of the data's tokens */
 };
 
 /* Whether anything depends on where documents begin. */

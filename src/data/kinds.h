@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kinds of tokens.  The loss is logged by kind, and each kind has a weight: what the
- * loss of a token of this kind counts, as a target, in the mean.  0 leaves it out.  A
- * token file may have, besides its tokens,
+/* Kinds of tokens in files.  A token file may have, besides its tokens,
  *
  *   /kinds/name      UTF-8 strings, one for each kind
  *   /kinds/weight    float64, the same number
@@ -12,16 +10,10 @@
 #define MDS_DATA_KINDS_H
 
 #include "base/status.h"
+#include "config/kinds.h"
 #include "io/h5.h"
 
 #include <stdint.h>
-
-enum { MDS_KINDS_MAX = 64, MDS_KIND_NAME_SIZE = 32 };
-
-struct mds_kind {
-    char name[MDS_KIND_NAME_SIZE]; /* printable ASCII without blanks and quotes */
-    double weight;                 /* 0 or more */
-};
 
 /* The kinds of one file. */
 struct mds_kinds {

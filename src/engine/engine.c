@@ -118,12 +118,34 @@ static enum mds_rc alloc_ids(struct mds_engine *e, int64_t of_micro_batch,
     return MDS_OK;
 }
 
+/* The kinds of targets, and their weights on the device. */
+static enum mds_rc alloc_kinds(struct mds_engine *e)
+{
+    const struct mds_kind_table *t = &e->config->data.kinds;
+    int64_t bytes = t->n * (int64_t)sizeof *e->kind_weight;
+    float weight[MDS_KINDS_MAX];
+    void *kind = NULL, *there = NULL;
+
+    if (t->n == 0)
+        return MDS_OK;
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK,
+                            e->config->batch.accumulation * e->tokens_here, &kind));
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, bytes, &there));
+    for (int k = 0; k < t->n; k++)
+        weight[k] = (float)t->kind[k].weight;
+    mds_dev_copy_in(e->dev, there, weight, bytes);
+    e->kind = kind;
+    e->kind_weight = there;
+    return MDS_OK;
+}
+
 static enum mds_rc alloc_batch(struct mds_engine *e)
 {
     struct mds_par par = {.groups = e->groups};
     const struct mds_batch_config *b = &e->config->batch;
     const struct mds_data_config *d = &e->config->data;
     int64_t S = e->config->model.seq_length;
+    int64_t sums = 2 * mds_kind_sums(&d->kinds) + 1;
     void *scalars = NULL;
 
     mds_par_set_batch(&par, b->micro, S, 0);
@@ -137,7 +159,9 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
         if (!e->has_documents)
             return MDS_EMEM;
     }
-    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, sizeof *e->scalars, &scalars));
+    MDS_TRY(alloc_kinds(e));
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, sums * (int64_t)sizeof *e->scalars,
+                            &scalars));
     e->scalars = scalars;
     if (!mds_dev_kernels(e->dev))
         return MDS_OK;

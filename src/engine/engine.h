@@ -53,8 +53,9 @@ struct mds_params *mds_engine_params(struct mds_engine *e);
 struct mds_zero *mds_engine_zero(struct mds_engine *e);
 
 struct mds_step_result {
-    double loss;       /* nats per target, over the global batch */
-    double targets;    /* that count */
+    double loss;               /* nats per target, over the global batch */
+    double targets;            /* that count: the sum of their weights */
+    struct mds_losses by_kind; /* over the global batch */
     double apart;      /* share of the pairs of a query and an earlier key (or itself)
                           that lie in different documents and do not see each other */
     double grad_norm;  /* of the summed gradient, before clipping */
@@ -68,9 +69,11 @@ struct mds_step_result {
  *
  *   token  the inputs, and shifted by one the targets
  *   start  index, in the row, of the first token of each token's document; read only if
- *          the configuration has documents apart (mds_data_has_starts) */
+ *          the configuration has documents apart (mds_data_has_starts)
+ *   kind   of each token; read only if the configuration has kinds */
 struct mds_engine_rows {
     const int32_t *token, *start;
+    const unsigned char *kind;
 };
 
 /* Forward and backward of this replica's part of one global batch.
@@ -79,8 +82,9 @@ struct mds_engine_rows {
  *   first_sample  number, in the run, of the first row; the other rows follow
  *   rows          may be NULL on a dry device
  *
- * The loss is the mean over all targets of the global batch that count, however they
- * are spread over ranks and micro-batches; 0 if there are none.
+ * The loss is the mean over all targets of the global batch that count, weighted by
+ * their kinds, however they are spread over ranks and micro-batches; 0 if there are
+ * none.
  *
  * Collective over the world.  All ranks get bitwise the same result. */
 enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
@@ -93,10 +97,10 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
  * or the gradients are not finite for any other reason.  Collective over the world. */
 enum mds_rc mds_engine_update(struct mds_engine *e, double lr);
 
-/* Forward only; rows as for backward.  Adds the global batch's loss in nats to *sum,
- * and its number of targets to *count.  Collective over the world. */
+/* Forward only; rows as for backward.  Adds the global batch's losses to *losses.
+ * Collective over the world. */
 enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *rows,
-                            double *sum, double *count);
+                            struct mds_losses *losses);
 
 /* The host buffer for a copy of what this rank saves, and its size in bytes; borrowed
  * from the engine.  NULL unless checkpoints are saved in the background. */

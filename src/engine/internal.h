@@ -8,12 +8,6 @@
 #include "optim/loss_scale.h"
 #include "pipeline/pipe.h"
 
-/* Sums that kernels accumulate on the device. */
-struct scalars {
-    struct mds_gpt_loss loss;
-    double grad_squares;
-};
-
 /* Runs micro-batches, to train or to evaluate. */
 struct pipeline {
     struct mds_schedule *schedule;
@@ -34,13 +28,17 @@ struct mds_engine {
     struct mds_zero *zero;
     struct pipeline train, eval;
     struct mds_loss_scale scale;
-    struct scalars *scalars; /* in state */
-    int64_t tokens_here;     /* of a micro-batch, on this rank: sequences x tokens */
-    int64_t starts_here;     /* of a micro-batch: sequences x all tokens, or 0 */
-    int32_t *start;          /* in state: [accumulation, starts_here], or NULL */
+    /* Sums that kernels accumulate, in state: the losses of each kind of token, their
+     * numbers, and the squares of the gradient. */
+    double *scalars;
+    int64_t tokens_here; /* of a micro-batch, on this rank: sequences x tokens */
+    int64_t starts_here; /* of a micro-batch: sequences x all tokens, or 0 */
+    int32_t *start;      /* in state: [accumulation, starts_here], or NULL */
     double pairs;        /* of a query and a key that it sees, in this replica's rows */
     char *has_documents; /* host: [accumulation], whether rows have several */
     int32_t *token, *target; /* in state: [accumulation, tokens_here] each */
+    unsigned char *kind;     /* the same, of targets; NULL: tokens have no kinds */
+    float *kind_weight;      /* in state: [kinds], or NULL */
     int32_t *staged;         /* host: [tokens_here], or [starts_here] if more */
     double grad_scale;       /* of the last backward's gradients: what they are divided
                                 by before the update */

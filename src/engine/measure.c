@@ -6,7 +6,7 @@
 static enum mds_rc run_dry_step(struct mds_engine *e)
 {
     struct mds_step_result result;
-    double sum = 0, count = 0;
+    struct mds_losses losses = {{0}, {0}};
 
     MDS_TRY(mds_zero_init_weights(e->zero, 0));
     if (!e->config->train.skip_train) {
@@ -14,7 +14,7 @@ static enum mds_rc run_dry_step(struct mds_engine *e)
         MDS_TRY(mds_engine_update(e, 0));
     }
     if (e->config->train.eval_iters > 0)
-        MDS_TRY(mds_engine_eval(e, NULL, &sum, &count));
+        MDS_TRY(mds_engine_eval(e, NULL, &losses));
     return MDS_OK;
 }
 

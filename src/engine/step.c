@@ -6,6 +6,7 @@
 #include "optim/clip.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- batches ---- */
 
@@ -25,6 +26,11 @@ static int32_t target_in_document_at(const struct mds_engine_rows *rows, int64_t
     return rows->start[i + 1] == rows->start[i] ? rows->token[i + 1] : -1;
 }
 
+static int32_t kind_at(const struct mds_engine_rows *rows, int64_t i)
+{
+    return rows->kind[i + 1];
+}
+
 /* Copy this rank's tokens of a micro-batch, rows [B, S+1], to e->staged [tokens, B]. */
 static void stage_tokens(struct mds_engine *e, const struct mds_par *par,
                          const struct mds_engine_rows *rows,
@@ -36,6 +42,17 @@ static void stage_tokens(struct mds_engine *e, const struct mds_par *par,
         for (int64_t s = 0; s < par->tokens.run[i].n; s++)
             for (int64_t b = 0; b < par->B; b++)
                 e->staged[at++] = of(rows, b * row + par->tokens.run[i].first + s);
+}
+
+/* Copy the kinds of this rank's targets of a micro-batch to e->staged, as bytes. */
+static void stage_kinds(struct mds_engine *e, const struct mds_par *par,
+                        const struct mds_engine_rows *rows)
+{
+    unsigned char *kinds = (unsigned char *)e->staged;
+
+    stage_tokens(e, par, rows, kind_at);
+    for (int64_t i = 0; i < e->tokens_here; i++)
+        kinds[i] = (unsigned char)e->staged[i];
 }
 
 /* Copy the starts of all tokens of a micro-batch to e->staged [S, B].  Returns whether
@@ -61,7 +78,30 @@ static struct mds_engine_rows rows_of_micro_batch(const struct mds_engine *e,
     int64_t at = i * e->config->batch.micro * (e->config->model.seq_length + 1);
 
     return (struct mds_engine_rows){.token = rows->token + at,
-                                    .start = rows->start ? rows->start + at : NULL};
+                                    .start = rows->start ? rows->start + at : NULL,
+                                    .kind = rows->kind ? rows->kind + at : NULL};
+}
+
+/* Kinds and starts of micro-batch i, if rows have any; rows NULL: a dry device. */
+static void load_kinds(struct mds_engine *e, const struct mds_par *par,
+                       const struct mds_engine_rows *rows, int64_t i)
+{
+    if (!e->kind)
+        return;
+    if (rows)
+        stage_kinds(e, par, rows);
+    mds_dev_copy_in(e->dev, e->kind + i * e->tokens_here, e->staged, e->tokens_here);
+}
+
+static void load_starts(struct mds_engine *e, const struct mds_engine_rows *rows,
+                        int64_t i)
+{
+    if (e->starts_here == 0)
+        return;
+    if (rows)
+        e->has_documents[i] = (char)stage_starts(e, rows);
+    mds_dev_copy_in(e->dev, e->start + i * e->starts_here, e->staged,
+                    e->starts_here * (int64_t)sizeof *e->start);
 }
 
 /* Copy the tokens of micro-batch i to the device.  A dry device is only charged for the
@@ -70,7 +110,6 @@ static void load_micro_batch(struct mds_engine *e, const struct mds_par *par,
                              const struct mds_engine_rows *rows, int64_t i)
 {
     int64_t bytes = e->tokens_here * (int64_t)sizeof *e->token;
-    int64_t start_bytes = e->starts_here * (int64_t)sizeof *e->start;
     int masks = e->config->data.eod_mask_loss;
     struct mds_engine_rows some;
     int there = mds_dev_kernels(e->dev) != NULL;
@@ -83,11 +122,8 @@ static void load_micro_batch(struct mds_engine *e, const struct mds_par *par,
     if (there)
         stage_tokens(e, par, &some, masks ? target_in_document_at : target_at);
     mds_dev_copy_in(e->dev, e->target + i * e->tokens_here, e->staged, bytes);
-    if (start_bytes == 0)
-        return;
-    if (there)
-        e->has_documents[i] = (char)stage_starts(e, &some);
-    mds_dev_copy_in(e->dev, e->start + i * e->starts_here, e->staged, start_bytes);
+    load_kinds(e, par, there ? &some : NULL, i);
+    load_starts(e, there ? &some : NULL, i);
 }
 
 static void load_batch(struct mds_engine *e, const struct mds_engine_rows *rows)
@@ -99,6 +135,19 @@ static void load_batch(struct mds_engine *e, const struct mds_engine_rows *rows)
     e->pairs = 0;
     for (int64_t i = 0; i < b->accumulation; i++)
         load_micro_batch(e, &par, rows, i);
+}
+
+static struct mds_targets targets_of(const struct mds_engine *e, int micro_batch)
+{
+    const struct mds_kind_table *t = &e->config->data.kinds;
+    int64_t at = micro_batch * e->tokens_here;
+
+    return (struct mds_targets){.id = e->target + at,
+                                .kinds = {.n = t->n,
+                                          .of = e->kind ? e->kind + at : NULL,
+                                          .weight = e->kind_weight},
+                                .sum = e->scalars,
+                                .count = e->scalars + mds_kind_sums(t)};
 }
 
 /* Rows of one document are computed without starts: the result is the same, and all
@@ -113,7 +162,7 @@ static struct mds_gpt_batch batch_of(const struct mds_engine *e, int micro_batch
     return (struct mds_gpt_batch){
         .first_sample = e->first_sample + micro_batch * e->config->batch.micro,
         .token = e->token + micro_batch * e->tokens_here,
-        .target = e->target + micro_batch * e->tokens_here,
+        .targets = targets_of(e, micro_batch),
         .key_start = d->reset_attention_mask ? start : NULL,
         .position_start = d->reset_position_ids ? start : NULL};
 }
@@ -138,8 +187,7 @@ static enum mds_rc forward_chunk(void *ctx, int micro_batch, int chunk, const vo
     if (e->training && !out)
         mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
     mds_range_begin("forward");
-    MDS_TRY(mds_gpt_forward(e->gpt_step, chunk, buffer, &batch, in, out,
-                            &e->scalars->loss));
+    MDS_TRY(mds_gpt_forward(e->gpt_step, chunk, buffer, &batch, in, out));
     mds_range_end();
     return MDS_OK;
 }
@@ -156,6 +204,12 @@ static enum mds_rc backward_chunk(void *ctx, int micro_batch, int chunk,
     MDS_TRY(mds_gpt_backward(e->gpt_step, chunk, buffer, &batch, d_out, d_in));
     mds_range_end();
     return MDS_OK;
+}
+
+/* Where the gradient's squares are in e->scalars. */
+static int squares_at(const struct mds_engine *e)
+{
+    return 2 * mds_kind_sums(&e->config->data.kinds);
 }
 
 static double batch_tokens(const struct mds_engine *e)
@@ -182,7 +236,8 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
                               .step = (uint32_t)step,
                               .grad_scale = (float)(e->scale.scale / batch_tokens(e))};
 
-    mds_dev_zero(e->dev, e->scalars, sizeof *e->scalars);
+    mds_dev_zero(e->dev, e->scalars,
+                 (int64_t)(squares_at(e) + 1) * (int64_t)sizeof *e->scalars);
     MDS_TRY(mds_pipe_alloc(p->pipe, &e->step));
     MDS_TRY(mds_gpt_step_begin(e->gpt_step, &run));
     MDS_TRY(mds_pipe_run(p->pipe, &stage));
@@ -193,32 +248,52 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
 
 /* ---- the read-back point ---- */
 
-/* Everything a step's control flow may depend on, summed over the world: loss, targets,
- * squared gradient norm; and, of rows with documents, the pairs that attention sees.
- * What several ranks have alike is counted on the first of them: the loss of tensor
- * ranks, and where ZeRO has no slices the norm of a data group. */
-static enum mds_rc read_back(struct mds_engine *e, double sums[4])
-{
-    int n = e->starts_here > 0 ? 4 : 3;
-    struct scalars s = {0};
+/* What is read back: scalars, and the pairs that attention sees. */
+enum { SUMS_MAX = 2 * MDS_KINDS_MAX + 2 };
 
-    MDS_TRY(mds_dev_copy_out(e->dev, &s, e->scalars, sizeof s));
-    sums[0] = sums[1] = sums[2] = 0;
-    sums[3] = e->pairs * mds_groups_size(e->groups, MDS_AXIS_DATA) /
-              mds_groups_size(e->groups, MDS_AXES_ALL);
-    if (mds_groups_last_stage(e->groups) &&
-        mds_groups_rank(e->groups, MDS_AXIS_TENSOR) == 0) {
-        sums[0] = s.loss.sum;
-        sums[1] = s.loss.count;
-    }
-    if (mds_zero_is_sharded(e->zero) ||
-        mds_groups_rank(e->groups, mds_params_sum_axes(e->params)) == 0)
-        sums[2] = s.grad_squares;
+struct read {
+    struct mds_losses losses;
+    double loss_sum, targets; /* weighted */
+    double grad_squares, pairs;
+};
+
+static void sort_sums(const struct mds_engine *e, const double *sums, struct read *out)
+{
+    const struct mds_kind_table *t = &e->config->data.kinds;
+    size_t bytes = (size_t)mds_kind_sums(t) * sizeof *sums;
+
+    *out = (struct read){.grad_squares = sums[squares_at(e)],
+                         .pairs = sums[squares_at(e) + 1]};
+    memcpy(out->losses.sum, sums, bytes);
+    memcpy(out->losses.count, sums + mds_kind_sums(t), bytes);
+    mds_losses_total(&out->losses, t, &out->loss_sum, &out->targets);
+}
+
+/* Everything a step's control flow may depend on, summed over the world: losses,
+ * targets, squared gradient norm; and, of rows with documents, the pairs that attention
+ * sees.  What several ranks have alike is counted on the first of them: the loss of
+ * tensor ranks, and where ZeRO has no slices the norm of a data group. */
+static enum mds_rc read_back(struct mds_engine *e, struct read *out)
+{
+    int squares = squares_at(e), n = squares + 1 + (e->starts_here > 0);
+    double sums[SUMS_MAX] = {0};
+
+    MDS_TRY(mds_dev_copy_out(e->dev, sums, e->scalars,
+                             (int64_t)(squares + 1) * (int64_t)sizeof *sums));
+    if (!mds_groups_last_stage(e->groups) ||
+        mds_groups_rank(e->groups, MDS_AXIS_TENSOR) > 0)
+        memset(sums, 0, (size_t)squares * sizeof *sums);
+    if (!mds_zero_is_sharded(e->zero) &&
+        mds_groups_rank(e->groups, mds_params_sum_axes(e->params)) > 0)
+        sums[squares] = 0;
+    sums[squares + 1] = e->pairs * mds_groups_size(e->groups, MDS_AXIS_DATA) /
+                        mds_groups_size(e->groups, MDS_AXES_ALL);
     MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), sums, n,
                                     MDS_COMM_SUM));
     /* printf shows the sign of a NaN, which means nothing. */
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i <= squares; i++)
         sums[i] = isnan(sums[i]) ? NAN : sums[i];
+    sort_sums(e, sums, out);
     return MDS_OK;
 }
 
@@ -231,7 +306,7 @@ static enum mds_rc sum_gradients(struct mds_engine *e)
     MDS_TRY(mds_zero_finish(e->zero));
     if (tied >= 0 && mds_comm_size(mds_group(e->groups, MDS_GROUP_ENDS)) > 1)
         MDS_TRY(mds_zero_sum_unit(e->zero, tied, mds_group(e->groups, MDS_GROUP_ENDS)));
-    return mds_zero_grad_squares(e->zero, &e->scalars->grad_squares);
+    return mds_zero_grad_squares(e->zero, e->scalars + squares_at(e));
 }
 
 /* Of the pairs of the global batch, those that are not seen. */
@@ -248,7 +323,8 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
                                 const struct mds_engine_rows *rows,
                                 struct mds_step_result *out)
 {
-    double sums[4], loss;
+    struct read sums;
+    double loss;
 
     e->training = 1;
     e->first_sample = first_sample;
@@ -256,18 +332,19 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
     mds_zero_step_begin(e->zero);
     MDS_TRY(run_pipeline(e, &e->train, step));
     MDS_TRY(sum_gradients(e));
-    MDS_TRY(read_back(e, sums));
-    loss = sums[1] > 0 ? sums[0] / sums[1] : 0;
+    MDS_TRY(read_back(e, &sums));
+    loss = sums.targets > 0 ? sums.loss_sum / sums.targets : 0;
     e->grad_scale = e->scale.scale;
-    if (sums[1] > 0)
-        e->grad_scale *= sums[1] / batch_tokens(e);
-    e->grad_norm = sqrt(sums[2]) / e->grad_scale;
+    if (sums.targets > 0)
+        e->grad_scale *= sums.targets / batch_tokens(e);
+    e->grad_norm = sqrt(sums.grad_squares) / e->grad_scale;
     /* The loss is summed before it is scaled, so the scale cannot overflow it. */
     e->overflow = isfinite(loss) && !isfinite(e->grad_norm) &&
                   mds_loss_scale_absorbs_overflow(&e->scale);
     *out = (struct mds_step_result){.loss = loss,
-                                    .targets = sums[1],
-                                    .apart = share_apart(e, sums[3]),
+                                    .targets = sums.targets,
+                                    .by_kind = sums.losses,
+                                    .apart = share_apart(e, sums.pairs),
                                     .grad_norm = e->grad_norm,
                                     .loss_scale = e->scale.scale,
                                     .overflow = e->overflow};
@@ -287,16 +364,15 @@ enum mds_rc mds_engine_update(struct mds_engine *e, double lr)
 }
 
 enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *rows,
-                            double *sum, double *count)
+                            struct mds_losses *losses)
 {
-    double sums[4];
+    struct read sums;
 
     e->training = 0;
     e->first_sample = 0;
     load_batch(e, rows);
     MDS_TRY(run_pipeline(e, &e->eval, 0));
-    MDS_TRY(read_back(e, sums));
-    *sum += sums[0];
-    *count += sums[1];
+    MDS_TRY(read_back(e, &sums));
+    mds_losses_add(losses, &sums.losses);
     return MDS_OK;
 }

@@ -27,6 +27,7 @@
 #include "config/config.h"
 #include "device/arena.h"
 #include "parallel/par.h"
+#include "parallel/vocab.h"
 #include "tensor/params.h"
 
 struct mds_gpt;
@@ -73,20 +74,15 @@ struct mds_gpt_run {
     float grad_scale;                     /* of the sum of losses */
 };
 
-/* One micro-batch: token and target [tokens here, B] i32 on the device (sequence-major,
- * parallel/shard.h); target -1: no loss.  token is for the first model chunk, target
- * for the last. */
+/* One micro-batch: token and targets of [tokens here, B] on the device (sequence-major,
+ * parallel/shard.h).  token is for the first model chunk; targets, and the sums that
+ * their losses are added to, for the last. */
 struct mds_gpt_batch {
     int64_t first_sample; /* number in the whole training; part of dropout's key */
-    const int32_t *token, *target;
+    const int32_t *token;
+    struct mds_targets targets;
     const int32_t *key_start,
         *position_start; /* struct mds_par; for all model chunks */
-};
-
-/* On the device: sum of the loss over tokens with a target, in nats, and their
- * number. */
-struct mds_gpt_loss {
-    double sum, count;
 };
 
 /* The state of the current step: what its micro-batches have saved. */
@@ -99,11 +95,11 @@ enum mds_rc mds_gpt_step_begin(struct mds_gpt_step *s, const struct mds_gpt_run 
 void mds_gpt_step_end(struct mds_gpt_step *s);
 
 /* in, out: [rows of this rank, H] between model chunks, NULL at the ends of the model.
- * buffer: index of the buffer for saved activations.  The last chunk adds to *loss and,
- * in training, computes the head's gradients right away. */
+ * buffer: index of the buffer for saved activations.  The last chunk adds up the loss
+ * and, in training, computes the head's gradients right away. */
 enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int chunk, int buffer,
                             const struct mds_gpt_batch *batch, const void *in,
-                            void *out, struct mds_gpt_loss *loss);
+                            void *out);
 
 /* d_out, d_in: gradients of out and in.  Parameter gradients are accumulated; each unit
  * of the chunk calls grad_ready once (the head's unit in forward). */

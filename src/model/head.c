@@ -36,31 +36,44 @@ static struct mds_head head_spec(const struct context *c)
         .grad_scale = c->run->grad_scale};
 }
 
-/* The targets of a tile's rows, in the order of the GEMM: those of each tensor rank's
- * part, one part after the other. */
-static enum mds_rc tile_targets(const struct context *t, const int32_t *target,
-                                const int32_t **out)
+/* What there is of `size` bytes for each row, for a tile's rows, in the order of the
+ * GEMM: those of each tensor rank's part, one part after the other. */
+static enum mds_rc tile_rows(const struct context *t, const void *all, int64_t size,
+                             const void **out)
 {
-    int64_t rows = mds_par_rows(&t->par), bytes = t->part * (int64_t)sizeof *target;
+    int64_t rows = mds_par_rows(&t->par), bytes = t->part * size;
     void *gathered = NULL;
 
-    *out = target + t->first;
+    *out = (const char *)all + t->first * size;
     if (t->part == rows)
         return MDS_OK;
-    MDS_TRY(mds_arena_alloc(t->par.arena, MDS_MEM_WORK, rows * (int64_t)sizeof *target,
-                            &gathered));
+    MDS_TRY(mds_arena_alloc(t->par.arena, MDS_MEM_WORK, rows * size, &gathered));
     for (int64_t i = 0; i < rows / t->part; i++)
         mds_dev_copy(t->par.dev, (char *)gathered + i * bytes,
-                     target + i * t->stride + t->first, bytes);
+                     (const char *)all + (i * t->stride + t->first) * size, bytes);
     *out = gathered;
+    return MDS_OK;
+}
+
+static enum mds_rc tile_targets(const struct context *t, const struct mds_targets *all,
+                                struct mds_targets *out)
+{
+    const void *id = NULL, *of = NULL;
+
+    MDS_TRY(tile_rows(t, all->id, sizeof *all->id, &id));
+    if (all->kinds.of)
+        MDS_TRY(tile_rows(t, all->kinds.of, sizeof *all->kinds.of, &of));
+    *out = *all;
+    out->id = id;
+    out->kinds.of = of;
     return MDS_OK;
 }
 
 /* The loss of x + branch, and d, the gradient of the stream.  The sum overwrites x or
  * branch. */
 static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
-                             struct residual x, const int32_t *target,
-                             struct mds_gpt_loss *loss, void *d)
+                             struct residual x, const struct mds_targets *targets,
+                             void *d)
 {
     const struct mds_par *p = &t->par;
     const struct norm_ids *norm = &t->g->head.norm;
@@ -68,6 +81,7 @@ static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
     int64_t Rs = mds_par_slice_rows(p), n = mds_gpt_residual_size(t);
     void *y = NULL, *dy = NULL, *sum = x.branch;
     float *mean = NULL, *rstd = NULL;
+    struct mds_targets own;
 
     x.x = mds_gpt_residual_at(t, x.x);
     MDS_TRY(mds_gpt_scratch(t, n, &y));
@@ -75,9 +89,9 @@ static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
     MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, Rs, &rstd));
     if (d)
         MDS_TRY(mds_gpt_scratch(t, n, &dy));
-    MDS_TRY(tile_targets(t, target, &target));
+    MDS_TRY(tile_targets(t, targets, &own));
     MDS_TRY(mds_gpt_norm_fwd(t, norm, Rs, x.x, x.branch, sum, y, mean, rstd));
-    MDS_TRY(mds_head_loss(p, h, y, target, &loss->sum, &loss->count, dy));
+    MDS_TRY(mds_head_loss(p, h, y, &own, dy));
     if (d) {
         d = mds_gpt_residual_at(t, d);
         mds_dev_zero(p->dev, d, n * (int64_t)mdsk_dtype_size(p->dtype));
@@ -88,7 +102,7 @@ static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
 }
 
 static enum mds_rc head_tiles(const struct context *c, struct residual x,
-                              const int32_t *target, struct mds_gpt_loss *loss, void *d)
+                              const struct mds_targets *targets, void *d)
 {
     const struct norm_ids *norm = &c->g->head.norm;
     struct mds_head h = head_spec(c);
@@ -96,14 +110,14 @@ static enum mds_rc head_tiles(const struct context *c, struct residual x,
 
     mds_gpt_norm_grads_begin(c);
     for (int64_t at = 0; mds_gpt_tile(c, at, 0, &t); at = mds_gpt_tile_end(&t))
-        MDS_TRY(head_tile(&t, &h, x, target, loss, d));
+        MDS_TRY(head_tile(&t, &h, x, targets, d));
     return d ? mds_gpt_norm_grads_end(c, 1, &norm) : MDS_OK;
 }
 
 /* If this stage has the tied embedding only for the head, the embedding's gradient is
  * complete at the end. */
 enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct residual x,
-                         const int32_t *target, struct mds_gpt_loss *loss, void *d)
+                         const struct mds_targets *targets, void *d)
 {
     const struct mds_gpt *g = c->g;
     int word_unit = g->embedding.word_unit, tied = g->head.weight == g->embedding.word;
@@ -116,7 +130,7 @@ enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct resid
         if (tied)
             MDS_TRY(mds_params_grad_begin(g->ps, word_unit));
     }
-    MDS_TRY(head_tiles(c, x, target, loss, d));
+    MDS_TRY(head_tiles(c, x, targets, d));
     if (d) {
         MDS_TRY(mds_params_grad_ready(g->ps, g->head.unit));
         if (tied && !word_is_here)

@@ -318,6 +318,6 @@ void mds_gpt_add_head(struct registrar *reg);
  * word_is_here: this rank also has the first model chunk, which reports the tied word
  * embedding's gradient as ready. */
 enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct residual x,
-                         const int32_t *target, struct mds_gpt_loss *loss, void *d);
+                         const struct mds_targets *targets, void *d);
 
 #endif

@@ -263,7 +263,7 @@ static enum mds_rc blocks_fwd(const struct context *c, const struct model_chunk 
 
 enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int chunk, int buffer,
                             const struct mds_gpt_batch *batch, const void *in,
-                            void *out, struct mds_gpt_loss *loss)
+                            void *out)
 {
     const struct model_chunk *p = &s->g->chunk[chunk];
     struct saved_buffer *saved = &s->saved_buffer[buffer];
@@ -285,7 +285,7 @@ enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int chunk, int buffer,
     MDS_TRY(blocks_fwd(c, p, saved, &w, &x, out ? out : w.x));
     release_arenas(c, attention);
     if (p->is.is_last)
-        MDS_TRY(mds_gpt_head(c, s->g->chunk[0].is.is_first, x, batch->target, loss,
+        MDS_TRY(mds_gpt_head(c, s->g->chunk[0].is.is_first, x, &batch->targets,
                              s->run.training ? saved->d : NULL));
     else
         MDS_TRY(form_residual_sum(c, x, out));

@@ -165,8 +165,8 @@ static int fuses_loss_gradient(const struct mds_par *p, const struct mds_head *h
 }
 
 static enum mds_rc tile_loss(const struct mds_par *p, const struct mds_head *h,
-                             const struct tile *t, int64_t n, const int32_t *target,
-                             double *loss_sum, double *count)
+                             const struct tile *t, int64_t n,
+                             const struct mds_targets *y)
 {
     struct mdsk_xent_stats s = {.R = n,
                                 .words = h->words,
@@ -176,21 +176,23 @@ static enum mds_rc tile_loss(const struct mds_par *p, const struct mds_head *h,
                                 .dtype = p->dtype,
                                 .gradient = fuses_loss_gradient(p, h),
                                 .scale = h->grad_scale,
+                                .kinds = y->kinds,
                                 .logits = t->logits,
-                                .target = target,
+                                .target = y->id,
                                 .max = t->own,
                                 .sum = t->own + t->rows,
                                 .target_logit = t->own + 2 * t->rows};
     struct mdsk_xent_loss x = {.R = n,
                                .parts = mds_groups_size(p->groups, MDS_AXIS_TENSOR),
                                .part_stride = 3 * t->rows,
-                               .target = target,
+                               .target = y->id,
                                .max = t->all,
                                .sum = t->all + t->rows,
                                .target_logit = t->all + 2 * t->rows,
                                .lse = t->lse,
-                               .loss_sum = loss_sum,
-                               .count = count};
+                               .loss_sum = y->sum,
+                               .count = y->count,
+                               .kinds = y->kinds};
 
     MDS_TRY(mds_op_xent_stats(p->dev, &s));
     if (t->all != t->own)
@@ -202,7 +204,7 @@ static enum mds_rc tile_loss(const struct mds_par *p, const struct mds_head *h,
 /* Replace logits by their gradients, and compute dx. */
 static enum mds_rc tile_bwd_input(const struct mds_par *p, const struct mds_head *h,
                                   const struct tile *t, int64_t n,
-                                  const int32_t *target, void *dx)
+                                  const struct mds_targets *y, void *dx)
 {
     struct mdsk_xent_bwd b = {.R = n,
                               .words = h->words,
@@ -211,9 +213,10 @@ static enum mds_rc tile_bwd_input(const struct mds_par *p, const struct mds_head
                               .first_word = h->first_word,
                               .dtype = p->dtype,
                               .logits = t->logits,
-                              .target = target,
+                              .target = y->id,
                               .lse = t->lse,
-                              .scale = h->grad_scale};
+                              .scale = h->grad_scale,
+                              .kinds = y->kinds};
     struct mdsk_linear_bwd_input i = {.R = n,
                                       .in = h->H,
                                       .out = h->words,
@@ -242,11 +245,23 @@ static enum mds_rc tile_bwd_weight(const struct mds_par *p, const struct mds_hea
     return mds_op_linear_bwd_weight(p->dev, &w);
 }
 
+/* Those of the rows from `at` on. */
+static struct mds_targets targets_from(const struct mds_targets *all, int64_t at)
+{
+    struct mds_targets y = *all;
+
+    y.id += at;
+    if (y.kinds.of)
+        y.kinds.of += at;
+    return y;
+}
+
 /* Each tile starts to reduce its dx before it computes its weight gradient, so that the
  * two overlap. */
 static enum mds_rc loss_tiles(const struct mds_par *p, struct mds_head *h,
-                              struct mds_tp_handle *x, const int32_t *target,
-                              double *loss_sum, double *count, struct mds_tp_handle *dx)
+                              struct mds_tp_handle *x,
+                              const struct mds_targets *targets,
+                              struct mds_tp_handle *dx)
 {
     int64_t rows = mds_par_rows(p);
     struct tile t = {0};
@@ -255,14 +270,14 @@ static enum mds_rc loss_tiles(const struct mds_par *p, struct mds_head *h,
     for (int64_t at = 0; at < rows; at += t.rows) {
         int64_t n = mds_min(rows - at, t.rows);
         const void *xt = mds_par_at(p, x->rows, at * h->H);
+        struct mds_targets y = targets_from(targets, at);
 
         MDS_TRY(mds_tp_gather_wait(p, x, at + n));
         MDS_TRY(tile_logits(p, h, &t, n, xt));
-        MDS_TRY(tile_loss(p, h, &t, n, target + at, loss_sum, count));
+        MDS_TRY(tile_loss(p, h, &t, n, &y));
         if (!h->dweight)
             continue;
-        MDS_TRY(tile_bwd_input(p, h, &t, n, target + at,
-                               mds_par_at(p, dx->rows, at * h->H)));
+        MDS_TRY(tile_bwd_input(p, h, &t, n, &y, mds_par_at(p, dx->rows, at * h->H)));
         MDS_TRY(mds_tp_reduce_start(p, dx, at + n));
         MDS_TRY(tile_bwd_weight(p, h, &t, n, xt));
         h->uninit = 0;
@@ -271,8 +286,7 @@ static enum mds_rc loss_tiles(const struct mds_par *p, struct mds_head *h,
 }
 
 enum mds_rc mds_head_loss(const struct mds_par *p, struct mds_head *h, const void *x,
-                          const int32_t *target, double *loss_sum, double *count,
-                          void *dx)
+                          const struct mds_targets *targets, void *dx)
 {
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     struct mds_tp_handle in, out = {0};
@@ -280,7 +294,7 @@ enum mds_rc mds_head_loss(const struct mds_par *p, struct mds_head *h, const voi
     MDS_TRY(mds_tp_gather_start(p, x, h->H, &in));
     if (h->dweight)
         MDS_TRY(mds_tp_reduce_open(p, dx, h->H, &out));
-    MDS_TRY(loss_tiles(p, h, &in, target, loss_sum, count, &out));
+    MDS_TRY(loss_tiles(p, h, &in, targets, &out));
     if (h->dweight)
         MDS_TRY(mds_tp_reduce_wait(&out));
     mds_arena_release(p->arena, mark);

@@ -4,6 +4,7 @@
 #ifndef MDS_PARALLEL_VOCAB_H
 #define MDS_PARALLEL_VOCAB_H
 
+#include "kernels/loss.h"
 #include "parallel/par.h"
 
 struct mds_embedding {
@@ -37,13 +38,18 @@ struct mds_head {
     float grad_scale;          /* the gradient is of grad_scale times the loss */
 };
 
-/* Cross-entropy of x [slice rows, H] weight^T against target [rows] i32 (-1: none), in
- * tiles along the sequence; a tile's gradient overwrites its logits.  Adds the loss in
- * nats to *loss_sum and the number of targets to *count (f64, on the device); all
- * tensor ranks get the same values.  With dweight, writes dx [slice rows, H], adds to
+/* On the device. */
+struct mds_targets {
+    const int32_t *id;       /* [rows], -1: none */
+    struct mdsk_kinds kinds; /* of these rows */
+    double *sum, *count;     /* [kinds] */
+};
+
+/* Cross-entropy of x [slice rows, H] weight^T against the targets, in tiles along the
+ * sequence; a tile's gradient overwrites its logits.  Adds the loss in nats to the sums
+ * and the number of targets to the counts; all tensor ranks get the same values.  With dweight, writes dx [slice rows, H], adds to
  * dweight (writes it if h->uninit), and clears h->uninit. */
 enum mds_rc mds_head_loss(const struct mds_par *p, struct mds_head *h, const void *x,
-                          const int32_t *target, double *loss_sum, double *count,
-                          void *dx);
+                          const struct mds_targets *targets, void *dx);
 
 #endif

@@ -46,16 +46,18 @@ enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
 {
     static const char *const names[] = {"training", "validation", "test"};
     int64_t batches = eval_batches(r, split);
-    double total[2] = {0, 0};
+    struct mds_losses total = {{0}, {0}};
+    double sum, weight;
 
     for (int64_t i = 0; i < batches; i++) {
         int64_t first = first_sample(r, i * r->config->batch.global);
         struct mds_engine_rows rows;
 
         MDS_TRY(mds_run_read_rows(r, split, first, &rows));
-        MDS_TRY(mds_engine_eval(r->engine, &rows, &total[0], &total[1]));
+        MDS_TRY(mds_engine_eval(r->engine, &rows, &total));
     }
-    *loss = total[0] / total[1];
+    mds_losses_total(&total, &r->config->data.kinds, &sum, &weight);
+    *loss = sum / weight;
     if (is_rank0(r))
         mds_metrics_eval(r->metrics, names[split], r->iteration, *loss);
     return MDS_OK;

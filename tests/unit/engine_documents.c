@@ -225,6 +225,126 @@ static void one_document_is_none(void **state)
     }
 }
 
+/* ---- kinds ---- */
+
+static const struct mds_kind some_kinds[] = {{"text", 1}, {"repeat", 0.1}, {"tag", 0}};
+static const struct mds_kind_table kinds = {some_kinds, 3};
+
+/* Mostly tags in the first rows, and none in the last; the first token of a row is no
+ * target. */
+static void give_kinds(struct fixture *f)
+{
+    for (int i = 0; i < ROWS * (S + 1); i++) {
+        int row = i / (S + 1), token = i % (S + 1);
+
+        f->kinds[i] =
+            (unsigned char)(token * token % 5 > row ? 2 - row % 2 : token % 2);
+    }
+}
+
+/* The weights of the targets that count, of kind k or of all. */
+static double weigh_targets(const struct fixture *f, int k)
+{
+    double sum = 0;
+
+    for (int i = 0; i < ROWS * (S + 1) - 1; i++)
+        if (i % (S + 1) < S && f->starts[i] == f->starts[i + 1] &&
+            (k < 0 || f->kinds[i + 1] == k))
+            sum += k < 0 ? some_kinds[f->kinds[i + 1]].weight : 1;
+    return sum;
+}
+
+/* The mean of two kinds of one weight is that without kinds; and the loss of a kind is
+ * that of the others masked by weight 0. */
+static void kinds_are_parts_of_the_loss(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        struct mds_config c = shapes[k]();
+        struct mds_kind alone[3], alike[3];
+        struct mds_step_result all, one;
+        struct values want, got;
+        struct fixture f;
+
+        open_on(&f, &c, "cpu");
+        all = backward(&f);
+        want = values_of(&f, MDS_ZERO_GRAD);
+        close_all(&f);
+        for (int i = 0; i < 3; i++) {
+            alike[i] = some_kinds[i];
+            alike[i].weight = 3;
+        }
+        c.data.kinds = (struct mds_kind_table){alike, 3};
+        open_on(&f, &c, "cpu");
+        give_kinds(&f);
+        one = backward(&f);
+        got = values_of(&f, MDS_ZERO_GRAD);
+        assert_true(fabs(one.loss - all.loss) < 1e-6);
+        assert_true(fabs(one.targets - 3.0 * ROWS * S) < 1e-9);
+        assert_true(relative_distance(&want, &got) < 1e-5);
+        for (int i = 0; i < 3; i++)
+            assert_true(one.by_kind.count[i] == weigh_targets(&f, i));
+        close_all(&f);
+        free(want.v);
+        free(got.v);
+
+        for (int i = 0; i < 3; i++) {
+            struct mds_step_result r;
+
+            for (int j = 0; j < 3; j++) {
+                alone[j] = some_kinds[j];
+                alone[j].weight = i == j;
+            }
+            c.data.kinds.kind = alone;
+            open_on(&f, &c, "cpu");
+            give_kinds(&f);
+            r = backward(&f);
+            assert_true(fabs(r.loss - one.by_kind.sum[i] / one.by_kind.count[i]) <
+                        1e-12);
+            close_all(&f);
+        }
+    }
+}
+
+/* The gradient of the weighted loss, however it is computed, in any micro-batches. */
+static void weighted_gradient_is_of_the_loss(void **state)
+{
+    const double h = 1e-2;
+
+    (void)state;
+    for (int k = 0; k < 6; k++) {
+        struct mds_config c = shapes[k % 2]();
+        struct mds_params *ps;
+        struct fixture f;
+        double norm, loss[2], step = h;
+
+        c.data.kinds = kinds;
+        c.data.eod_mask_loss = k / 2 == 1;
+        c.batch.micro = k / 2 == 2 ? 1 : ROWS;
+        c.batch.accumulation = ROWS / c.batch.micro;
+        c.train.act.recompute = k / 2 == 2 ? MDS_RECOMPUTE_FULL : MDS_RECOMPUTE_NONE;
+        c.train.act.sequence_tile = k / 2 == 2 ? 3 : 0;
+        c.train.act.loss_tile = k / 2 == 1 ? 7 : 0;
+        open_on(&f, &c, "cpu");
+        if (k / 2 == 1)
+            start_documents(&f);
+        give_kinds(&f);
+        ps = mds_engine_params(f.engine);
+        norm = backward(&f).grad_norm;
+        for (int side = 0; side < 2; side++, step = -2 * h) {
+            double scale = (double)(ROWS * S) / weigh_targets(&f, -1) / norm;
+
+            for (int id = 0; id < mds_params_n(ps); id++)
+                for (int64_t i = 0; i < mds_params_get(ps, id)->count; i++)
+                    ((float *)mds_param_weight(ps, id))[i] +=
+                        (float)(step * scale * (double)mds_param_grad(ps, id)[i]);
+            loss[side] = eval_loss(&f);
+        }
+        assert_true(fabs((loss[0] - loss[1]) / (2 * h) - norm) < 5e-3 * norm);
+        close_all(&f);
+    }
+}
+
 /* No target in the whole batch: no loss, no gradient, and an update that is none. */
 static void nothing_counts(void **state)
 {
@@ -252,6 +372,8 @@ int main(void)
         cmocka_unit_test(documents_do_not_meet),
         cmocka_unit_test(earlier_tokens_are_not_seen),
         cmocka_unit_test(one_document_is_none),
+        cmocka_unit_test(kinds_are_parts_of_the_loss),
+        cmocka_unit_test(weighted_gradient_is_of_the_loss),
         cmocka_unit_test(nothing_counts),
     };
 

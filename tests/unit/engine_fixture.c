@@ -239,7 +239,7 @@ void close_all(struct fixture *f)
 
 struct mds_step_result backward(struct fixture *f)
 {
-    struct mds_engine_rows rows = {f->rows, f->starts};
+    struct mds_engine_rows rows = {f->rows, f->starts, f->kinds};
     struct mds_step_result r;
 
     if (mds_engine_backward(f->engine, 1, 0, &rows, &r))
@@ -249,12 +249,14 @@ struct mds_step_result backward(struct fixture *f)
 
 double eval_loss(struct fixture *f)
 {
-    struct mds_engine_rows rows = {f->rows, f->starts};
-    double sum = 0, count = 0;
+    struct mds_engine_rows rows = {f->rows, f->starts, f->kinds};
+    struct mds_losses losses = {{0}, {0}};
+    double sum, count;
 
-    if (mds_engine_eval(f->engine, &rows, &sum, &count))
+    if (mds_engine_eval(f->engine, &rows, &losses))
         fail_msg("%s", mds_fail_text());
-    if (!mds_data_has_starts(&f->config.data))
+    mds_losses_total(&losses, &f->config.data.kinds, &sum, &count);
+    if (!mds_data_has_starts(&f->config.data) && f->config.data.kinds.n == 0)
         assert_true(count == (double)(f->config.batch.global * S));
     return sum / count;
 }

@@ -35,6 +35,7 @@ struct fixture {
     struct mds_engine *engine;
     struct mds_engine_need need;
     int32_t rows[ROWS * (S + 1)], starts[ROWS * (S + 1)];
+    unsigned char kinds[ROWS * (S + 1)];
 };
 
 /* On device cpu or dry, with the first weights. */

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/kinds.h"
+
+void mds_losses_total(const struct mds_losses *l, const struct mds_kind_table *t,
+                      double *sum, double *weight)
+{
+    *sum = *weight = 0;
+    for (int k = 0; k < mds_kind_sums(t); k++) {
+        double w = t->n > 0 ? t->kind[k].weight : 1;
+
+        *sum += w > 0 ? w * l->sum[k] : 0;
+        *weight += w * l->count[k];
+    }
+}
+
+void mds_losses_add(struct mds_losses *to, const struct mds_losses *l)
+{
+    for (int k = 0; k < MDS_KINDS_MAX; k++) {
+        to->sum[k] += l->sum[k];
+        to->count[k] += l->count[k];
+    }
+}
