@@ -27,7 +27,8 @@ struct mdsk_kinds {
  *                      first_word+valid-1
  *
  * gradient: also replace the logits by their gradient as in mdsk_xent_bwd, with `scale`
- * and `kinds`, and with lse over these words alone: for a rank that has the whole vocabulary. */
+ * and `kinds`, and with lse over these words alone: for a rank that has the whole
+ * vocabulary. */
 struct mdsk_xent_stats {
     int64_t R, words, valid, ld, first_word;
     enum mdsk_dtype dtype;
@@ -60,7 +61,8 @@ struct mdsk_xent_loss {
 };
 
 /* logits = scale * weight * (softmax(logits) - onehot(target)), in place: the gradient
- * of scale * sum of weighted losses.  Rows without target, and padding columns, become 0.
+ * of scale * sum of weighted losses.  Rows without target, and padding columns, become
+ * 0.
  *
  *   logits, target as above;  lse [R] f32 */
 struct mdsk_xent_bwd {

@@ -446,8 +446,8 @@ __device__ double log_sum_exp(const struct mdsk_xent_loss &a, int64_t r)
     return (double)top + log(sum);
 }
 
-/* A thread per row; part[block][2 kinds]: of each kind the block's sum of losses and its
- * number of targets. */
+/* A thread per row; part[block][2 kinds]: of each kind the block's sum of losses and
+ * its number of targets. */
 __global__ void row_losses(struct mdsk_xent_loss a, int kinds, double *part)
 {
     int64_t r = (int64_t)blockIdx.x * loss_threads + threadIdx.x;

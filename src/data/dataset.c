@@ -281,6 +281,7 @@ static enum mds_rc open_and_split(struct mds_dataset *d,
     if (!d->split)
         return MDS_EMEM;
     MDS_TRY(open_all_files(d, c));
+    MDS_TRY(mds_dataset_merge_kinds(d));
     return mds_dataset_has_shared_files(d)
                ? split_shared_files(d, shares, (enum mds_split_at)c->split_at)
                : use_whole_files(d);
@@ -328,6 +329,7 @@ void mds_dataset_close(struct mds_dataset *d)
         mds_paths_fini(&d->files[s].paths);
     }
     mds_str_fini(&d->describe);
+    free(d->kind_of);
     free(d->sources);
     free(d->split);
     free(d);
@@ -464,25 +466,33 @@ static struct sample_choice choose_evaluation_sample(const struct member *m,
         m->packing ? mds_permute(0, m->samples, sample) : sample, 0};
 }
 
+static enum mds_rc read_window(const struct mds_dataset *d, struct mds_source *s,
+                               int64_t first, const struct mds_sample *out)
+{
+    int64_t n = d->seq_length + 1;
+
+    if (out->start)
+        MDS_TRY(mds_window_starts(s, first, n, out->start));
+    if (out->kind)
+        MDS_TRY(mds_source_read_kinds(s, first, n, out->kind));
+    return mds_source_read(s, first, n, out->token);
+}
+
 static enum mds_rc read_sample(const struct mds_dataset *d, const struct member *m,
                                struct mds_source *s, struct sample_choice at,
-                               int32_t *tokens, int32_t *starts)
+                               const struct mds_sample *out)
 {
-    int64_t first;
-
     if (m->packing)
         return mds_packing_read(m->packing, s, at.sample,
-                                s->eod < 0 ? 0 : (int32_t)s->eod, tokens, starts);
-    first = window_start(d, m, at.sample, at.shift);
-    if (starts)
-        MDS_TRY(mds_window_starts(s, first, d->seq_length + 1, starts));
-    return mds_source_read(s, first, d->seq_length + 1, tokens);
+                                s->eod < 0 ? 0 : (int32_t)s->eod, out);
+    return read_window(d, s, window_start(d, m, at.sample, at.shift), out);
 }
 
 enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
-                               int32_t *tokens, int32_t *starts)
+                               const struct mds_sample *out)
 {
     const struct blend *b = &d->blends[s];
+    struct mds_sample stored = *out;
     const struct member *m;
     struct mds_source *source;
     int64_t within;
@@ -497,8 +507,13 @@ enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t 
     source = mds_blend_source(d, b, k);
     if (m->samples == 0)
         return refuse_short_split(d, source, m, s);
-    return read_sample(d, m, source,
-                       s == MDS_SPLIT_TRAIN ? choose_training_sample(d, k, within)
-                                            : choose_evaluation_sample(m, within),
-                       tokens, starts);
+    if (!source->kinds)
+        stored.kind = NULL;
+    MDS_TRY(read_sample(d, m, source,
+                        s == MDS_SPLIT_TRAIN ? choose_training_sample(d, k, within)
+                                             : choose_evaluation_sample(m, within),
+                        &stored));
+    if (out->kind && d->kind_of)
+        mds_dataset_renumber_kinds(d, b->files->first + k, out->kind);
+    return MDS_OK;
 }

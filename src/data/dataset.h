@@ -23,6 +23,7 @@
 
 #include "base/status.h"
 #include "config/config.h"
+#include "data/sample.h"
 #include "data/tokenizer.h"
 
 #include <stdint.h>
@@ -51,6 +52,8 @@ int64_t mds_dataset_vocab(const struct mds_dataset *d);
 /* The tokenizer and <eod> id that all sources agree on; MDS_TOKENIZER_IDS and -1 if
  * they do not state one. */
 struct mds_vocabulary mds_dataset_vocabulary(const struct mds_dataset *d);
+/* The kinds of tokens, of all sources; lives as long as the data set. */
+struct mds_kind_table mds_dataset_kinds(const struct mds_dataset *d);
 /* Tokens in split s, over all sources. */
 int64_t mds_dataset_tokens(const struct mds_dataset *d, enum mds_split s);
 /* Samples (windows or packed rows) per epoch over all sources; 0 if any of the sources
@@ -65,12 +68,9 @@ enum mds_rc mds_dataset_log(const struct mds_dataset *d, int64_t samples);
 /* Unigram entropy of split s in nats per token; for a mix, of the weighted token
  * distribution.  Reads the whole split. */
 enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double *nats);
-/* Read sample `index` of the run (0, 1, 2, ... without end).  tokens[seq_length + 1]: a
- * token id outside the vocabulary is MDS_EUSER naming file and position.
- *
- * starts[seq_length + 1], or NULL: for each token the index, in the sample, of the
- * first token of its document; 0 if the document begins before the sample. */
+/* Read sample `index` of the run (0, 1, 2, ... without end) into *out.  A token id outside
+ * the vocabulary is MDS_EUSER naming file and position. */
 enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
-                               int32_t *tokens, int32_t *starts);
+                               const struct mds_sample *out);
 
 #endif

@@ -40,8 +40,17 @@ struct mds_dataset {
     struct mds_source **sources;    /* [n_sources] of all lists */
     int n_sources;
     struct blend blends[MDS_SPLITS];
+    struct mds_kind kind[MDS_KINDS_MAX]; /* of all sources */
+    int n_kinds;
+    unsigned char *kind_of;  /* [n_sources, MDS_KINDS_MAX]: their numbers there */
     struct mds_str describe; /* "ecoli.h5: codon, 1.65 M tokens, 66 words" */
 };
+
+/* dataset_kinds.c: make the table of kinds; and replace a source's numbers in
+ * kind[seq_length + 1] by those of the table. */
+enum mds_rc mds_dataset_merge_kinds(struct mds_dataset *d);
+void mds_dataset_renumber_kinds(const struct mds_dataset *d, int source,
+                                unsigned char *kind);
 
 /* Whether the splits divide the same files (--data-path), or have files of their own.
  */

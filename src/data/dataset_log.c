@@ -153,10 +153,23 @@ static void log_packing(const struct mds_dataset *d, int k)
     mds_str_fini(&more);
 }
 
+static void log_kinds(const struct mds_dataset *d)
+{
+    struct mds_str text = {0};
+
+    for (int k = 0; k < d->n_kinds; k++)
+        mds_str_add(&text, "%s %s (weight %g)", k > 0 ? "," : "", d->kind[k].name,
+                    d->kind[k].weight);
+    if (text.s)
+        mds_info("data: kinds of tokens:%s", text.s);
+    mds_str_fini(&text);
+}
+
 enum mds_rc mds_dataset_log(const struct mds_dataset *d, int64_t samples)
 {
     mds_info("data: %s", d->describe.s);
     log_splits(d);
+    log_kinds(d);
     MDS_TRY(warn_of_overlap(d));
     log_epochs(d, samples);
     if (samples > 0 && !d->documents_apart)

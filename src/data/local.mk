@@ -3,6 +3,7 @@ noinst_LIBRARIES += src/data/libmds_data.a
 src_data_libmds_data_a_SOURCES = \
   src/data/best_fit.c src/data/best_fit.h \
   src/data/dataset.c src/data/dataset.h src/data/dataset_impl.h \
+  src/data/dataset_kinds.c \
   src/data/dataset_log.c \
   src/data/fasta.c src/data/fasta.h \
   src/data/id_lines.c src/data/id_lines.h \
@@ -16,6 +17,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/paths.c src/data/paths.h \
   src/data/permute.c src/data/permute.h \
   src/data/reading.c src/data/reading.h \
+  src/data/sample.h \
   src/data/source.c src/data/source.h \
   src/data/source_hdf5.c \
   src/data/source_megatron.c \

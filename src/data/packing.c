@@ -236,41 +236,43 @@ static int64_t window_start(const struct mds_packing *p, int64_t window)
     return p->cut[low].first + window * (p->row_tokens - 1);
 }
 
-static void fill(int32_t *x, int64_t n, int32_t with)
+/* n tokens of the source from `first` on become those of the row from `at` on, of a
+ * document that begins there. */
+static enum mds_rc read_range(struct mds_source *s, int64_t first, int64_t n,
+                              int64_t at, const struct mds_sample *out)
 {
-    for (int64_t i = 0; x && i < n; i++)
-        x[i] = with;
+    for (int64_t i = at; out->start && i < at + n; i++)
+        out->start[i] = (int32_t)at;
+    if (out->kind)
+        MDS_TRY(mds_source_read_kinds(s, first, n, out->kind + at));
+    return mds_source_read(s, first, n, out->token + at);
 }
 
-static enum mds_rc read_packed_row(const struct mds_packing *p, struct mds_source *s,
-                                   int64_t row, int32_t pad, int32_t *tokens,
-                                   int32_t *starts)
+static void pad_row(int64_t at, int64_t end, int32_t pad, const struct mds_sample *out)
 {
-    int64_t at = 0;
-
-    for (int64_t i = p->begin[row]; i < p->begin[row + 1]; i++) {
-        int32_t n = p->packed.length[i];
-
-        MDS_TRY(mds_source_read(s, p->packed.first[i], n, tokens + at));
-        fill(starts ? starts + at : NULL, n, (int32_t)at);
-        at += n;
+    for (; at < end; at++) {
+        out->token[at] = pad;
+        if (out->start)
+            out->start[at] = (int32_t)at;
+        if (out->kind)
+            out->kind[at] = 0;
     }
-    fill(tokens + at, p->row_tokens - at, pad);
-    for (; starts && at < p->row_tokens; at++)
-        starts[at] = (int32_t)at;
-    return MDS_OK;
 }
 
 enum mds_rc mds_packing_read(const struct mds_packing *p, struct mds_source *s,
-                             int64_t row, int32_t pad, int32_t *tokens, int32_t *starts)
+                             int64_t row, int32_t pad, const struct mds_sample *out)
 {
-    int64_t windows = window_rows(p);
+    int64_t windows = window_rows(p), at = 0;
 
     if (row < 0 || row >= p->stats.rows)
         return mds_fail(MDS_EBUG, "packed row %lld of %lld", (long long)row,
                         (long long)p->stats.rows);
-    if (row >= windows)
-        return read_packed_row(p, s, row - windows, pad, tokens, starts);
-    fill(starts, p->row_tokens, 0);
-    return mds_source_read(s, window_start(p, row), p->row_tokens, tokens);
+    if (row < windows)
+        return read_range(s, window_start(p, row), p->row_tokens, 0, out);
+    for (int64_t i = p->begin[row - windows]; i < p->begin[row - windows + 1]; i++) {
+        MDS_TRY(read_range(s, p->packed.first[i], p->packed.length[i], at, out));
+        at += p->packed.length[i];
+    }
+    pad_row(at, p->row_tokens, pad, out);
+    return MDS_OK;
 }

@@ -13,6 +13,7 @@
 #ifndef MDS_DATA_PACKING_H
 #define MDS_DATA_PACKING_H
 
+#include "data/sample.h"
 #include "data/source.h"
 #include "data/split.h"
 
@@ -38,12 +39,9 @@ const struct mds_packing_stats *mds_packing_stats(const struct mds_packing *p);
 /* The fraction of all rows' tokens that is padding. */
 double mds_packing_padding(const struct mds_packing *p);
 
-/* Read row number `row` into tokens[seq_length + 1] and starts[seq_length + 1].
- * starts[i]: index in the row of the first token of token i's document; may be NULL.
- * The end of the row is filled with the id `pad`; each of these tokens is a document of
- * its own. */
+/* Read row number `row`, with the kinds of the source.  The end of the row is filled
+ * with the id `pad`, of kind 0; each of these tokens is a document of its own. */
 enum mds_rc mds_packing_read(const struct mds_packing *p, struct mds_source *s,
-                             int64_t row, int32_t pad, int32_t *tokens,
-                             int32_t *starts);
+                             int64_t row, int32_t pad, const struct mds_sample *out);
 
 #endif

@@ -37,6 +37,15 @@ void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run)
         mds_format_count(mds_flops_causal(m, step_tokens), flops, sizeof flops));
 }
 
+static void append_kinds(struct mds_str *out, const struct mds_kind_table *kinds,
+                         const struct mds_losses *l)
+{
+    for (int k = 0; k < kinds->n; k++)
+        if (l->count[k] > 0)
+            mds_str_add(out, " lm loss of %s: %.6E |", kinds->kind[k].name,
+                        l->sum[k] / l->count[k]);
+}
+
 void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
                       const struct mds_metrics_step *s, const struct mds_interval *mean)
 {
@@ -62,7 +71,9 @@ void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
     mds_str_add(out, " causal TFLOPs: %.4f |",
                 mean->causal_flops_per_s_per_rank / 1e12);
     mds_str_add(out, " tokens per second: %.0f |", mean->tokens_per_s);
-    mds_str_add(out, " ETA: %s |\n", mds_format_seconds(mean->eta_s, eta, sizeof eta));
+    mds_str_add(out, " ETA: %s |", mds_format_seconds(mean->eta_s, eta, sizeof eta));
+    append_kinds(out, &run->kinds, &mean->by_kind);
+    mds_str_add(out, "\n");
 }
 
 void mds_console_progress(struct mds_str *out, const struct mds_metrics_run *run,
@@ -77,8 +88,9 @@ void mds_console_progress(struct mds_str *out, const struct mds_metrics_run *run
                 mds_format_seconds(eta_s, eta, sizeof eta));
 }
 
-void mds_console_eval(struct mds_str *out, const char *split, int64_t iteration,
-                      double loss)
+void mds_console_eval(struct mds_str *out, const struct mds_metrics_run *run,
+                      const char *split, int64_t iteration, double loss,
+                      const struct mds_losses *by_kind)
 {
     struct mds_str line = {0};
 
@@ -87,6 +99,8 @@ void mds_console_eval(struct mds_str *out, const char *split, int64_t iteration,
     mds_str_add(&line, " lm loss PPL: %.6E |",
                 exp(fmin(loss, 20))); /* Megatron's cap */
     mds_str_add(&line, " bits per token: %.4f |", loss / M_LN2);
+    if (by_kind)
+        append_kinds(&line, &run->kinds, by_kind);
     for (int rule = 2; rule--;) {
         for (size_t i = 0; i < line.len; i++)
             mds_str_add(out, "-");

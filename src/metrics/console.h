@@ -12,6 +12,7 @@ struct mds_interval {
     double elapsed_s; /* per step */
     double apart;     /* as in struct mds_flops_model */
     double loss;      /* mean over the steps that count: not skipped, not NaN */
+    struct mds_losses by_kind; /* over these steps */
     double samples_per_s, tokens_per_s;
     double tokens_per_s_per_rank;
     double megatron_flops_per_s_per_rank, causal_flops_per_s_per_rank;
@@ -23,7 +24,7 @@ void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run);
 
 /* Megatron-DeepSpeed's line, field for field (megatron/training.py, training_log; loss
  * scale is for 16-bit runs), then ours: causal TFLOPs, tokens per second of the whole
- * run, and the time left. */
+ * run, the time left, and the loss of each kind of token. */
 void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
                       const struct mds_metrics_step *s,
                       const struct mds_interval *mean);
@@ -32,9 +33,11 @@ void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
 void mds_console_progress(struct mds_str *out, const struct mds_metrics_run *run,
                           const struct mds_metrics_step *s, double eta_s);
 
-/* Megatron's evaluation line between rules, with bits per token besides. */
-void mds_console_eval(struct mds_str *out, const char *split, int64_t iteration,
-                      double loss);
+/* Megatron's evaluation line between rules, with bits per token besides, and the loss
+ * of each kind of token. */
+void mds_console_eval(struct mds_str *out, const struct mds_metrics_run *run,
+                      const char *split, int64_t iteration, double loss,
+                      const struct mds_losses *by_kind);
 
 /* Three tables: steps, operations, communication. */
 void mds_console_profile(struct mds_str *out, const struct mds_metrics_profile *p);

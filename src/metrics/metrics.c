@@ -27,6 +27,7 @@ struct mds_metrics {
     /* since the last console line */
     int64_t steps, skipped, nan_steps;
     double elapsed_s, loss_sum, apart;
+    struct mds_losses by_kind;
 };
 
 static int64_t step_tokens(const struct mds_metrics *m)
@@ -230,10 +231,12 @@ static void finish_interval(struct mds_metrics *m, int64_t iteration,
         .elapsed_s = m->elapsed_s / (double)m->steps,
         .apart = m->apart / (double)m->steps,
         .loss = counted ? m->loss_sum / (double)counted : NAN,
+        .by_kind = m->by_kind,
     };
     fill_rates(m, iteration, mean);
     m->steps = m->skipped = m->nan_steps = 0;
     m->elapsed_s = m->loss_sum = m->apart = 0;
+    m->by_kind = (struct mds_losses){{0}, {0}};
 }
 
 static void count_step(struct mds_metrics *m, const struct mds_metrics_step *s)
@@ -247,6 +250,35 @@ static void count_step(struct mds_metrics *m, const struct mds_metrics_step *s)
     }
     m->skipped += s->skipped;
     m->loss_sum += s->loss;
+    if (s->by_kind)
+        mds_losses_add(&m->by_kind, s->by_kind);
+}
+
+/* ---- loss by kind of token: of kinds that have targets ---- */
+
+static void record_kinds(struct mds_metrics *m, const struct mds_losses *l)
+{
+    char key[sizeof "lm_loss_" + MDS_KIND_NAME_SIZE];
+
+    for (int k = 0; l && k < m->run.kinds.n; k++) {
+        snprintf(key, sizeof key, "lm_loss_%s", m->run.kinds.kind[k].name);
+        if (l->count[k] > 0)
+            mds_jsonl_add_real(m->json, key, l->sum[k] / l->count[k]);
+    }
+}
+
+/* group: "training", "validation" */
+static void write_kind_scalars(struct mds_metrics *m, const char *group,
+                               int64_t iteration, const struct mds_losses *l)
+{
+    char tag[96 + MDS_KIND_NAME_SIZE];
+
+    for (int k = 0; l && k < m->run.kinds.n; k++) {
+        snprintf(tag, sizeof tag, "lm-loss-%s/lm loss of %s", group,
+                 m->run.kinds.kind[k].name);
+        if (l->count[k] > 0)
+            write_scalar(m, tag, iteration, l->sum[k] / l->count[k]);
+    }
 }
 
 static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
@@ -263,6 +295,7 @@ static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
     mds_jsonl_add_real(j, "learning_rate", s->lr);
     mds_jsonl_add_int(j, "global_batch_size", m->run.global_batch);
     mds_jsonl_add_real(j, "lm_loss", s->loss);
+    record_kinds(m, s->by_kind);
     mds_jsonl_add_real(j, "grad_norm", s->grad_norm);
     if (s->loss_scale > 0)
         mds_jsonl_add_real(j, "loss_scale", s->loss_scale);
@@ -296,6 +329,7 @@ static void write_step_scalars(struct mds_metrics *m, const struct mds_metrics_s
 
     for (size_t i = 0; i < sizeof points / sizeof *points; i++)
         write_scalar(m, points[i].tag, s->iteration, points[i].value);
+    write_kind_scalars(m, "training", s->iteration, s->by_kind);
     if (s->loss_scale > 0)
         write_scalar(m, "loss-scale/loss-scale", s->iteration, s->loss_scale);
 }
@@ -371,7 +405,7 @@ void mds_metrics_straggler(struct mds_metrics *m, int64_t iteration,
 }
 
 void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteration,
-                      double loss)
+                      double loss, const struct mds_losses *by_kind)
 {
     struct mds_str text = {0};
     char tag[96];
@@ -380,6 +414,7 @@ void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteratio
         mds_jsonl_add_string(m->json, "split", split);
         mds_jsonl_add_int(m->json, "iteration", iteration);
         mds_jsonl_add_real(m->json, "lm_loss", loss);
+        record_kinds(m, by_kind);
         mds_jsonl_add_real(m->json, "perplexity", exp(loss));
         end_record(m);
     }
@@ -387,8 +422,9 @@ void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteratio
     write_scalar(m, tag, iteration, loss);
     snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s ppl", split, split);
     write_scalar(m, tag, iteration, exp(loss));
+    write_kind_scalars(m, split, iteration, by_kind);
     flush_tensorboard(m);
-    mds_console_eval(&text, split, iteration, loss);
+    mds_console_eval(&text, &m->run, split, iteration, loss, by_kind);
     print_to_console(m, &text);
 }
 

@@ -8,6 +8,7 @@
 #define MDS_METRICS_METRICS_H
 
 #include "base/status.h"
+#include "config/kinds.h"
 #include "metrics/flops.h"
 #include "metrics/stragglers.h"
 
@@ -35,6 +36,7 @@ struct mds_metrics_run {
     int64_t log_interval;    /* iterations per console line, >= 1 */
     int64_t seed;
     double unigram_entropy_nats; /* of the training tokens; NAN: not known */
+    struct mds_kind_table kinds; /* of tokens; must live as long as the reports */
 };
 
 struct mds_metrics_step {
@@ -42,7 +44,8 @@ struct mds_metrics_step {
     int64_t consumed_samples, consumed_tokens; /* after this step, over all ranks */
     double elapsed_s;                          /* of this step */
     double lr;
-    double loss;  /* nats per token, mean over the global batch */
+    double loss;                      /* nats per token, mean over the global batch */
+    const struct mds_losses *by_kind; /* or NULL: tokens have no kinds */
     double apart; /* share of the pairs of tokens that lie in different documents */
     double grad_norm;
     double loss_scale; /* that the step's gradients were made with; 0: none, no fp16 */
@@ -94,9 +97,10 @@ void mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
 void mds_metrics_straggler(struct mds_metrics *m, int64_t iteration,
                            const struct mds_straggler *s, const char *host);
 
-/* The mean loss (nats per token) over a split, "validation" or "test". */
+/* The mean loss (nats per token) over a split, "validation" or "test", and the sums it
+ * is made of, or NULL. */
 void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteration,
-                      double loss);
+                      double loss, const struct mds_losses *by_kind);
 
 /* The results of --profile: seconds per step, by part. */
 enum mds_metrics_profile_part {

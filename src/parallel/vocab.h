@@ -47,8 +47,9 @@ struct mds_targets {
 
 /* Cross-entropy of x [slice rows, H] weight^T against the targets, in tiles along the
  * sequence; a tile's gradient overwrites its logits.  Adds the loss in nats to the sums
- * and the number of targets to the counts; all tensor ranks get the same values.  With dweight, writes dx [slice rows, H], adds to
- * dweight (writes it if h->uninit), and clears h->uninit. */
+ * and the number of targets to the counts; all tensor ranks get the same values.  With
+ * dweight, writes dx [slice rows, H], adds to dweight (writes it if h->uninit), and
+ * clears h->uninit. */
 enum mds_rc mds_head_loss(const struct mds_par *p, struct mds_head *h, const void *x,
                           const struct mds_targets *targets, void *dx);
 

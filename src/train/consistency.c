@@ -40,7 +40,12 @@ static enum mds_rc describe_settings(const struct mds_config_run *run,
                                      const struct mds_dataset *data,
                                      const char *version, struct mds_str *out)
 {
+    struct mds_kind_table t = mds_dataset_kinds(data);
+
     mds_consistency_lines(run, version, out);
+    for (int k = 0; k < t.n; k++)
+        mds_str_add(out, "tokens of kind %s, which weigh %.17g\n", t.kind[k].name,
+                    t.kind[k].weight);
     mds_str_add(out, "the data %" PRId64 " + %" PRId64 " + %" PRId64 " tokens\n",
                 mds_dataset_tokens(data, MDS_SPLIT_TRAIN),
                 mds_dataset_tokens(data, MDS_SPLIT_VALID),

@@ -6,6 +6,8 @@
 
 #include <inttypes.h>
 
+static const char *const split_names[] = {"training", "validation", "test"};
+
 static int has_samples(const struct run *r, enum mds_split split)
 {
     return mds_dataset_samples(r->spec->data, split) > 0;
@@ -42,9 +44,41 @@ static int64_t eval_batches(const struct run *r, enum mds_split split)
     return mds_min(asked, there);
 }
 
+static enum mds_rc check_targets_of(const struct run *r, enum mds_split split,
+                                    int64_t samples)
+{
+    int found;
+
+    MDS_TRY(mds_run_find_target(r, split, samples, &found));
+    if (found)
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "%s: no token counts in the loss, of %" PRId64
+                    " samples of %" PRId64
+                    " tokens: each is the first of a document%s; use other data, or "
+                    "another --split",
+                    split_names[split], samples, r->config->model.seq_length + 1,
+                    r->config->data.kinds.n > 0 ? " or of a kind of weight 0" : "");
+}
+
+enum mds_rc mds_run_check_targets(const struct run *r)
+{
+    const struct mds_config *c = r->config;
+    int64_t epoch = mds_dataset_samples(r->spec->data, MDS_SPLIT_TRAIN);
+
+    if (!c->train.skip_train)
+        MDS_TRY(check_targets_of(r, MDS_SPLIT_TRAIN,
+                                 mds_min(epoch, c->train.iters * c->batch.global)));
+    for (int s = MDS_SPLIT_VALID; s < MDS_SPLITS && c->train.eval_iters > 0; s++)
+        if (has_samples(r, (enum mds_split)s))
+            MDS_TRY(
+                check_targets_of(r, (enum mds_split)s,
+                                 eval_batches(r, (enum mds_split)s) * c->batch.global));
+    return MDS_OK;
+}
+
 enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
 {
-    static const char *const names[] = {"training", "validation", "test"};
     int64_t batches = eval_batches(r, split);
     struct mds_losses total = {{0}, {0}};
     double sum, weight;
@@ -59,7 +93,7 @@ enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
     mds_losses_total(&total, &r->config->data.kinds, &sum, &weight);
     *loss = sum / weight;
     if (is_rank0(r))
-        mds_metrics_eval(r->metrics, names[split], r->iteration, *loss);
+        mds_metrics_eval(r->metrics, split_names[split], r->iteration, *loss, &total);
     return MDS_OK;
 }
 

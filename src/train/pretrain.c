@@ -100,6 +100,7 @@ static enum mds_rc train_with_data(struct mds_comm *start, struct mds_train_spec
     MDS_TRY(check_before_training(start, spec, run));
     mds_comm_set_check(run->config.train.comm_check); /* on all ranks alike */
     MDS_TRY(mds_config_set_vocab(run, mds_dataset_vocab(spec->data)));
+    run->config.data.kinds = mds_dataset_kinds(spec->data);
     if (spec->world->rank == 0) {
         MDS_TRY(mds_dataset_log(spec->data, samples_to_train(&run->config)));
         configuration = mds_settings_text(&run->settings);

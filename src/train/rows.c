@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rows of a global batch: tokens, and where their documents begin. */
+/* The rows of a global batch: tokens, where their documents begin, and their kinds. */
 #include "base/alloc.h"
 #include "train/run.h"
+
+#include <stdlib.h>
 
 static int64_t row_tokens(const struct run *r)
 {
@@ -11,23 +13,72 @@ static int64_t row_tokens(const struct run *r)
 enum mds_rc mds_run_alloc_rows(struct run *r)
 {
     size_t n = (size_t)(local_rows(r) * row_tokens(r));
+    int starts = mds_data_has_starts(&r->config->data);
+    int kinds = r->config->data.kinds.n > 0;
 
-    r->tokens = mds_zalloc(n, sizeof *r->tokens);
-    if (mds_data_has_starts(&r->config->data))
-        r->starts = mds_zalloc(n, sizeof *r->starts);
-    return r->tokens && (r->starts || !mds_data_has_starts(&r->config->data))
+    r->rows.token = mds_zalloc(n, sizeof *r->rows.token);
+    if (starts)
+        r->rows.start = mds_zalloc(n, sizeof *r->rows.start);
+    if (kinds)
+        r->rows.kind = mds_zalloc(n, sizeof *r->rows.kind);
+    return r->rows.token && (r->rows.start || !starts) && (r->rows.kind || !kinds)
                ? MDS_OK
                : MDS_EMEM;
+}
+
+void mds_run_free_rows(struct run *r)
+{
+    free(r->rows.token);
+    free(r->rows.start);
+    free(r->rows.kind);
+}
+
+static struct mds_sample row_at(const struct run *r, int64_t i)
+{
+    const struct mds_sample *all = &r->rows;
+    int64_t at = i * row_tokens(r);
+
+    return (struct mds_sample){.token = all->token + at,
+                               .start = all->start ? all->start + at : NULL,
+                               .kind = all->kind ? all->kind + at : NULL};
 }
 
 enum mds_rc mds_run_read_rows(const struct run *r, enum mds_split split, int64_t first,
                               struct mds_engine_rows *out)
 {
-    int64_t row = row_tokens(r);
+    for (int64_t i = 0; i < local_rows(r); i++) {
+        struct mds_sample row = row_at(r, i);
 
-    for (int64_t i = 0; i < local_rows(r); i++)
-        MDS_TRY(mds_dataset_sample(r->spec->data, split, first + i, r->tokens + i * row,
-                                   r->starts ? r->starts + i * row : NULL));
-    *out = (struct mds_engine_rows){.token = r->tokens, .start = r->starts};
+        MDS_TRY(mds_dataset_sample(r->spec->data, split, first + i, &row));
+    }
+    *out = (struct mds_engine_rows){
+        .token = r->rows.token, .start = r->rows.start, .kind = r->rows.kind};
+    return MDS_OK;
+}
+
+/* ---- is there anything to learn? ---- */
+
+static int has_target(const struct run *r, const struct mds_sample *row)
+{
+    const struct mds_data_config *d = &r->config->data;
+
+    for (int64_t i = 1; i < row_tokens(r); i++)
+        if ((!d->eod_mask_loss || row->start[i] == row->start[i - 1]) &&
+            (!row->kind || d->kinds.kind[row->kind[i]].weight > 0))
+            return 1;
+    return 0;
+}
+
+enum mds_rc mds_run_find_target(const struct run *r, enum mds_split split,
+                                int64_t samples, int *found)
+{
+    const struct mds_data_config *d = &r->config->data;
+    struct mds_sample row = row_at(r, 0);
+
+    *found = !d->eod_mask_loss && d->kinds.n == 0;
+    for (int64_t i = 0; i < samples && !*found; i++) {
+        MDS_TRY(mds_dataset_sample(r->spec->data, split, i, &row));
+        *found = has_target(r, &row);
+    }
     return MDS_OK;
 }

@@ -22,11 +22,11 @@ struct run {
     struct mds_dev *dev, *host;
     struct mds_engine *engine;
     struct mds_engine_need need;
-    int64_t memory_before;         /* bytes this process used before the engine */
-    struct mds_metrics *metrics;   /* rank 0's; else NULL */
-    int32_t *tokens;               /* [accumulation * micro, S+1] */
-    int32_t *starts;               /* the same, of documents; NULL: they are joined */
-    double start_s;                /* mds_clock_s at the start of the loop */
+    int64_t memory_before;       /* bytes this process used before the engine */
+    struct mds_metrics *metrics; /* rank 0's; else NULL */
+    struct mds_sample rows; /* [accumulation * micro, S+1]; starts NULL: documents are
+                               joined; kinds NULL: tokens have none */
+    double start_s;         /* mds_clock_s at the start of the loop */
     double valid_loss, train_loss; /* latest; NAN if none */
     int64_t iteration;             /* iterations completed */
     int64_t samples;               /* samples consumed so far */
@@ -79,6 +79,11 @@ static inline int64_t first_sample(const struct run *r, int64_t before)
 
 /* Memory for this rank's rows of a global batch. */
 enum mds_rc mds_run_alloc_rows(struct run *r);
+void mds_run_free_rows(struct run *r);
+
+/* Whether any target of the first samples of a split counts. */
+enum mds_rc mds_run_find_target(const struct run *r, enum mds_split split,
+                                int64_t samples, int *found);
 
 /* Read them: of the samples from number `first` on. */
 enum mds_rc mds_run_read_rows(const struct run *r, enum mds_split split, int64_t first,
@@ -116,6 +121,10 @@ void mds_run_memory_table(const struct mds_mem_account *m, FILE *f);
 /* Mean loss over a split, identical for any number of ranks; also goes to the metrics.
  * Collective. */
 enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss);
+
+/* MDS_EUSER if no target counts of all that this run trains or evaluates on: the loss
+ * would be the mean over nothing. */
+enum mds_rc mds_run_check_targets(const struct run *r);
 
 /* MDS_EUSER if an evaluation is configured and its split has no data. */
 enum mds_rc mds_run_check_evaluation(const struct run *r);

@@ -23,7 +23,8 @@ static enum mds_rc write_batches(const struct run *r, struct mds_st_writer *w,
 
     MDS_TRY(mds_st_writer_declare(w, "tokens", MDS_ST_I32, 3, shape));
     for (int64_t i = 0; i < shape[0] * shape[1]; i++) {
-        MDS_TRY(mds_dataset_sample(r->spec->data, MDS_SPLIT_TRAIN, i, row, NULL));
+        MDS_TRY(mds_dataset_sample(r->spec->data, MDS_SPLIT_TRAIN, i,
+                                   &(struct mds_sample){row, NULL, NULL}));
         MDS_TRY(mds_st_writer_write(w, row, (size_t)n * sizeof *row));
     }
     return MDS_OK;
@@ -37,7 +38,7 @@ static enum mds_rc write_batches_file(const struct run *r)
 
     MDS_TRY(mds_path_join(r->config->output.trace_dir, "batches.safetensors", path));
     MDS_TRY(mds_st_writer_create(path, &w));
-    rc = write_batches(r, w, r->tokens);
+    rc = write_batches(r, w, r->rows.token);
     if (rc) {
         mds_st_writer_abort(w);
         return rc;

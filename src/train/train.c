@@ -81,7 +81,8 @@ static enum mds_rc open_metrics(struct run *r)
         .evaluation = c->train.skip_train,
         .iters = c->train.iters,
         .log_interval = c->train.log_interval,
-        .seed = c->train.seed};
+        .seed = c->train.seed,
+        .kinds = c->data.kinds};
 
     if (!is_rank0(r))
         return MDS_OK;
@@ -130,6 +131,7 @@ static enum mds_rc set_up_run(struct run *r)
     if (is_rank0(r) && mds_run_report_disk_space(r))
         mds_warn("cannot tell whether checkpoints fit: %s", mds_fail_text());
     MDS_TRY(mds_run_alloc_rows(r));
+    MDS_TRY(mds_run_check_targets(r));
     MDS_TRY(mds_run_trace_start(r));
     warn_export_unsupported(r);
     return open_metrics(r);
@@ -137,8 +139,7 @@ static enum mds_rc set_up_run(struct run *r)
 
 static void tear_down_run(struct run *r)
 {
-    free(r->tokens);
-    free(r->starts);
+    mds_run_free_rows(r);
     mds_ckpt_background_destroy(r->background);
     mds_engine_destroy(r->engine);
     mds_groups_fini(&r->groups);
@@ -159,6 +160,7 @@ static void report_step(struct run *r, const struct mds_step_result *s, int take
                                  .elapsed_s = elapsed_s,
                                  .lr = lr,
                                  .loss = s->loss,
+                                 .by_kind = &s->by_kind,
                                  .apart = s->apart,
                                  .grad_norm = s->grad_norm,
                                  .loss_scale = fp16 ? s->loss_scale : 0,

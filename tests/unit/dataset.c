@@ -240,7 +240,8 @@ static void test_epochs_cover_tokens_once(void **state)
 
         for (int64_t i = 0; i < n; i++) {
             assert_int_equal(
-                mds_dataset_sample(d, MDS_SPLIT_TRAIN, epoch * n + i, window, NULL),
+                mds_dataset_sample(d, MDS_SPLIT_TRAIN, epoch * n + i,
+                                   &(struct mds_sample){window, NULL, NULL}),
                 MDS_OK);
             for (int j = 1; j <= S; j++) {
                 assert_int_equal(window[j], window[0] + j);
@@ -272,14 +273,19 @@ static void test_evaluation_windows_stay(void **state)
     n = mds_dataset_samples(d, MDS_SPLIT_VALID);
     assert_int_equal(n, 99 / S);
     for (int64_t i = 0; i < n; i++) {
-        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i, a, NULL), MDS_OK);
-        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i + 3 * n, b, NULL),
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i,
+                                            &(struct mds_sample){a, NULL, NULL}),
+                         MDS_OK);
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i + 3 * n,
+                                            &(struct mds_sample){b, NULL, NULL}),
                          MDS_OK);
         assert_int_equal(a[0], 800 + i * S);
         assert_in_range(a[S], 800, 899);
         assert_memory_equal(a, b, sizeof a);
     }
-    assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TEST, 0, a, NULL), MDS_OK);
+    assert_int_equal(
+        mds_dataset_sample(d, MDS_SPLIT_TEST, 0, &(struct mds_sample){a, NULL, NULL}),
+        MDS_OK);
     assert_int_equal(a[0], 900);
     mds_dataset_close(d);
 }
@@ -297,10 +303,15 @@ static void test_order_depends_on_seed_alone(void **state)
     same = open_data("c.bin", "1", S, 1);
     other = open_data("c", "1", S, 2);
     for (int64_t i = 2000; i-- > 0;) { /* backwards: no hidden state */
-        assert_int_equal(mds_dataset_sample(one, MDS_SPLIT_TRAIN, i, a, NULL), MDS_OK);
-        assert_int_equal(mds_dataset_sample(same, MDS_SPLIT_TRAIN, i, b, NULL), MDS_OK);
+        assert_int_equal(mds_dataset_sample(one, MDS_SPLIT_TRAIN, i,
+                                            &(struct mds_sample){a, NULL, NULL}),
+                         MDS_OK);
+        assert_int_equal(mds_dataset_sample(same, MDS_SPLIT_TRAIN, i,
+                                            &(struct mds_sample){b, NULL, NULL}),
+                         MDS_OK);
         assert_memory_equal(a, b, sizeof a);
-        assert_int_equal(mds_dataset_sample(other, MDS_SPLIT_TRAIN, i, b, NULL),
+        assert_int_equal(mds_dataset_sample(other, MDS_SPLIT_TRAIN, i,
+                                            &(struct mds_sample){b, NULL, NULL}),
                          MDS_OK);
         differ += memcmp(a, b, sizeof a) != 0;
     }
@@ -324,7 +335,8 @@ static void test_order_is_as_ever(void **state)
     make_counting("large", 10009);
     d = open_data("1 small 3 large 2.5 large", "8,1,1", S, 0x123456789abc);
     for (int64_t i = 0; i < 3 * MDS_MIX_PERIOD; i += 1 + i / 97) {
-        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i, window, NULL),
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i,
+                                            &(struct mds_sample){window, NULL, NULL}),
                          MDS_OK);
         hash = (hash ^ (uint64_t)window[0]) * UINT64_C(1099511628211);
     }
@@ -382,8 +394,9 @@ static void test_short_splits_are_named(void **state)
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TEST), 0);
     assert_fails(mds_dataset_require(d, MDS_SPLIT_TEST), MDS_EUSER,
                  "leaves 10 tokens for test");
-    assert_fails(mds_dataset_sample(d, MDS_SPLIT_TEST, 0, window, NULL), MDS_EUSER,
-                 "use --seq-length 9 or less");
+    assert_fails(mds_dataset_sample(d, MDS_SPLIT_TEST, 0,
+                                    &(struct mds_sample){window, NULL, NULL}),
+                 MDS_EUSER, "use --seq-length 9 or less");
     assert_int_equal(mds_dataset_require(d, MDS_SPLIT_VALID), MDS_OK);
     mds_dataset_close(d);
     c.split = "1";
@@ -427,7 +440,8 @@ static void test_files_of_their_own(void **state)
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TRAIN), 1010);
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_VALID), 20);
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i, window, NULL),
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i,
+                                            &(struct mds_sample){window, NULL, NULL}),
                          MDS_OK);
         assert_int_equal(window[0], i * S);
     }
@@ -437,8 +451,9 @@ static void test_files_of_their_own(void **state)
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TEST), 0);
     assert_fails(mds_dataset_require(d, MDS_SPLIT_TEST), MDS_EUSER,
                  "no test data: give --test-data-path");
-    assert_fails(mds_dataset_sample(d, MDS_SPLIT_TEST, 0, window, NULL), MDS_EUSER,
-                 "no test data");
+    assert_fails(mds_dataset_sample(d, MDS_SPLIT_TEST, 0,
+                                    &(struct mds_sample){window, NULL, NULL}),
+                 MDS_EUSER, "no test data");
     mds_dataset_close(d);
     c.valid_paths = "1 mid small";
     assert_fails(open_settled(&c, S, 5, &d), MDS_EUSER,
@@ -461,7 +476,8 @@ static void test_mixed_data(void **state)
     assert_string_equal(d->describe.s, "1 small.bin + 3 large.bin: Megatron ids,"
                                        " 10.10 k tokens, 10001 words");
     for (int i = 0; i < 4000; i++) {
-        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i, window, NULL),
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i,
+                                            &(struct mds_sample){window, NULL, NULL}),
                          MDS_OK);
         from_small += window[S] <= 100;
     }

@@ -4,6 +4,7 @@
 
 #include "data/best_fit.h"
 #include "data/dataset.h"
+#include "data/kinds.h"
 #include "data/packing.h"
 #include "data/permute.h"
 
@@ -93,7 +94,8 @@ static void test_windows_know_documents(void **state)
     d = open_documents(&c, S);
     n = mds_dataset_samples(d, MDS_SPLIT_TRAIN);
     for (int64_t i = 0; i < 5 * n; i++) {
-        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i, token, start),
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i,
+                                            &(struct mds_sample){token, start, NULL}),
                          MDS_OK);
         for (int k = 0; k <= S; k++) {
             int64_t begin = start_of(all, token[k]) - token[0];
@@ -216,9 +218,10 @@ static void check_packing(const int *length, int n, int S)
     for (int epoch = 0; epoch < 3; epoch++) {
         memset(p.targets, 0, (size_t)tokens * sizeof *p.targets);
         for (int64_t i = 0; i < rows; i++) {
-            assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, epoch * rows + i,
-                                                p.token, p.start),
-                             MDS_OK);
+            assert_int_equal(
+                mds_dataset_sample(d, MDS_SPLIT_TRAIN, epoch * rows + i,
+                                   &(struct mds_sample){p.token, p.start, NULL}),
+                MDS_OK);
             check_row(&p);
         }
         check_targets(&p);
@@ -299,7 +302,8 @@ static void test_nothing_to_pack(void **state)
     assert_int_equal(mds_packing_stats(p)->left_out, 1);
     assert_int_equal(mds_packing_stats(p)->documents, 2);
     assert_true(mds_packing_stats(p)->pairs == 2 * 136 + 8 * 9 / 2 + 6);
-    assert_fails(mds_packing_read(p, s, 3, 0, NULL, NULL), MDS_EBUG, "row 3 of 3");
+    assert_fails(mds_packing_read(p, s, 3, 0, &(struct mds_sample){NULL, NULL, NULL}),
+                 MDS_EBUG, "row 3 of 3");
     mds_packing_destroy(p);
     mds_source_close(s);
 }
@@ -320,7 +324,8 @@ static void test_packed_mix(void **state)
     d = open_documents(&c, 16);
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_TRAIN), 24 + 1 + 3);
     for (int i = 0; i < 400; i++) {
-        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i, token, start),
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i,
+                                            &(struct mds_sample){token, start, NULL}),
                          MDS_OK);
         from_long += start[5] != 5; /* short documents have 5 tokens */
     }
@@ -343,15 +348,110 @@ static void test_evaluation_order(void **state)
     d = open_documents(&c, 16);
     assert_int_equal(mds_dataset_samples(d, MDS_SPLIT_VALID), 124 + 1 + 16);
     for (int i = 0; i < 70; i++) {
-        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i, token, start),
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i,
+                                            &(struct mds_sample){token, start, NULL}),
                          MDS_OK);
-        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i + 141, again, NULL),
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, i + 141,
+                                            &(struct mds_sample){again, NULL, NULL}),
                          MDS_OK);
         assert_memory_equal(token, again, sizeof token);
         packed += token[0] >= 2000;
     }
     assert_in_range(packed, 2, 14);
     mds_dataset_close(d);
+}
+
+/* ---- kinds ---- */
+
+static const struct mds_kind three_kinds[] = {
+    {"text", 1}, {"repeat", 0.25}, {"tag", 0}};
+
+/* Beside the pair `prefix` of so many tokens: token t is of kind t % 3. */
+static void write_kinds(const char *prefix, int64_t tokens,
+                        const struct mds_kind kinds[3])
+{
+    unsigned char *of_token = malloc((size_t)tokens);
+    struct mds_h5_dataset *set;
+    struct mds_h5 *f;
+    char path[64];
+
+    snprintf(path, sizeof path, "%s.kinds.h5", prefix);
+    for (int64_t t = 0; t < tokens; t++)
+        of_token[t] = (unsigned char)(t % 3);
+    assert_int_equal(mds_h5_create(path, path, &f), MDS_OK);
+    assert_int_equal(mds_kinds_write(f, path, kinds, 3), MDS_OK);
+    assert_int_equal(mds_h5_dataset_create(f, "/kinds/of_token", MDS_H5_U8, &set),
+                     MDS_OK);
+    assert_int_equal(mds_h5_dataset_append(set, of_token, tokens), MDS_OK);
+    assert_int_equal(mds_h5_dataset_close(set), MDS_OK);
+    assert_int_equal(mds_h5_close(f), MDS_OK);
+    free(of_token);
+}
+
+/* In windows and in packed rows, each token has its kind; padding has the first. */
+static void test_tokens_keep_their_kinds(void **state)
+{
+    static const int length[] = {5, 1, 0, 40, 2, 2, 9, 0, 0, 1, 30, 7};
+    enum { S = 11, N = sizeof length / sizeof *length };
+    int32_t token[S + 1], start[S + 1];
+    unsigned char kind[S + 1];
+
+    (void)state;
+    write_kinds("k", write_documents("k", length, N), three_kinds);
+    for (int on = 0; on < 2; on++) {
+        const struct mds_data_config c = {.paths = "k",
+                                          .split = "1",
+                                          .pack_documents =
+                                              on ? MDS_PACK_ON : MDS_PACK_OFF};
+        struct mds_dataset *d = open_documents(&c, S);
+        int64_t n = mds_dataset_samples(d, MDS_SPLIT_TRAIN);
+
+        assert_int_equal(mds_dataset_kinds(d).n, 3);
+        assert_string_equal(mds_dataset_kinds(d).kind[1].name, "repeat");
+        for (int64_t i = 0; i < 2 * n; i++) {
+            assert_int_equal(
+                mds_dataset_sample(d, MDS_SPLIT_TRAIN, i,
+                                   &(struct mds_sample){token, start, kind}),
+                MDS_OK);
+            for (int k = 0; k <= S; k++)
+                assert_int_equal(kind[k], token[k] % 3); /* token 0 pads */
+        }
+        mds_dataset_close(d);
+    }
+}
+
+/* Kinds of several files are one table, by name. */
+static void test_kinds_of_a_mix(void **state)
+{
+    static const struct mds_kind others[] = {{"tag", 0}, {"code", 2}, {"text", 1}};
+    static const struct mds_kind unlike[] = {{"tag", 0}, {"code", 2}, {"text", 3}};
+    static const unsigned char want[3][3] = {{0, 1, 2}, {2, 3, 0}, {4, 4, 4}};
+    const struct mds_data_config c = {.paths = "1 k0 1 k1 1 k2", .split = "1"};
+    const int length = 40;
+    enum { S = 7 };
+    unsigned char kind[S + 1];
+    struct mds_dataset *d;
+    int32_t token[S + 1];
+
+    (void)state;
+    write_kinds("k0", write_documents("k0", &length, 1), three_kinds);
+    write_kinds("k1", write_documents("k1", &length, 1), others);
+    write_documents("k2", &length, 1);
+    d = open_documents(&c, S);
+    assert_int_equal(mds_dataset_kinds(d).n, 5);
+    assert_string_equal(mds_dataset_kinds(d).kind[3].name, "code");
+    assert_string_equal(mds_dataset_kinds(d).kind[4].name, "other");
+    for (int64_t i = 0; i < 30; i++) {
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i,
+                                            &(struct mds_sample){token, NULL, kind}),
+                         MDS_OK);
+        for (int k = 0; k <= S; k++)
+            assert_int_equal(kind[k], want[i % 3][token[k] % 3]);
+    }
+    mds_dataset_close(d);
+    write_kinds("k1", length, unlike);
+    assert_fails(mds_dataset_open(&c, S, 7, &d), MDS_EUSER,
+                 "tokens of kind 'text' weigh 3, but 1 in another file");
 }
 
 int main(void)
@@ -364,6 +464,8 @@ int main(void)
         cmocka_unit_test(test_nothing_to_pack),
         cmocka_unit_test(test_packed_mix),
         cmocka_unit_test(test_evaluation_order),
+        cmocka_unit_test(test_tokens_keep_their_kinds),
+        cmocka_unit_test(test_kinds_of_a_mix),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

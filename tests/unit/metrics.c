@@ -124,7 +124,10 @@ static void test_megatron_flops(void **state)
 
 /* ---- a run with every sink, standard output caught ---- */
 
+static const struct mds_kind two_kinds[] = {{"text", 1}, {"repeat", 0.1}, {"tag", 0}};
+static const struct mds_losses kind_losses = {{6, 4, 0}, {2, 1, 0}};
 static const struct mds_metrics_run facts = {
+    .kinds = {two_kinds, 3},
     .version = "9.9",
     .size_key = "GPT\"X",
     .device = "cpu",
@@ -169,6 +172,7 @@ static struct mds_metrics_step step_at(int64_t i, double loss)
         .elapsed_s = i == 1 ? 0.75 : 0.25,
         .lr = 1.5e-4,
         .loss = loss,
+        .by_kind = i == 5 ? &kind_losses : NULL,
         .grad_norm = 1.25,
         .loss_scale = i == 5 ? 65536 : 0, /* as if fp16 began there */
         .skipped = i == 3,
@@ -194,7 +198,7 @@ static void whole_run(const char *json, const char *board)
         struct mds_metrics_step s = step_at(i, losses[i - 1]);
         mds_metrics_step(m, &s);
     }
-    mds_metrics_eval(m, "validation", 5, 3.125);
+    mds_metrics_eval(m, "validation", 5, 3.125, &kind_losses);
     assert_int_equal(mds_metrics_close(m, &end), MDS_OK);
 }
 
@@ -247,8 +251,13 @@ static void test_console(void **state)
     contains(out, " | loss scale: 65536.0 | grad norm: 1.250 |");
     assert_null(strstr(out, "iteration        3/"));
     assert_null(strchr(out, '\r')); /* no terminal, no rewriting */
-    contains(out, "---\n validation loss at iteration 5 | lm loss value: 3.125000E+00 |"
-                  " lm loss PPL: 2.275990E+01 | bits per token: 4.5084 |\n---");
+    contains(out,
+             "---\n validation loss at iteration 5 | lm loss value: 3.125000E+00 |"
+             " lm loss PPL: 2.275990E+01 | bits per token: 4.5084 |"
+             " lm loss of text: 3.000000E+00 | lm loss of repeat: 4.000000E+00 |\n---");
+    contains(out, " | ETA: 0.0 s | lm loss of text: 3.000000E+00 |"
+                  " lm loss of repeat: 4.000000E+00 |\n");
+    assert_null(strstr(out, "of tag"));
     contains(out,
              "done: iteration 5 of 5 in 12 s, training loss 3.0000, validation loss"
              " 3.1250; unigram entropy 4.0000 (nats per token)\n");
@@ -271,6 +280,8 @@ static void test_json(void **state)
     contains(text, "\"iteration\":3,\"consumed_samples\":12,\"consumed_tokens\":192,"
                    "\"elapsed_s\":0.25");
     contains(text, "\"lm_loss\":null"); /* step 4's NaN */
+    contains(text, "\"lm_loss\":3,\"lm_loss_text\":3,\"lm_loss_repeat\":4,\"grad");
+    contains(text, "\"lm_loss\":3.125,\"lm_loss_text\":3,\"lm_loss_repeat\":4,\"perp");
     contains(text, "\"grad_norm\":1.25,\"skipped\":0");
     contains(text, "\"grad_norm\":1.25,\"loss_scale\":65536,\"skipped\":0");
     contains(text, "\"tokens_per_s_per_rank\":128");
@@ -387,6 +398,11 @@ static void test_tensorboard(void **state)
     assert_int_equal(sum_scalars(buf, n, "lm-loss-validation/lm loss validation", &sum),
                      1);
     assert_true(sum == 3.125);
+    assert_int_equal(sum_scalars(buf, n, "lm-loss-training/lm loss of text", &sum), 1);
+    assert_true(sum == 3);
+    assert_int_equal(sum_scalars(buf, n, "lm-loss-validation/lm loss of repeat", &sum),
+                     1);
+    assert_true(sum == 4);
 }
 
 /* A run that goes on says from where. */

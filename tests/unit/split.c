@@ -198,7 +198,8 @@ static void test_windows_stay_in_their_spans(void **state)
         const struct mds_span *span = &parts[MDS_SPLIT_VALID].span[i];
 
         for (int64_t at = 0; at + S < span->tokens; at += S) {
-            assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, n++, got, NULL),
+            assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_VALID, n++,
+                                                &(struct mds_sample){got, NULL, NULL}),
                              MDS_OK);
             assert_int_equal(mds_source_read(s, span->first + at, S + 1, want), MDS_OK);
             assert_memory_equal(got, want, sizeof got);
