@@ -68,8 +68,8 @@ enum mds_rc mds_dataset_log(const struct mds_dataset *d, int64_t samples);
 /* Unigram entropy of split s in nats per token; for a mix, of the weighted token
  * distribution.  Reads the whole split. */
 enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double *nats);
-/* Read sample `index` of the run (0, 1, 2, ... without end) into *out.  A token id outside
- * the vocabulary is MDS_EUSER naming file and position. */
+/* Read sample `index` of the run (0, 1, 2, ... without end) into *out.  A token id
+ * outside the vocabulary is MDS_EUSER naming file and position. */
 enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
                                const struct mds_sample *out);
 

@@ -54,6 +54,17 @@ test_expect_success 'data that are not there, cut short, or something else' '
     fails "lambda.fna.gz: not a token file: make one with mds_data make" \
         pretrain --data-path "$srcdir/tests/data/lambda.fna.gz"
 '
+test_expect_success 'splits in which no token counts' '
+    { echo ">a" && yes ACG | head -n 400 && echo ">n" && yes NNN | head -n 400; } >n.fa &&
+    mds_data make --tokenizer codon --output n.h5 n.fa &&
+    fails "validation: no token counts in the loss, of 6 samples of 33 tokens" \
+        pretrain --data-path n.h5 --split 1,1,0 --eval-iters 1 &&
+    fails "test: no token counts in the loss, of 6 samples" \
+        pretrain --data-path n.h5 --split 20,20,40 --eval-iters 1 &&
+    pretrain --data-path n.h5 --split 1,0,0 --seed 2 >out 2>err &&
+    grep "data: kinds of tokens:.* ambiguous (weight 0)" err &&
+    grep "lm loss of ambiguous: " out
+'
 test_expect_success 'HDF5 of somebody else' '
     LC_ALL=C sed "s/format/farmat/g" t.h5 >foreign.h5 &&
     fails "foreign.h5: HDF5, but not a token file" pretrain --data-path foreign.h5 &&

@@ -222,6 +222,22 @@ function variant(form) {
     half("bf16", 2, "none")
 }
 
+# Targets of unlike weight, wherever tokens are divided among ranks, micro-batches or tiles.
+function weights(form) {
+    model = form
+    on(1, 0, 1, 1, 1, 1)
+    long("full", 1, 0, 23)
+    on(2, 1, 1, 1, 1, 1)
+    long("sel", 0, 1)
+    on(1, 0, 1, 1, 1, 2)
+    exact(2, "none", "none", 0)
+    on(2, 0, 1, 1, 2, 1)
+    exact(0, "none", "none", 1)
+    on(1, 0, 2, 2, 1, 1)
+    exact(3, "none", "sel", 1)
+    half("bf16", 2, "none")
+}
+
 BEGIN {
     heads["gpt"] = 8
     heads["llama"] = 4
@@ -240,6 +256,8 @@ BEGIN {
     variant("gpt+docs")
     variant("llama+docs")
     variant("llama+win")
+    weights("gpt+kinds")
+    weights("llama+docs+kinds")
     model = "llama+docs"
     on(1, 0, 1, 4, 1, 1)
     exact(0, "none", "none", 0)

@@ -84,6 +84,7 @@ train_line() {
     name=$1 model=$3
     shift 3
     case $model in
+    *kinds*) words='--data-path kinds.h5' ;;
     *docs*) words='--data-path docs.h5' ;;
     *) words='--data-path tokens.h5' ;;
     esac
@@ -154,6 +155,10 @@ gunzip -c "$srcdir/tests/data/lambda.fna.gz" | grep -v '>' | tr -d '\n' | fold -
     awk 'NR >= next_record { print ">r" NR; next_record = NR + NR * NR % 11 + 1 }
         { print NR % 7 ? $0 : substr($0, 1, 3 + NR % 27) }' > docs.fa
 mds_data make --tokenizer codon --output docs.h5 docs.fa > log 2>&1 || sed 's/^/# /' log
+# And with every third line soft-masked, so that its tokens count a tenth.
+awk 'NR % 3 == 0 && !/>/ { $0 = tolower($0) } 1' docs.fa > kinds.fa
+mds_data make --tokenizer codon --lowercase-loss-weight 0.1 --output kinds.h5 kinds.fa \
+    > log 2>&1 || sed 's/^/# /' log
 choose "$@" | awk -v most="${PARITY_RANKS:-8}" '$2 <= most' > rows
 echo "# $(wc -l < rows) of $(wc -l < list) layouts"
 references < rows > ones
