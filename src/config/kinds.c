@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/kinds.h"
 
-void mds_losses_total(const struct mds_losses *l, const struct mds_kind_table *t,
-                      double *sum, double *weight)
+void mds_kind_losses_total(const struct mds_kind_losses *l,
+                           const struct mds_kind_table *t, double *sum, double *weight)
 {
     *sum = *weight = 0;
     for (int k = 0; k < mds_kind_sums(t); k++) {
@@ -13,7 +13,7 @@ void mds_losses_total(const struct mds_losses *l, const struct mds_kind_table *t
     }
 }
 
-void mds_losses_add(struct mds_losses *to, const struct mds_losses *l)
+void mds_kind_losses_add(struct mds_kind_losses *to, const struct mds_kind_losses *l)
 {
     for (int k = 0; k < MDS_KINDS_MAX; k++) {
         to->sum[k] += l->sum[k];

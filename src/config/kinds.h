@@ -24,16 +24,16 @@ static inline int mds_kind_sums(const struct mds_kind_table *t)
 }
 
 /* Of targets, by kind: the sum of their losses in nats, and their number. */
-struct mds_losses {
+struct mds_kind_losses {
     double sum[MDS_KINDS_MAX], count[MDS_KINDS_MAX];
 };
 
 /* The weighted sum of all losses, and the sum of all weights, of which the loss is the
  * quotient.  Kinds of weight 0 are left out, whatever their losses. */
-void mds_losses_total(const struct mds_losses *l, const struct mds_kind_table *t,
-                      double *sum, double *weight);
+void mds_kind_losses_total(const struct mds_kind_losses *l,
+                           const struct mds_kind_table *t, double *sum, double *weight);
 
 /* *to += l */
-void mds_losses_add(struct mds_losses *to, const struct mds_losses *l);
+void mds_kind_losses_add(struct mds_kind_losses *to, const struct mds_kind_losses *l);
 
 #endif

@@ -53,9 +53,9 @@ struct mds_params *mds_engine_params(struct mds_engine *e);
 struct mds_zero *mds_engine_zero(struct mds_engine *e);
 
 struct mds_step_result {
-    double loss;               /* nats per target, over the global batch */
-    double targets;            /* that count: the sum of their weights */
-    struct mds_losses by_kind; /* over the global batch */
+    double loss;                    /* nats per target, over the global batch */
+    double targets;                 /* that count: the sum of their weights */
+    struct mds_kind_losses by_kind; /* over the global batch */
     double apart;      /* share of the pairs of a query and an earlier key (or itself)
                           that lie in different documents and do not see each other */
     double grad_norm;  /* of the summed gradient, before clipping */
@@ -100,7 +100,7 @@ enum mds_rc mds_engine_update(struct mds_engine *e, double lr);
 /* Forward only; rows as for backward.  Adds the global batch's losses to *losses.
  * Collective over the world. */
 enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *rows,
-                            struct mds_losses *losses);
+                            struct mds_kind_losses *losses);
 
 /* The host buffer for a copy of what this rank saves, and its size in bytes; borrowed
  * from the engine.  NULL unless checkpoints are saved in the background. */

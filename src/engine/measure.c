@@ -6,7 +6,7 @@
 static enum mds_rc run_dry_step(struct mds_engine *e)
 {
     struct mds_step_result result;
-    struct mds_losses losses = {{0}, {0}};
+    struct mds_kind_losses losses = {{0}, {0}};
 
     MDS_TRY(mds_zero_init_weights(e->zero, 0));
     if (!e->config->train.skip_train) {

@@ -252,7 +252,7 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
 enum { SUMS_MAX = 2 * MDS_KINDS_MAX + 2 };
 
 struct read {
-    struct mds_losses losses;
+    struct mds_kind_losses losses;
     double loss_sum, targets; /* weighted */
     double grad_squares, pairs;
 };
@@ -266,7 +266,7 @@ static void sort_sums(const struct mds_engine *e, const double *sums, struct rea
                          .pairs = sums[squares_at(e) + 1]};
     memcpy(out->losses.sum, sums, bytes);
     memcpy(out->losses.count, sums + mds_kind_sums(t), bytes);
-    mds_losses_total(&out->losses, t, &out->loss_sum, &out->targets);
+    mds_kind_losses_total(&out->losses, t, &out->loss_sum, &out->targets);
 }
 
 /* Everything a step's control flow may depend on, summed over the world: losses,
@@ -364,7 +364,7 @@ enum mds_rc mds_engine_update(struct mds_engine *e, double lr)
 }
 
 enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *rows,
-                            struct mds_losses *losses)
+                            struct mds_kind_losses *losses)
 {
     struct read sums;
 
@@ -373,6 +373,6 @@ enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *
     load_batch(e, rows);
     MDS_TRY(run_pipeline(e, &e->eval, 0));
     MDS_TRY(read_back(e, &sums));
-    mds_losses_add(losses, &sums.losses);
+    mds_kind_losses_add(losses, &sums.losses);
     return MDS_OK;
 }

@@ -38,7 +38,7 @@ void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run)
 }
 
 static void append_kinds(struct mds_str *out, const struct mds_kind_table *kinds,
-                         const struct mds_losses *l)
+                         const struct mds_kind_losses *l)
 {
     for (int k = 0; k < kinds->n; k++)
         if (l->count[k] > 0)
@@ -90,7 +90,7 @@ void mds_console_progress(struct mds_str *out, const struct mds_metrics_run *run
 
 void mds_console_eval(struct mds_str *out, const struct mds_metrics_run *run,
                       const char *split, int64_t iteration, double loss,
-                      const struct mds_losses *by_kind)
+                      const struct mds_kind_losses *by_kind)
 {
     struct mds_str line = {0};
 

@@ -12,7 +12,7 @@ struct mds_interval {
     double elapsed_s; /* per step */
     double apart;     /* as in struct mds_flops_model */
     double loss;      /* mean over the steps that count: not skipped, not NaN */
-    struct mds_losses by_kind; /* over these steps */
+    struct mds_kind_losses by_kind; /* over these steps */
     double samples_per_s, tokens_per_s;
     double tokens_per_s_per_rank;
     double megatron_flops_per_s_per_rank, causal_flops_per_s_per_rank;
@@ -37,7 +37,7 @@ void mds_console_progress(struct mds_str *out, const struct mds_metrics_run *run
  * of each kind of token. */
 void mds_console_eval(struct mds_str *out, const struct mds_metrics_run *run,
                       const char *split, int64_t iteration, double loss,
-                      const struct mds_losses *by_kind);
+                      const struct mds_kind_losses *by_kind);
 
 /* Three tables: steps, operations, communication. */
 void mds_console_profile(struct mds_str *out, const struct mds_metrics_profile *p);

@@ -27,7 +27,7 @@ struct mds_metrics {
     /* since the last console line */
     int64_t steps, skipped, nan_steps;
     double elapsed_s, loss_sum, apart;
-    struct mds_losses by_kind;
+    struct mds_kind_losses by_kind;
 };
 
 static int64_t step_tokens(const struct mds_metrics *m)
@@ -236,7 +236,7 @@ static void finish_interval(struct mds_metrics *m, int64_t iteration,
     fill_rates(m, iteration, mean);
     m->steps = m->skipped = m->nan_steps = 0;
     m->elapsed_s = m->loss_sum = m->apart = 0;
-    m->by_kind = (struct mds_losses){{0}, {0}};
+    m->by_kind = (struct mds_kind_losses){{0}, {0}};
 }
 
 static void count_step(struct mds_metrics *m, const struct mds_metrics_step *s)
@@ -251,12 +251,12 @@ static void count_step(struct mds_metrics *m, const struct mds_metrics_step *s)
     m->skipped += s->skipped;
     m->loss_sum += s->loss;
     if (s->by_kind)
-        mds_losses_add(&m->by_kind, s->by_kind);
+        mds_kind_losses_add(&m->by_kind, s->by_kind);
 }
 
 /* ---- loss by kind of token: of kinds that have targets ---- */
 
-static void record_kinds(struct mds_metrics *m, const struct mds_losses *l)
+static void record_kinds(struct mds_metrics *m, const struct mds_kind_losses *l)
 {
     char key[sizeof "lm_loss_" + MDS_KIND_NAME_SIZE];
 
@@ -269,7 +269,7 @@ static void record_kinds(struct mds_metrics *m, const struct mds_losses *l)
 
 /* group: "training", "validation" */
 static void write_kind_scalars(struct mds_metrics *m, const char *group,
-                               int64_t iteration, const struct mds_losses *l)
+                               int64_t iteration, const struct mds_kind_losses *l)
 {
     char tag[96 + MDS_KIND_NAME_SIZE];
 
@@ -405,7 +405,7 @@ void mds_metrics_straggler(struct mds_metrics *m, int64_t iteration,
 }
 
 void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteration,
-                      double loss, const struct mds_losses *by_kind)
+                      double loss, const struct mds_kind_losses *by_kind)
 {
     struct mds_str text = {0};
     char tag[96];

@@ -44,8 +44,8 @@ struct mds_metrics_step {
     int64_t consumed_samples, consumed_tokens; /* after this step, over all ranks */
     double elapsed_s;                          /* of this step */
     double lr;
-    double loss;                      /* nats per token, mean over the global batch */
-    const struct mds_losses *by_kind; /* or NULL: tokens have no kinds */
+    double loss; /* nats per token, mean over the global batch */
+    const struct mds_kind_losses *by_kind; /* or NULL: tokens have no kinds */
     double apart; /* share of the pairs of tokens that lie in different documents */
     double grad_norm;
     double loss_scale; /* that the step's gradients were made with; 0: none, no fp16 */
@@ -100,7 +100,7 @@ void mds_metrics_straggler(struct mds_metrics *m, int64_t iteration,
 /* The mean loss (nats per token) over a split, "validation" or "test", and the sums it
  * is made of, or NULL. */
 void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteration,
-                      double loss, const struct mds_losses *by_kind);
+                      double loss, const struct mds_kind_losses *by_kind);
 
 /* The results of --profile: seconds per step, by part. */
 enum mds_metrics_profile_part {

@@ -80,7 +80,7 @@ enum mds_rc mds_run_check_targets(const struct run *r)
 enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
 {
     int64_t batches = eval_batches(r, split);
-    struct mds_losses total = {{0}, {0}};
+    struct mds_kind_losses total = {{0}, {0}};
     double sum, weight;
 
     for (int64_t i = 0; i < batches; i++) {
@@ -90,7 +90,7 @@ enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
         MDS_TRY(mds_run_read_rows(r, split, first, &rows));
         MDS_TRY(mds_engine_eval(r->engine, &rows, &total));
     }
-    mds_losses_total(&total, &r->config->data.kinds, &sum, &weight);
+    mds_kind_losses_total(&total, &r->config->data.kinds, &sum, &weight);
     *loss = sum / weight;
     if (is_rank0(r))
         mds_metrics_eval(r->metrics, split_names[split], r->iteration, *loss, &total);

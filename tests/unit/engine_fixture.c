@@ -250,12 +250,12 @@ struct mds_step_result backward(struct fixture *f)
 double eval_loss(struct fixture *f)
 {
     struct mds_engine_rows rows = {f->rows, f->starts, f->kinds};
-    struct mds_losses losses = {{0}, {0}};
+    struct mds_kind_losses losses = {{0}, {0}};
     double sum, count;
 
     if (mds_engine_eval(f->engine, &rows, &losses))
         fail_msg("%s", mds_fail_text());
-    mds_losses_total(&losses, &f->config.data.kinds, &sum, &count);
+    mds_kind_losses_total(&losses, &f->config.data.kinds, &sum, &count);
     if (!mds_data_has_starts(&f->config.data) && f->config.data.kinds.n == 0)
         assert_true(count == (double)(f->config.batch.global * S));
     return sum / count;

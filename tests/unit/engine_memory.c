@@ -240,7 +240,7 @@ static void dry_ledger_is_the_same(void **state)
     for (int k = 0; k < 20; k++) {
         struct mds_config c = shapes[k % 2]();
         struct fixture cpu, dry;
-        struct mds_losses losses = {{0}, {0}};
+        struct mds_kind_losses losses = {{0}, {0}};
 
         if (k >= 16) {
             c.model.layers = 5;

@@ -125,7 +125,7 @@ static void test_megatron_flops(void **state)
 /* ---- a run with every sink, standard output caught ---- */
 
 static const struct mds_kind two_kinds[] = {{"text", 1}, {"repeat", 0.1}, {"tag", 0}};
-static const struct mds_losses kind_losses = {{6, 4, 0}, {2, 1, 0}};
+static const struct mds_kind_losses kind_losses = {{6, 4, 0}, {2, 1, 0}};
 static const struct mds_metrics_run facts = {
     .kinds = {two_kinds, 3},
     .version = "9.9",
