@@ -2,8 +2,10 @@
 /* Nucleotide FASTA: '>' headers, ';' comment lines, any line length, LF or CRLF.
  *
  * A C G T are bases, in lower case with MDS_BASE_LOWER added; U is T, the other IUPAC
- * letters (R Y S W K M B D H V N) and gaps (- .) are N.  Protein letters and other bytes are MDS_EUSER naming
- * file, line and record.  Source: Cornish-Bowden 1985, doi:10.1093/nar/13.9.3021. */
+ * letters (R Y S W K M B D H V N) and gaps (- .) are N.  Protein letters and other bytes
+ * are MDS_EUSER naming file, line and record.
+ *
+ * Source: Cornish-Bowden 1985, doi:10.1093/nar/13.9.3021. */
 #ifndef MDS_DATA_FASTA_H
 #define MDS_DATA_FASTA_H
 

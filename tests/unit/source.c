@@ -310,7 +310,7 @@ static void write_kinds(const char *path)
     assert_fails(mds_token_file_add_kinds(f, ids, kinds, 8), MDS_EBUG,
                  "a token of kind 2 of 2");
     assert_fails(mds_token_file_set_kinds(f, two_kinds, 2), MDS_EBUG,
-                 "kinds of tokens after the first token");
+                 "kinds of tokens twice");
     assert_int_equal(mds_token_file_input(f, "x", 1, sum), MDS_OK);
     assert_int_equal(mds_token_file_finish(f, "", ""), MDS_OK);
 }
