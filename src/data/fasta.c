@@ -2,6 +2,7 @@
 #include "data/fasta.h"
 
 #include "base/alloc.h"
+#include "base/minmax.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -162,6 +163,16 @@ enum mds_rc mds_fasta_next(struct mds_fasta *f, int *found)
     return skip_line(f, f->name);
 }
 
+/* Bases up to the first byte that is none; returns how many. */
+static size_t copy_bases(const unsigned char *from, size_t n, unsigned char *bases)
+{
+    size_t i = 0;
+
+    for (; i < n && meaning[from[i]] >= BASE; i++)
+        bases[i] = (unsigned char)(meaning[from[i]] - BASE);
+    return i;
+}
+
 /* Bases from the current buffer, up to the next header or comment line. */
 static enum mds_rc read_bases(struct mds_fasta *f, unsigned char *bases, size_t room,
                               size_t *n)
@@ -169,17 +180,23 @@ static enum mds_rc read_bases(struct mds_fasta *f, unsigned char *bases, size_t 
     size_t taken = 0;
 
     while (f->pos < f->len && taken < room) {
-        int c = f->block[f->pos], m = meaning[c];
+        size_t most = mds_min(f->len - f->pos, room - taken);
+        size_t run = copy_bases(f->block + f->pos, most, bases + taken);
+        int c;
 
-        if (m >= BASE)
-            bases[taken++] = (unsigned char)(m - BASE);
-        else if (f->line_start && (c == '>' || c == ';'))
+        f->pos += run;
+        taken += run;
+        f->line_start = f->line_start && run == 0;
+        if (run == most)
             break;
-        else if (c == '\n')
+        c = f->block[f->pos];
+        if (f->line_start && (c == '>' || c == ';'))
+            break;
+        if (c == '\n')
             f->line++;
-        else if (m == REFUSED)
+        else if (meaning[c] == REFUSED)
             return refuse_letter(f, c);
-        f->line_start = m == NEWLINE;
+        f->line_start = meaning[c] == NEWLINE;
         f->pos++;
     }
     *n = taken;

@@ -25,6 +25,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/split.c src/data/split.h \
   src/data/record_file.c src/data/record_file.h \
   src/data/token_file.c src/data/token_file.h \
+  src/data/token_log.c src/data/token_log.h \
   src/data/tokenize.c src/data/tokenize.h \
   src/data/tokenize_fasta.c src/data/tokenize_fasta.h \
   src/data/tokenizer.c src/data/tokenizer.h \

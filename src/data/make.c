@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "data/make.h"
 
+#include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/progress.h"
 #include "base/units.h"
 #include "data/token_file.h"
+#include "data/token_log.h"
 #include "data/tokenize.h"
-#include "io/reader.h"
+#include "io/worker.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 /* The output, and what the inputs give for it. */
@@ -16,7 +22,22 @@ struct work {
     struct mds_token_file *file;
     struct mds_make_kinds kinds;
     int has_kinds; /* the file has been given them */
+    struct mds_make_stats stats;
+
+    /* Of all threads. */
+    atomic_flag reporting; /* of `progress` */
     struct mds_progress progress;
+    double began_s;
+    int64_t bytes; /* of all inputs, or 0: not known */
+    _Atomic int64_t bytes_read;
+    atomic_int stop;
+};
+
+/* What is known of an input at its end. */
+struct input_done {
+    struct mds_make_stats stats;
+    int64_t bytes; /* as stored */
+    char sha256[65];
 };
 
 /* ---- into the token file ---- */
@@ -55,17 +76,50 @@ static enum mds_rc end_document(void *to)
     return mds_token_file_ended_document(w->file);
 }
 
-static void log_progress(void *to, const struct mds_reader *r)
+static void log_progress(const struct work *w)
 {
-    struct work *w = to;
-    char bytes[32], tokens[32];
+    double done = (double)w->bytes_read, s = mds_clock_s() - w->began_s;
+    double rate = done / s, left = (double)w->bytes - done;
+    char read[32], all[32], speed[32], time[32];
 
-    if (!mds_progress_is_due(&w->progress))
-        return;
-    mds_info("%s: %s read, %s tokens so far", mds_reader_name(r),
-             mds_format_bytes((double)mds_reader_raw_bytes(r), bytes, sizeof bytes),
-             mds_format_count((double)mds_token_file_tokens(w->file), tokens,
-                              sizeof tokens));
+    mds_format_bytes(done, read, sizeof read);
+    mds_format_bytes(rate, speed, sizeof speed);
+    if (left < 0 || rate <= 0)
+        mds_info("%s: %s read, %s/s", w->m->output, read, speed);
+    else
+        mds_info("%s: %s of %s read, %s/s, %s left", w->m->output, read,
+                 mds_format_bytes((double)w->bytes, all, sizeof all), speed,
+                 mds_format_seconds(left / rate, time, sizeof time));
+}
+
+static enum mds_rc count_progress(struct work *w, int64_t bytes)
+{
+    w->bytes_read += bytes;
+    if (!atomic_flag_test_and_set(&w->reporting)) {
+        if (mds_progress_is_due(&w->progress))
+            log_progress(w);
+        atomic_flag_clear(&w->reporting);
+    }
+    return w->stop ? mds_fail(MDS_EIO, "stopped by an error in another input") : MDS_OK;
+}
+
+static enum mds_rc report_progress(void *to, int64_t bytes)
+{
+    return count_progress(to, bytes);
+}
+
+/* Pipes have no size. */
+static int64_t count_bytes(const struct mds_make *m)
+{
+    int64_t bytes = 0;
+    struct stat st;
+
+    for (int i = 0; i < m->n_inputs; i++) {
+        if (stat(m->inputs[i], &st) || !S_ISREG(st.st_mode))
+            return 0;
+        bytes += st.st_size;
+    }
+    return bytes;
 }
 
 /* ---- the inputs ---- */
@@ -87,36 +141,181 @@ static enum mds_rc check_output(const struct mds_make *m)
     return MDS_OK;
 }
 
-static enum mds_rc tokenize_all(struct work *w, struct mds_make_input *t)
+static void add_stats(struct work *w, const struct mds_make_stats *s)
 {
-    int64_t bytes;
-    char sha256[65];
+    struct mds_make_stats *sum = &w->stats;
+
+    if (sum->empty == 0 && s->empty > 0) {
+        sum->empty_line = s->empty_line;
+        sum->empty_input = s->empty_input;
+    }
+    sum->records += s->records;
+    sum->unknown += s->unknown;
+    sum->empty += s->empty;
+    sum->skipped += s->skipped;
+}
+
+/* Read input number i into a sink. */
+static enum mds_rc tokenize_one(const struct work *w, int i, struct mds_token_sink sink,
+                                struct input_done *done)
+{
+    struct mds_make_input t;
+    enum mds_rc rc = mds_make_input_init(w->m, sink, &t);
+
+    if (!rc)
+        rc = mds_tokenize_input(&t, w->m->inputs[i], &done->bytes, done->sha256);
+    done->stats = t.stats;
+    mds_make_input_fini(&t);
+    return rc;
+}
+
+/* Its tokens are in the file. */
+static enum mds_rc finish_input(struct work *w, int i, const struct input_done *done)
+{
+    add_stats(w, &done->stats);
+    return mds_token_file_input(w->file, w->m->inputs[i], done->bytes, done->sha256);
+}
+
+static enum mds_rc tokenize_in_turn(struct work *w)
+{
+    struct mds_token_sink sink = {w, add_tokens, end_document, report_progress};
+    struct input_done done;
 
     for (int i = 0; i < w->m->n_inputs; i++) {
-        MDS_TRY(mds_tokenize_input(t, w->m->inputs[i], &bytes, sha256));
-        MDS_TRY(mds_token_file_input(w->file, w->m->inputs[i], bytes, sha256));
+        MDS_TRY(tokenize_one(w, i, sink, &done));
+        MDS_TRY(finish_input(w, i, &done));
     }
+    return MDS_OK;
+}
+
+/* ---- several threads ---- */
+
+/* An input that a thread reads. */
+struct job {
+    struct mds_task task;
+    struct work *w;
+    int number;
+    struct mds_token_log log;
+    struct input_done done;
+    enum mds_rc rc;
+    char *error;
+};
+
+static enum mds_rc add_to_log(void *to, const int32_t *ids, const unsigned char *kinds,
+                              size_t n)
+{
+    struct job *j = to;
+
+    return mds_token_log_add(&j->log, ids, kinds, n);
+}
+
+static enum mds_rc end_in_log(void *to)
+{
+    struct job *j = to;
+
+    return mds_token_log_end_document(&j->log);
+}
+
+static enum mds_rc report_of_job(void *to, int64_t bytes)
+{
+    struct job *j = to;
+
+    return count_progress(j->w, bytes);
+}
+
+static void run_job(struct mds_task *task)
+{
+    struct job *j = (struct job *)task;
+    struct mds_token_sink sink = {j, add_to_log, end_in_log, report_of_job};
+
+    j->rc = mds_token_log_init(j->w->m->output, &j->w->m->vocabulary, &j->log);
+    if (!j->rc)
+        j->rc = tokenize_one(j->w, j->number, sink, &j->done);
+    if (!j->rc)
+        j->rc = mds_token_log_close(&j->log);
+    if (j->rc)
+        j->error = mds_strdup(mds_fail_text());
+}
+
+/* The tokens of a job that has ended go to the file. */
+static enum mds_rc finish_job(struct work *w, struct job *j)
+{
+    struct mds_token_sink sink = {w, add_tokens, end_document, report_progress};
+
+    if (j->rc)
+        return j->error ? mds_fail(j->rc, "%s", j->error) : MDS_EMEM;
+    MDS_TRY(mds_token_log_replay(&j->log, &sink));
+    return finish_input(w, j->number, &j->done);
+}
+
+static void free_job(struct job *j)
+{
+    mds_token_log_fini(&j->log);
+    free(j->error);
+    *j = (struct job){.log.file.fd = -1};
+}
+
+/* Jobs are a ring of `ahead` inputs: the file gets them in order, whichever ends first,
+ * and no more temporary files are open than that. */
+static enum mds_rc run_jobs(struct work *w, struct mds_worker *threads,
+                            struct job *jobs, int ahead)
+{
+    int n = w->m->n_inputs, started = 0;
+
+    for (int i = 0; i < n; i++) {
+        struct job *j = &jobs[i % ahead];
+        enum mds_rc rc;
+
+        for (; started < n && started < i + ahead; started++) {
+            struct job *next = &jobs[started % ahead];
+
+            next->task.run = run_job;
+            next->w = w;
+            next->number = started;
+            mds_worker_start(threads, &next->task);
+        }
+        mds_worker_wait(threads, &j->task);
+        rc = finish_job(w, j);
+        free_job(j);
+        MDS_TRY(rc);
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc tokenize_by_threads(struct work *w, int threads)
+{
+    int ahead = 2 * threads;
+    struct job *jobs = mds_zalloc((size_t)ahead, sizeof *jobs);
+    struct mds_worker *workers = NULL;
+    enum mds_rc rc = jobs ? mds_worker_create(threads, &workers) : MDS_EMEM;
+
+    for (int i = 0; jobs && i < ahead; i++)
+        jobs[i].log.file.fd = -1;
+    if (!rc)
+        rc = run_jobs(w, workers, jobs, ahead);
+    w->stop = 1;
+    mds_worker_destroy(workers);
+    for (int i = 0; jobs && i < ahead; i++)
+        free_job(&jobs[i]);
+    free(jobs);
+    return rc;
+}
+
+/* ---- all of it ---- */
+
+static enum mds_rc tokenize_inputs(struct work *w)
+{
+    int threads = (int)mds_min(w->m->threads, w->m->n_inputs);
+
+    mds_make_kinds_init(w->m, &w->kinds);
+    if (w->m->kind)
+        MDS_TRY(set_kinds(w));
+    MDS_TRY(threads > 1 ? tokenize_by_threads(w, threads) : tokenize_in_turn(w));
     if (mds_token_file_documents(w->file) == 0)
         return mds_fail(MDS_EUSER,
                         "%s: nothing to write: no input has a single token (%s)",
                         w->m->output, mds_tokenizer_names[w->m->vocabulary.tokenizer]);
     return MDS_OK;
-}
-
-static enum mds_rc tokenize_inputs(struct work *w, struct mds_make_stats *stats)
-{
-    struct mds_token_sink sink = {w, add_tokens, end_document, log_progress};
-    struct mds_make_input t;
-    enum mds_rc rc;
-
-    mds_make_kinds_init(w->m, &w->kinds);
-    if (w->m->kind)
-        MDS_TRY(set_kinds(w));
-    MDS_TRY(mds_make_input_init(w->m, sink, &t));
-    rc = tokenize_all(w, &t);
-    *stats = t.stats;
-    mds_make_input_fini(&t);
-    return rc;
 }
 
 static enum mds_rc finish_token_file(struct work *w)
@@ -137,20 +336,23 @@ static enum mds_rc finish_token_file(struct work *w)
 
 enum mds_rc mds_make_tokens(const struct mds_make *m, struct mds_make_stats *out)
 {
-    struct work w = {.m = m, .progress = mds_progress_begin()};
-    struct mds_make_stats stats;
+    struct work w = {.m = m,
+                     .reporting = ATOMIC_FLAG_INIT,
+                     .progress = mds_progress_begin(),
+                     .began_s = mds_clock_s(),
+                     .bytes = count_bytes(m)};
     enum mds_rc rc;
 
     MDS_TRY(check_output(m));
     MDS_TRY(mds_token_file_create(m->output, &m->vocabulary, &w.file));
-    rc = tokenize_inputs(&w, &stats);
+    rc = tokenize_inputs(&w);
     if (rc) {
         mds_token_file_abandon(w.file);
         return rc;
     }
-    stats.documents = mds_token_file_documents(w.file);
-    stats.tokens = mds_token_file_tokens(w.file);
+    w.stats.documents = mds_token_file_documents(w.file);
+    w.stats.tokens = mds_token_file_tokens(w.file);
     MDS_TRY(finish_token_file(&w));
-    *out = stats;
+    *out = w.stats;
     return MDS_OK;
 }

@@ -33,6 +33,14 @@ void mds_make_kinds_init(const struct mds_make *m, struct mds_make_kinds *k)
 
 /* ---- tokens ---- */
 
+enum mds_rc mds_make_input_progress(struct mds_make_input *t)
+{
+    int64_t bytes = mds_reader_raw_bytes(t->reader), more = bytes - t->told;
+
+    t->told = bytes;
+    return t->sink.progress(t->sink.to, more);
+}
+
 enum mds_rc mds_make_input_add(struct mds_make_input *t, const int32_t *ids,
                                const unsigned char *kinds, size_t n)
 {
@@ -40,8 +48,7 @@ enum mds_rc mds_make_input_add(struct mds_make_input *t, const int32_t *ids,
 
     for (size_t i = 0; i < n; i++)
         t->stats.unknown += ids[i] == unknown;
-    if (t->sink.read_so_far)
-        t->sink.read_so_far(t->sink.to, t->reader);
+    MDS_TRY(mds_make_input_progress(t));
     return t->sink.add(t->sink.to, ids, kinds, n);
 }
 

@@ -28,6 +28,7 @@ struct mds_make {
     double lowercase_weight; /* in the loss, of soft-masked bases; below 0: as others */
     const char *tag;     /* of FASTA to dna; {record} is the record's name; or NULL */
     int64_t tag_every;   /* tokens */
+    int threads;         /* that read inputs */
     const char *command; /* kept in the file as provenance */
 };
 
@@ -58,8 +59,9 @@ struct mds_token_sink {
     enum mds_rc (*add)(void *to, const int32_t *ids, const unsigned char *kinds,
                        size_t n);
     enum mds_rc (*end_document)(void *to); /* its <eod> was added */
-    /* Now and then, for progress.  NULL if nobody asks. */
-    void (*read_so_far)(void *to, const struct mds_reader *r);
+    /* Called now and then with the bytes of inputs read since the last call: for
+     * progress.  An error ends the work. */
+    enum mds_rc (*progress)(void *to, int64_t bytes);
 };
 
 enum { MDS_MAKE_BLOCK = 48 * 1024 }; /* bytes or tokens at a time */
@@ -70,12 +72,16 @@ struct mds_make_input {
     const char *input;         /* the one being read */
     struct mds_reader *reader; /* of it */
     int32_t *ids;              /* [MDS_MAKE_BLOCK] */
+    int64_t told;              /* bytes of it that progress knows of */
     struct mds_make_stats stats;
 };
 
 enum mds_rc mds_make_input_init(const struct mds_make *m, struct mds_token_sink sink,
                                 struct mds_make_input *out);
 void mds_make_input_fini(struct mds_make_input *t);
+
+/* Say how much was read. */
+enum mds_rc mds_make_input_progress(struct mds_make_input *t);
 
 /* Add ids[n]; kinds may be NULL. */
 enum mds_rc mds_make_input_add(struct mds_make_input *t, const int32_t *ids,

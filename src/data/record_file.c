@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,12 +15,12 @@ enum mds_rc mds_record_file_init(const char *near, struct mds_record_file *s)
     struct mds_str name = {0};
     enum mds_rc rc = MDS_OK;
 
-    mds_str_add(&name, "%s.bases", near);
+    mds_str_add(&name, "%s.XXXXXX", near);
     if (name.failed)
         return MDS_EMEM;
     s->near = near;
     s->length = 0;
-    s->fd = open(name.s, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    s->fd = mkostemp(name.s, O_CLOEXEC);
     if (s->fd < 0)
         rc = mds_fail(MDS_EIO, "%s: cannot be written: %s", name.s, strerror(errno));
     else
@@ -44,8 +45,7 @@ static enum mds_rc check_io(const struct mds_record_file *s, int err)
 {
     if (err == 0)
         return MDS_OK;
-    return mds_fail(MDS_EIO, "%s: temporary file for the bases of a record: %s",
-                    s->near,
+    return mds_fail(MDS_EIO, "%s: temporary file beside it: %s", s->near,
                     err == ENODATA ? "fewer than were written" : strerror(err));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bases of the current FASTA record in an unnamed temporary file, one byte per
- * base. A record is read once per strand and frame, and backwards, which a .gz cannot
- * do. */
+/* Bytes in an unnamed temporary file: the bases of the current FASTA record, which is
+ * read once per strand and frame, and backwards, as a .gz cannot be; or tokens that
+ * wait for their turn. */
 #ifndef MDS_DATA_RECORD_FILE_H
 #define MDS_DATA_RECORD_FILE_H
 

@@ -100,6 +100,7 @@ enum mds_rc mds_tokenize_input(struct mds_make_input *t, const char *path,
     enum mds_rc rc;
 
     t->input = path;
+    t->told = 0;
     MDS_TRY(mds_reader_open(path, &t->reader));
     rc = tokenize_reader(t);
     mds_reader_sha256(t->reader, sha256);

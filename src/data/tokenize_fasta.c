@@ -74,12 +74,17 @@ static void find_kinds(struct fasta_work *w, size_t tokens)
 static enum mds_rc add_bases(struct fasta_work *w, size_t n)
 {
     size_t tokens;
+    int special = 0;
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         w->plain[i] = w->bases[i] % MDS_BASE_LOWER;
+        special |= w->plain[i] == MDS_BASE_N;
+    }
     tokens = mds_tokenizer_encode(tokenizer(w), w->plain, n, w->t->ids);
-    find_kinds(w, tokens);
-    return mds_make_input_add(w->t, w->t->ids, w->kind, tokens);
+    special |= w->kinds.repeat >= 0;
+    if (special)
+        find_kinds(w, tokens);
+    return mds_make_input_add(w->t, w->t->ids, special ? w->kind : NULL, tokens);
 }
 
 /* ---- tags ---- */
@@ -176,8 +181,7 @@ static enum mds_rc store_record(struct fasta_work *w)
         MDS_TRY(mds_fasta_read(w->fasta, w->bases, BLOCK, &n));
         if (n == 0)
             return MDS_OK;
-        if (w->t->sink.read_so_far)
-            w->t->sink.read_so_far(w->t->sink.to, w->t->reader);
+        MDS_TRY(mds_make_input_progress(w->t));
         MDS_TRY(mds_record_file_append(&w->record, w->bases, n));
     }
 }

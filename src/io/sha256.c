@@ -46,24 +46,29 @@ static void expand_message_schedule(const unsigned char block[64], uint32_t w[64
     }
 }
 
+/* In round t the variable that the standard calls number j is v[(j - t) % 8], so that
+ * nothing moves. */
 static void compress_block(uint32_t h[8], const unsigned char block[64])
 {
     uint32_t w[64], v[8];
 
     expand_message_schedule(block, w);
     memcpy(v, h, sizeof v);
-    for (int t = 0; t < 64; t++) {
-        uint32_t s1 =
-            rotate_right(v[4], 6) ^ rotate_right(v[4], 11) ^ rotate_right(v[4], 25);
-        uint32_t choose = (v[4] & v[5]) ^ (~v[4] & v[6]);
-        uint32_t t1 = v[7] + s1 + choose + round_constants[t] + w[t];
-        uint32_t s0 =
-            rotate_right(v[0], 2) ^ rotate_right(v[0], 13) ^ rotate_right(v[0], 22);
-        uint32_t major = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
+    for (int t = 0; t < 64; t += 8) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++) {
+            uint32_t a = v[-i & 7], b = v[(1 - i) & 7], c = v[(2 - i) & 7];
+            uint32_t e = v[(4 - i) & 7], f = v[(5 - i) & 7], g = v[(6 - i) & 7];
+            uint32_t s1 =
+                rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25);
+            uint32_t s0 =
+                rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22);
+            uint32_t t1 = v[(7 - i) & 7] + s1 + (g ^ (e & (f ^ g))) +
+                          round_constants[t + i] + w[t + i];
 
-        memmove(v + 1, v, 7 * sizeof *v);
-        v[4] += t1;
-        v[0] = t1 + s0 + major;
+            v[(3 - i) & 7] += t1;
+            v[(7 - i) & 7] = t1 + s0 + ((a & b) | (c & (a | b)));
+        }
     }
     for (int i = 0; i < 8; i++)
         h[i] += v[i];

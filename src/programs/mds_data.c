@@ -11,6 +11,7 @@
 #include "data/make.h"
 #include "data/packing.h"
 #include "data/split.h"
+#include "device/device.h"
 #include "programs/subcommands.h"
 
 #include <math.h>
@@ -21,7 +22,7 @@
 struct values {
     char *tokenizer, *output, *split, *kind, *tag;
     int frame, strand, split_at, ids, text;
-    int64_t vocab, eod, from, count, seq_length, tag_every;
+    int64_t vocab, eod, from, count, seq_length, tag_every, threads;
     double lowercase_weight;
 };
 
@@ -69,6 +70,10 @@ static const struct mds_option rows[] = {
     {make, "make.tag_every", "--tag-every", NULL, MDS_OPT_COUNT, "8192", 1,
      MDS_OPT_NO_MAX, NULL, AT(tag_every), "tokens",
      .help = "dna: tokens of sequence from one --tag to the next"},
+    {make, NULL, "--threads", NULL, MDS_OPT_INT, "0", 0, 256, NULL, AT(threads), "n",
+     .help =
+         "how many inputs to read at a time; 0: one for each core. The output is the "
+         "same"},
 
     {info, NULL, "--split", NULL, MDS_OPT_STRING, MDS_DEFAULT_SPLIT, 0, 0, NULL,
      AT(split), "n,n,n",
@@ -212,6 +217,7 @@ static enum mds_rc check_make(const struct mds_invocation *c, struct mds_make *m
     m->reading.frames = mds_reading_frames(a->frame);
     m->reading.strands = mds_reading_strands(a->strand);
     m->output = a->output;
+    m->threads = a->threads ? (int)a->threads : mds_host_cores();
     return MDS_OK;
 }
 

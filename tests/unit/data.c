@@ -253,6 +253,104 @@ static void test_make_tags(void **state)
     check_kinds("k.h5", want, 20);
 }
 
+enum { INPUTS = 23 };
+
+/* Make many.h5 of the inputs by so many threads. */
+static enum mds_rc make_many(enum mds_tokenizer t, int threads,
+                             struct mds_make_stats *stats)
+{
+    static char names[INPUTS][16];
+    const char *inputs[INPUTS];
+    struct mds_make m = {.vocabulary = mds_tokenizer_vocabulary(t),
+                         .reading = {1, 1},
+                         .output = "many.h5",
+                         .inputs = inputs,
+                         .n_inputs = INPUTS,
+                         .lowercase_weight = -1,
+                         .threads = threads,
+                         .command = "test"};
+
+    if (t == MDS_TOKENIZER_IDS)
+        m.vocabulary = (struct mds_vocabulary){t, 100000, 99999};
+    for (int i = 0; i < INPUTS; i++) {
+        snprintf(names[i], sizeof names[i], "many%d", i);
+        inputs[i] = names[i];
+    }
+    return mds_make_tokens(&m, stats);
+}
+
+static uint64_t digest_source(const char *path)
+{
+    struct mds_source *s;
+    uint64_t sum = 0;
+
+    assert_int_equal(mds_source_open(path, &s), MDS_OK);
+    sum = mds_hash((uint64_t)s->tokens, (uint64_t)s->documents);
+    for (int64_t i = 0; i < s->tokens; i += 50) {
+        int64_t n = s->tokens - i < 50 ? s->tokens - i : 50;
+        unsigned char kinds[50] = {0};
+        int32_t ids[50];
+
+        assert_int_equal(mds_source_read(s, i, n, ids), MDS_OK);
+        if (s->kinds)
+            assert_int_equal(mds_source_read_kinds(s, i, n, kinds), MDS_OK);
+        for (int64_t j = 0; j < n; j++)
+            sum = mds_hash(sum, (uint64_t)ids[j] << 8 | kinds[j]);
+    }
+    mds_source_close(s);
+    return sum;
+}
+
+/* Input 0 is much longer than the others, so that they have to wait. */
+static void write_many(enum mds_tokenizer t)
+{
+    for (int i = 0; i < INPUTS; i++) {
+        char name[16];
+        FILE *f;
+
+        snprintf(name, sizeof name, "many%d", i);
+        f = fopen(name, "w");
+        assert_non_null(f);
+        if (t != MDS_TOKENIZER_IDS)
+            fprintf(f, ">r%d\n", i);
+        for (int j = 0; j < (i ? 40 * i : 300000); j++)
+            if (t == MDS_TOKENIZER_IDS)
+                fprintf(f, j % 9 == 8 ? "\n" : "%d ", 9000 * (j % 9) + i);
+            else
+                fputc("ACGTACGTN"[mds_hash((uint64_t)i, (uint64_t)j) % (i ? 9 : 8)], f);
+        fclose(f);
+    }
+}
+
+static void test_threads_make_the_same_file(void **state)
+{
+    static const enum mds_tokenizer tokenizers[] = {
+        MDS_TOKENIZER_CODON, MDS_TOKENIZER_DNA, MDS_TOKENIZER_BYTES, MDS_TOKENIZER_IDS};
+    struct mds_make_stats one, many;
+
+    (void)state;
+    for (size_t t = 0; t < sizeof tokenizers / sizeof *tokenizers; t++) {
+        uint64_t want;
+
+        write_many(tokenizers[t]);
+        assert_int_equal(make_many(tokenizers[t], 1, &one), MDS_OK);
+        want = digest_source("many.h5");
+        for (int threads = 2; threads < 10; threads += 3) {
+            assert_int_equal(make_many(tokenizers[t], threads, &many), MDS_OK);
+            assert_int_equal(digest_source("many.h5"), want);
+            assert_memory_equal(&one, &many, sizeof one);
+        }
+    }
+    write_many(MDS_TOKENIZER_CODON);
+    write_text("many9", ">r9\nEFL\n");
+    write_text("many7", ">r7\nEFL\n");
+    write_text("many22", "no FASTA");
+    for (int threads = 1; threads < 8; threads += 3)
+        assert_fails(make_many(MDS_TOKENIZER_CODON, threads, &many), MDS_EUSER,
+                     "many7:2: record 'r7': 'E' is a protein");
+    assert_int_not_equal(access("many.h5.partial", F_OK), 0);
+}
+
 static char complement(char base)
 {
     return base == 'A' ? 'T' : base == 'C' ? 'G' : base == 'G' ? 'C' : 'A';
@@ -604,6 +702,7 @@ int main(void)
         cmocka_unit_test(test_make_of_other_tokens),
         cmocka_unit_test(test_make_kinds),
         cmocka_unit_test(test_make_tags),
+        cmocka_unit_test(test_threads_make_the_same_file),
         cmocka_unit_test(test_make_long_records),
         cmocka_unit_test(test_make_bytes),
         cmocka_unit_test(test_make_refuses),
