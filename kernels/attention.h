@@ -23,7 +23,9 @@ struct mdsk_heads {
  * start, if not NULL, keeps documents apart: an array [tokens, B] i32 with, for each
  * token of a sequence, the token that its document begins with.  Query i of sequence b
  * is token first_query + i and sees no key (token first_key + j) before
- * start[(first_query + i) B + b].  Starts do not fall from token to token.
+ * start[(first_query + i) start_stride + b].  Starts do not fall from token to token.
+ * host_start: the same array in host memory, so that a backend on GPUs can compute one
+ * document after the other; or NULL.
  *
  * dropout, if dropout.p > 0, drops probabilities (not their sum): element (head h,
  * query i, key j) of sample first_sample + b takes word (first_key + j) % 4 of
@@ -37,7 +39,9 @@ struct mdsk_attention_shape {
     int64_t B, A, G, Sq, Sk, D;
     int64_t q_offset, window; /* window 0: all earlier keys */
     const int32_t *start;     /* where the kernels run, or NULL; borrowed */
-    float scale;              /* of the scores, normally 1/sqrt(D) */
+    const int32_t *host_start;
+    int64_t start_stride; /* 0: B */
+    float scale;          /* of the scores, normally 1/sqrt(D) */
     enum mdsk_dtype dtype;
     struct mdsk_dropout_key dropout;
     int64_t first_sample, first_head, first_query, first_key;
@@ -60,6 +64,13 @@ MDSK_INLINE int64_t mdsk_attention_window_key(const struct mdsk_attention_shape 
     return s->window > 0 && first > 0 ? first : 0;
 }
 
+/* Which element of start is query i's of sequence b. */
+MDSK_INLINE int64_t mdsk_attention_start_index(const struct mdsk_attention_shape *s,
+                                               int64_t b, int64_t i)
+{
+    return (s->first_query + i) * (s->start_stride ? s->start_stride : s->B) + b;
+}
+
 /* Query i of sequence b sees the keys [first_key, end_key), or none if that is empty;
  * neither end falls as i grows, and the first is >= 0.  Reads start. */
 MDSK_INLINE int64_t mdsk_attention_first_key(const struct mdsk_attention_shape *s,
@@ -68,7 +79,7 @@ MDSK_INLINE int64_t mdsk_attention_first_key(const struct mdsk_attention_shape *
     int64_t first = mdsk_attention_window_key(s, i), document = 0;
 
     if (s->start)
-        document = s->start[(s->first_query + i) * s->B + b] - s->first_key;
+        document = s->start[mdsk_attention_start_index(s, b, i)] - s->first_key;
     return document > first ? document : first;
 }
 

@@ -13,6 +13,7 @@ kernels_cuda_c = \
 kernels_cudnn_c = \
   kernels/cuda/cudnn_attention.c kernels/cuda/cudnn_attention.h \
   kernels/cuda/cudnn_calls.h \
+  kernels/cuda/cudnn_documents.c \
   kernels/cuda/cudnn_graph.c kernels/cuda/cudnn_graph.h \
   kernels/cuda/cudnn_plan.c kernels/cuda/cudnn_plan.h \
   kernels/cuda/cudnn_window.c
@@ -73,7 +74,8 @@ tests_kernels_cublas_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_C
   $(CMOCKA_LIBS) -lm
 tests_kernels_cudnn_calls_SOURCES = tests/kernels/cudnn_calls.c \
   tests/kernels/fake_cudnn.c tests/kernels/fake_cudnn.h \
-  kernels/cuda/cudnn_attention.c kernels/cuda/cudnn_window.c
+  kernels/cuda/cudnn_attention.c kernels/cuda/cudnn_documents.c \
+  kernels/cuda/cudnn_window.c
 tests_kernels_cudnn_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS) $(CUDNN_CFLAGS)
 tests_kernels_cudnn_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
   $(CMOCKA_LIBS) -lm

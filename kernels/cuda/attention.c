@@ -13,16 +13,18 @@
 
 static int fused_fwd(void *stream, const struct mdsk_attention_fwd *a)
 {
-    int err = a->shape.window > 0 ? mdsk_cudnn_window_fwd(stream, a)
-                                  : mdsk_cudnn_attention_fwd(stream, a);
+    int err = a->shape.start        ? mdsk_cudnn_documents_fwd(stream, a)
+              : a->shape.window > 0 ? mdsk_cudnn_window_fwd(stream, a)
+                                    : mdsk_cudnn_attention_fwd(stream, a);
 
     return err == -ENOTSUP ? mdsk_own_attention_fwd(stream, a) : err;
 }
 
 static int fused_bwd(void *stream, const struct mdsk_attention_bwd *a)
 {
-    int err = a->shape.window > 0 ? mdsk_cudnn_window_bwd(stream, a)
-                                  : mdsk_cudnn_attention_bwd(stream, a);
+    int err = a->shape.start        ? mdsk_cudnn_documents_bwd(stream, a)
+              : a->shape.window > 0 ? mdsk_cudnn_window_bwd(stream, a)
+                                    : mdsk_cudnn_attention_bwd(stream, a);
 
     return err == -ENOTSUP ? mdsk_own_attention_bwd(stream, a) : err;
 }

@@ -26,6 +26,11 @@ int mdsk_cudnn_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bw
 int mdsk_cudnn_window_fwd(cudaStream_t stream, const struct mdsk_attention_fwd *a);
 int mdsk_cudnn_window_bwd(cudaStream_t stream, const struct mdsk_attention_bwd *a);
 
+/* The same for shapes with documents (host_start; without it -ENOTSUP), each of which
+ * is a call.  Short ones, and what cuDNN cannot do, go to the project's own kernels. */
+int mdsk_cudnn_documents_fwd(cudaStream_t stream, const struct mdsk_attention_fwd *a);
+int mdsk_cudnn_documents_bwd(cudaStream_t stream, const struct mdsk_attention_bwd *a);
+
 #ifdef __cplusplus
 }
 #endif

@@ -165,9 +165,10 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
     e->scalars = scalars;
     if (!mds_dev_kernels(e->dev))
         return MDS_OK;
-    e->staged =
-        mds_zalloc((size_t)mds_max(e->tokens_here, e->starts_here), sizeof *e->staged);
-    return e->staged ? MDS_OK : MDS_EMEM;
+    e->host_start = mds_zalloc((size_t)mds_max(b->accumulation * e->starts_here, 1),
+                               sizeof *e->host_start);
+    e->staged = mds_zalloc((size_t)e->tokens_here, sizeof *e->staged);
+    return e->host_start && e->staged ? MDS_OK : MDS_EMEM;
 }
 
 static enum mds_rc build_zero(struct mds_engine *e, int threads)
@@ -271,6 +272,7 @@ void mds_engine_destroy(struct mds_engine *e)
     if (!e)
         return;
     free(e->staged);
+    free(e->host_start);
     free(e->has_documents);
     destroy_pipeline(&e->eval);
     destroy_pipeline(&e->train);

@@ -34,12 +34,13 @@ struct mds_engine {
     int64_t tokens_here; /* of a micro-batch, on this rank: sequences x tokens */
     int64_t starts_here; /* of a micro-batch: sequences x all tokens, or 0 */
     int32_t *start;      /* in state: [accumulation, starts_here], or NULL */
+    int32_t *host_start; /* host: the same; NULL without kernels */
     double pairs;        /* of a query and a key that it sees, in this replica's rows */
     char *has_documents; /* host: [accumulation], whether rows have several */
     int32_t *token, *target; /* in state: [accumulation, tokens_here] each */
     unsigned char *kind;     /* the same, of targets; NULL: tokens have no kinds */
     float *kind_weight;      /* in state: [kinds], or NULL */
-    int32_t *staged;         /* host: [tokens_here], or [starts_here] if more */
+    int32_t *staged;         /* host: [tokens_here] */
     double grad_scale;       /* of the last backward's gradients: what they are divided
                                 by before the update */
     double grad_norm;        /* of the last backward */

@@ -55,18 +55,19 @@ static void stage_kinds(struct mds_engine *e, const struct mds_par *par,
         kinds[i] = (unsigned char)e->staged[i];
 }
 
-/* Copy the starts of all tokens of a micro-batch to e->staged [S, B].  Returns whether
- * any of its rows has a second document. */
-static int stage_starts(struct mds_engine *e, const struct mds_engine_rows *rows)
+/* Copy the starts of all tokens of a micro-batch to `to` [S, B].  Returns whether any
+ * of its rows has a second document. */
+static int order_starts(struct mds_engine *e, const struct mds_engine_rows *rows,
+                        int32_t *to)
 {
     int64_t S = e->config->model.seq_length, B = e->config->batch.micro;
     int several = 0;
 
     for (int64_t s = 0; s < S; s++)
         for (int64_t b = 0; b < B; b++) {
-            e->staged[s * B + b] = rows->start[b * (S + 1) + s];
-            several |= e->staged[s * B + b] > 0;
-            e->pairs += (double)(s - e->staged[s * B + b] + 1);
+            to[s * B + b] = rows->start[b * (S + 1) + s];
+            several |= to[s * B + b] > 0;
+            e->pairs += (double)(s - to[s * B + b] + 1);
         }
     return several;
 }
@@ -96,11 +97,13 @@ static void load_kinds(struct mds_engine *e, const struct mds_par *par,
 static void load_starts(struct mds_engine *e, const struct mds_engine_rows *rows,
                         int64_t i)
 {
+    int64_t at = i * e->starts_here;
+
     if (e->starts_here == 0)
         return;
     if (rows)
-        e->has_documents[i] = (char)stage_starts(e, rows);
-    mds_dev_copy_in(e->dev, e->start + i * e->starts_here, e->staged,
+        e->has_documents[i] = (char)order_starts(e, rows, e->host_start + at);
+    mds_dev_copy_in(e->dev, e->start + at, rows ? e->host_start + at : NULL,
                     e->starts_here * (int64_t)sizeof *e->start);
 }
 
@@ -155,15 +158,17 @@ static struct mds_targets targets_of(const struct mds_engine *e, int micro_batch
 static struct mds_gpt_batch batch_of(const struct mds_engine *e, int micro_batch)
 {
     const struct mds_data_config *d = &e->config->data;
-    const int32_t *start = e->starts_here > 0 && e->has_documents[micro_batch]
-                               ? e->start + micro_batch * e->starts_here
-                               : NULL;
+    int64_t at = micro_batch * e->starts_here;
+    int several = e->starts_here > 0 && e->has_documents[micro_batch];
+    const int32_t *start = several ? e->start + at : NULL;
+    const int32_t *host_start = several ? e->host_start + at : NULL;
 
     return (struct mds_gpt_batch){
         .first_sample = e->first_sample + micro_batch * e->config->batch.micro,
         .token = e->token + micro_batch * e->tokens_here,
         .targets = targets_of(e, micro_batch),
         .key_start = d->reset_attention_mask ? start : NULL,
+        .host_key_start = d->reset_attention_mask ? host_start : NULL,
         .position_start = d->reset_position_ids ? start : NULL};
 }
 

@@ -49,6 +49,7 @@ void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
                                   .dtype = mds_params_dtype(g->ps),
                                   .sequence_parallel = g->sequence_parallel,
                                   .key_start = batch->key_start,
+                                  .host_key_start = batch->host_key_start,
                                   .position_start = batch->position_start}};
     mds_par_set_batch(p, run->B, run->S, batch->first_sample);
     if (!mds_gpt_is_tiled(c)) {

@@ -81,8 +81,8 @@ struct mds_gpt_batch {
     int64_t first_sample; /* number in the whole training; part of dropout's key */
     const int32_t *token;
     struct mds_targets targets;
-    const int32_t *key_start,
-        *position_start; /* struct mds_par; for all model chunks */
+    /* struct mds_par; for all model chunks */
+    const int32_t *key_start, *host_key_start, *position_start;
 };
 
 /* The state of the current step: what its micro-batches have saved. */

@@ -18,8 +18,9 @@ struct mds_par {
     int64_t B;  /* sequences of the micro-batch */
     int64_t first_sample; /* number of the first of them in the run */
     /* Of every token of the sequences, [S, B] on the device, borrowed: the first token
-     * that it sees, and the token whose position is 0.  NULL: the first. */
-    const int32_t *key_start, *position_start;
+     * that it sees, and the token whose position is 0.  NULL: the first.
+     * host_key_start: key_start in host memory. */
+    const int32_t *key_start, *host_key_start, *position_start;
     struct mds_shard_tokens ring;   /* of the Ulysses group: attention's queries */
     struct mds_shard_tokens tokens; /* of this rank in GEMMs */
     struct mds_shard_tokens slice;  /* of this rank between GEMMs: all of `tokens`, or

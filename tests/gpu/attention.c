@@ -60,6 +60,19 @@ static const struct shape windows[] = {
     {1, 2, 2, 30000, 30000, 128, 0, 0, 20000},
 };
 
+/* length: of the first document of each sequence; each that follows has 5/8 of its
+ * tokens, in turns with one of 3 tokens. */
+static const struct {
+    struct shape shape;
+    int64_t length;
+} documents[] = {
+    {{1, 4, 2, 20000, 20000, 128, 0, 0, 0}, 7777},
+    {{2, 2, 2, 9001, 9001, 64, 0, 8, 0}, 4100},
+    {{1, 2, 1, 30000, 30000, 128, 0, 0, 2000}, 20011},
+    {{1, 2, 2, 2100, 2100, 72, 0, 0, 0}, 2064}, /* a call of 2064 tokens, not of 2176 */
+};
+
+enum { DOCUMENTS = sizeof documents / sizeof *documents };
 enum { LONG_SHAPES = sizeof long_shapes / sizeof *long_shapes };
 enum { WINDOWS = sizeof windows / sizeof *windows };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -71,6 +84,7 @@ struct problem {
     struct mdsk_heads x[ARRAYS];
     int64_t rows[ARRAYS], width[ARRAYS], row[ARRAYS]; /* row: elements to the next */
     float *lse, *delta;
+    int32_t *start; /* or NULL */
 };
 
 static void *take(int64_t bytes)
@@ -156,12 +170,41 @@ static void problem_init(struct problem *p, const struct shape *c, enum mdsk_dty
     p->delta = take(lines);
 }
 
+/* Divide p into documents; the first of sequence b is b tokens shorter. */
+static void add_documents(struct problem *p, int64_t length)
+{
+    const struct mdsk_attention_shape *s = &p->s;
+    size_t bytes = (size_t)(s->B * s->Sq) * sizeof *p->start;
+    int32_t *start = malloc(bytes);
+
+    assert_non_null(start);
+    for (int64_t b = 0; b < s->B; b++) {
+        int64_t from = 0, n = length - b, next_long = length * 5 / 8;
+
+        for (int64_t i = 0; i < s->Sq; i++) {
+            if (i - from == n) {
+                from = i;
+                n = n == 3 ? next_long : 3;
+                next_long = n == 3 ? next_long : n * 5 / 8 + 4;
+            }
+            start[i * s->B + b] = (int32_t)from;
+        }
+    }
+    p->start = take((int64_t)bytes);
+    assert_int_equal(cudaMemcpy(p->start, start, bytes, cudaMemcpyHostToDevice),
+                     cudaSuccess);
+    p->s.start = p->start;
+    p->s.host_start = start;
+}
+
 static void problem_fini(struct problem *p)
 {
     for (int i = 0; i < ARRAYS; i++)
         cudaFree(p->x[i].data);
     cudaFree(p->lse);
     cudaFree(p->delta);
+    cudaFree(p->start);
+    free((void *)(uintptr_t)p->s.host_start);
 }
 
 typedef int forward_fn(cudaStream_t, const struct mdsk_attention_fwd *);
@@ -244,13 +287,16 @@ static void assert_close(const struct problem *p, int i, uint16_t *want,
                  (int)c->Sk, (int)c->D, (int)c->q_offset, (int)c->pad, (int)c->window);
 }
 
-static void compare(const struct shape *c, enum mdsk_dtype t, forward_fn *forward,
-                    backward_fn *backward)
+/* length: of the first document, or 0. */
+static void compare_rows(const struct shape *c, int64_t length, enum mdsk_dtype t,
+                         forward_fn *forward, backward_fn *backward)
 {
     uint16_t *want[ARRAYS];
     struct problem p;
 
     problem_init(&p, c, t);
+    if (length)
+        add_documents(&p, length);
     run_forward(&p, mdsk_own_attention_fwd);
     want[O] = fetch(&p, O);
     run_backward(&p, mdsk_own_attention_bwd);
@@ -262,6 +308,12 @@ static void compare(const struct shape *c, enum mdsk_dtype t, forward_fn *forwar
     for (int i = DQ; i <= DV; i++)
         assert_close(&p, i, want[i], c);
     problem_fini(&p);
+}
+
+static void compare(const struct shape *c, enum mdsk_dtype t, forward_fn *forward,
+                    backward_fn *backward)
+{
+    compare_rows(c, 0, t, forward, backward);
 }
 
 static void test_against_own(void **state)
@@ -289,6 +341,18 @@ static void test_windows_against_own(void **state)
         compare(&windows[i], MDSK_BF16, window_forward, window_backward);
         compare(&windows[i], MDSK_F16, window_forward, window_backward);
         compare(&windows[i], MDSK_BF16, plain_forward, plain_backward);
+    }
+}
+
+/* Document by document. */
+static void test_documents_against_own(void **state)
+{
+    (void)state;
+    for (int i = 0; i < DOCUMENTS; i++) {
+        compare_rows(&documents[i].shape, documents[i].length, MDSK_BF16,
+                     chosen_forward, chosen_backward);
+        compare_rows(&documents[i].shape, documents[i].length, MDSK_F16, chosen_forward,
+                     chosen_backward);
     }
 }
 
@@ -354,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_against_own),
         cmocka_unit_test(test_blocks_against_own),
         cmocka_unit_test(test_windows_against_own),
+        cmocka_unit_test(test_documents_against_own),
         cmocka_unit_test(test_plain_against_own),
         cmocka_unit_test(test_repeatable),
         cmocka_unit_test(test_lse_stride),

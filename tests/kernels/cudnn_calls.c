@@ -529,6 +529,107 @@ static void test_window_of_a_million_tokens(void **state)
     assert_int_equal(mdsk_cudnn_window_bwd(NULL, &b), -ENOTSUP);
 }
 
+/* ---- documents ---- */
+
+/* Starts of two sequences, [S, 2]: documents of these lengths, then of one token. */
+static int32_t *starts_of(int64_t S, const int64_t first[5], const int64_t second[5])
+{
+    int32_t *start = malloc((size_t)(2 * S) * sizeof *start);
+
+    assert_non_null(start);
+    for (int b = 0; b < 2; b++) {
+        const int64_t *length = b ? second : first;
+        int64_t at = 0;
+
+        for (int i = 0; i < 5 && length[i] > 0; i++)
+            for (int64_t n = 0, from = at; n < length[i]; n++)
+                start[2 * at++ + b] = (int32_t)from;
+        for (; at < S; at++)
+            start[2 * at + b] = (int32_t)at;
+    }
+    return start;
+}
+
+/* Calls for documents, whose lengths are rounded up, make what one call of the cpu's
+ * does; so does the backward pass, whose other queries add nothing. */
+static void compare_documents(const struct shape *c, int64_t window,
+                              const int32_t *starts, int calls, int own)
+{
+    struct problem got, want;
+    struct mdsk_attention_fwd f;
+    struct mdsk_attention_bwd b;
+
+    problem_init(&got, c);
+    problem_init(&want, c);
+    got.s.window = want.s.window = window;
+    got.s.start = got.s.host_start = want.s.start = starts;
+    f = forward_of(&got);
+    assert_int_equal(mdsk_cudnn_documents_fwd(NULL, &f), 0);
+    assert_int_equal(fake.calls, calls);
+    assert_int_equal(fake.own, own);
+    f = forward_of(&want);
+    assert_int_equal(mdsk_attention_fwd_cpu(NULL, &f), 0);
+    assert_close(&got, &want, O);
+    for (int64_t i = 0; i < got.lse_n; i++)
+        assert_true(fabsf(got.lse[i] - want.lse[i]) < 1e-4f);
+    fake.calls = fake.own = 0;
+    b = backward_of(&got);
+    assert_int_equal(mdsk_cudnn_documents_bwd(NULL, &b), 0);
+    assert_int_equal(fake.calls, calls);
+    assert_int_equal(fake.own, own);
+    b = backward_of(&want);
+    assert_int_equal(mdsk_attention_bwd_cpu(NULL, &b), 0);
+    for (int i = DQ; i <= DV; i++)
+        assert_close(&got, &want, i);
+    problem_fini(&got);
+    problem_fini(&want);
+    start(NULL);
+}
+
+static void test_documents(void **state)
+{
+    const int64_t S = 4000;
+    /* in calls of 1152, own kernels, 1792; and of 2560, own, 1408 since 1300 fit so */
+    int32_t *start = starts_of(S, (int64_t[5]){1100, 37, 1, 1700},
+                               (int64_t[5]){2501, 63, 1300, 136});
+
+    (void)state;
+    compare_documents(&(struct shape){2, 2, 1, S, S, 16, 0, 0, 0}, 0, start, 4, 4);
+    compare_documents(&(struct shape){2, 4, 4, S, S, 16, 0, 4032, 8}, 0, start, 4, 4);
+    compare_documents(&(struct shape){2, 2, 2, S, S, 16, 0, 0, 0}, 300, start, 4, 4);
+    free(start);
+    /* the last document fills the row: no call may be longer */
+    start = starts_of(S, (int64_t[5]){1000, 1000, 2000}, (int64_t[5]){4000});
+    compare_documents(&(struct shape){2, 2, 1, S, S, 16, 0, 0, 0}, 0, start, 2, 1);
+    free(start);
+}
+
+/* Documents of many lengths need few plans. */
+static void test_documents_need_few_plans(void **state)
+{
+    struct mdsk_attention_bwd b = large(1, 2, 2, 1 << 20);
+    int32_t *start = calloc((size_t)b.shape.Sq, sizeof *start);
+    int64_t at = 0;
+    double extra = 0;
+
+    (void)state;
+    fake.computes = 0;
+    assert_non_null(start);
+    for (int64_t n = 6000; at + n <= b.shape.Sq; n += 173, at += n - 173)
+        for (int64_t i = 0; i < n; i++)
+            start[at + i] = (int32_t)at;
+    for (; at < b.shape.Sq; at++)
+        start[at] = (int32_t)at;
+    b.shape.start = b.shape.host_start = start;
+    assert_int_equal(mdsk_cudnn_documents_bwd(NULL, &b), 0);
+    assert_in_range(fake.calls, 60, FAKE_CALLS);
+    assert_in_range(plans(), 2, 32);
+    for (int i = 0; i < fake.calls; i++)
+        extra += (double)fake.problem[i].Sq / (6000 + 173 * i) - 1;
+    assert_true(extra >= 0 && extra < fake.calls / 16.0);
+    free(start);
+}
+
 static int refused(const struct mdsk_attention_bwd *b)
 {
     struct mdsk_attention_fwd f = {.shape = b->shape,
@@ -558,6 +659,10 @@ static void test_unsupported_problems(void **state)
     b = good;
     b.shape.start = documents;
     assert_true(refused(&b));
+    assert_int_equal(mdsk_cudnn_documents_bwd(NULL, &b), -ENOTSUP); /* unreadable */
+    b.shape.host_start = documents;
+    b.shape.q_offset = 64; /* not the whole row */
+    assert_int_equal(mdsk_cudnn_documents_bwd(NULL, &b), -ENOTSUP);
     b.shape.window = 32;
     assert_int_equal(mdsk_cudnn_window_bwd(NULL, &b), -ENOTSUP);
     assert_int_equal(fake.calls, 0);
@@ -594,6 +699,8 @@ int main(void)
         cmocka_unit_test_setup(test_forward_in_blocks, start),
         cmocka_unit_test_setup(test_windows_in_blocks, start),
         cmocka_unit_test_setup(test_window_of_a_million_tokens, start),
+        cmocka_unit_test_setup(test_documents, start),
+        cmocka_unit_test_setup(test_documents_need_few_plans, start),
         cmocka_unit_test_setup(test_unsupported_problems, start),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

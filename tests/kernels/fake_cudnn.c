@@ -83,6 +83,16 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
     return cudaSuccess;
 }
 
+cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width,
+                              size_t rows, cudaStream_t stream)
+{
+    (void)stream;
+    assert_true(width <= pitch && pitch < INT32_MAX);
+    for (size_t i = 0; i < rows && fake.computes; i++)
+        memset((char *)to + i * pitch, value, width);
+    return cudaSuccess;
+}
+
 int mdsk_cudnn_find(const struct mdsk_cudnn_problem *p,
                     const struct mdsk_cudnn_graph **out)
 {
@@ -217,7 +227,14 @@ int mdsk_cuda_attention_merge_16(cudaStream_t stream,
 
 int mdsk_own_attention_fwd(cudaStream_t stream, const struct mdsk_attention_fwd *a)
 {
-    return mdsk_attention_fwd_cpu(stream, a);
+    fake.own++;
+    return fake.computes ? mdsk_attention_fwd_cpu(stream, a) : 0;
+}
+
+int mdsk_own_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bwd *a)
+{
+    fake.own++;
+    return fake.computes ? mdsk_attention_bwd_cpu(stream, a) : 0;
 }
 
 int mdsk_cuda_heads_add(cudaStream_t stream, const struct mdsk_attention_shape *s,

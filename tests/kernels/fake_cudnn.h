@@ -13,7 +13,7 @@ struct fake_cudnn {
     int computes; /* 0: only record the calls */
     int repeatable, capability;
     /* what was done */
-    int calls, merges;
+    int calls, merges, own; /* calls of cuDNN, and of the project's own kernels */
     struct mdsk_cudnn_problem problem[FAKE_CALLS];
     struct mdsk_cudnn_call call[FAKE_CALLS];
     char *scratch, *window; /* for MDSK_CUDA_ATTEND, MDSK_CUDA_WINDOW */
