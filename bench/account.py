@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where a step of mds loses time against what each of its operations takes alone.
+"""Compare the time of each operation in a training step with its time when measured alone.
 
     account.py STEPS.jsonl RATES
 
@@ -8,10 +8,10 @@ STEPS.jsonl: --metrics-jsonl of a run with --profile, on one GPU or rank 0 of se
 RATES: lines as bench/kernels prints them: "product ROWS IN OUT FORWARD INPUT WEIGHT",
 "attention B S HEADS DIM FORWARD BACKWARD" (seconds) and "copy BYTES_A_SECOND".
 
-For each operation and shape: what it took in a step; what it would at its own rate,
-measured alone on the same machine (a product's is that of its shape without bias
-or GELU, and what those read and write more goes at the speed of a copy; what is no product
-is bytes at that speed); and the difference. Bytes are counted once for each operand.
+Prints for each operation and shape its time in a step, its time alone, and the difference.
+The time alone of a GEMM is that of its shape, measured without bias and GELU on the same
+machine, plus the bytes of bias and GELU at the speed of a copy. Operations that are neither
+GEMMs nor attention count their bytes at the speed of a copy, once for each operand.
 """
 import json
 import sys
@@ -22,8 +22,8 @@ ATTENTION = ("attention_fwd", "attention_bwd")
 
 
 def read_rates(path):
-    """{shape: seconds of each direction} of products, seconds of attention's two passes,
-    bytes a second of a copy."""
+    """Return {shape: seconds of each direction} of GEMMs, seconds of attention forward and
+    backward, and bytes per second of a copy."""
     products, attention, copy = {}, None, None
     with open(path) as f:
         for words in map(str.split, f):
@@ -34,35 +34,35 @@ def read_rates(path):
             elif words[:1] == ["copy"]:
                 copy = float(words[1])
     if not copy:
-        sys.exit(f"account.py: {path}: no line of a copy")
+        sys.exit(f"account.py: {path}: has no line 'copy BYTES_A_SECOND'")
     return products, attention, copy
 
 
-def plain_bytes(name, rows, wide, out):
-    """Of a product that does nothing else."""
+def gemm_bytes(name, rows, wide, out):
+    """Bytes of a GEMM's operands, without bias and GELU."""
     operands = rows * wide + rows * out
     if name == "linear_bwd_weight":
         return HALF * operands + SINGLE * wide * out
     return HALF * (operands + wide * out)
 
 
-def product_alone_s(name, flops, nbytes, products, copy):
-    """One call; of several shapes with as many FLOPs each has its share."""
+def gemm_alone_s(name, flops, nbytes, products, copy):
+    """Seconds of one call; the mean if several shapes have the same FLOPs."""
     same = [s for s in products if abs(2 * s[0] * s[1] * s[2] - flops) <= 1e-6 * flops]
     if not same:
         return None
     seconds = [products[s][DIRECTIONS.index(name)] for s in same]
-    plain = [plain_bytes(name, *s) for s in same]
+    plain = [gemm_bytes(name, *s) for s in same]
     more = max(0, nbytes - sum(plain) / len(plain))
     return sum(seconds) / len(seconds) + more / copy
 
 
 def alone_s(row, rates):
-    """Seconds of one call alone, None where its rate is not known."""
+    """Seconds of one call alone, None if its rate is not known."""
     products, attention, copy = rates
     flops, nbytes = row["flops"] / row["calls"], row["bytes"] / row["calls"]
     if row["name"] in DIRECTIONS:
-        return product_alone_s(row["name"], flops, nbytes, products, copy)
+        return gemm_alone_s(row["name"], flops, nbytes, products, copy)
     if row["name"] in ATTENTION:
         return attention[ATTENTION.index(row["name"])] if attention else None
     return nbytes / copy
@@ -73,7 +73,7 @@ def text(x, form):
 
 
 def line(row, total_s, rates):
-    """Cells of an operation, and its milliseconds of a step: taken, alone."""
+    """Return an operation's cells in the table, and its seconds in a step and alone."""
     steps, calls = row["steps"], row["calls"]
     took, once = row["time_s"] / steps, alone_s(row, rates)
     alone = None if once is None else once * calls / steps
@@ -102,7 +102,8 @@ def account(records, rates):
     steps = [r for r in records if r["event"] == "profile_step"]
     rows = [r for r in records if r["event"] == "profile_operation"]
     if not steps or not rows:
-        sys.exit("account.py: no profile there; run with --profile and --metrics-jsonl")
+        sys.exit(f"account.py: {sys.argv[1]} has no profile; train with --profile and"
+                 " --metrics-jsonl")  # fmt: skip
     mean = lambda key: sum(s[key] for s in steps) / len(steps)
     total = mean("total_s")
     lines = [line(r, total, rates) for r in rows]

@@ -1,26 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The most tokens a second that this GPU could train, from rates it shows here and now.
+"""Estimate an upper bound of tokens per second on this GPU, from rates measured on it.
 
     ceiling.py --layers L --hidden H --heads A --seq S --micro-batch B ...
     torchrun --standalone --nproc-per-node N ceiling.py ...
 
-A step is taken to last as long as
-  - its matrix products, each shape at its own measured rate, forward and backward;
-  - causal attention, forward and backward, measured at its own shape;
-  - every other byte that has to move, at the speed of a copy within the device: norms,
-    residual sums, GELU's saved input, embedding, loss, optimizer, each operand read and
-    written once, as perfectly fused kernels would;
-  - with several GPUs what data parallelism cannot hide: the last layer's gradients
-    reduced and the first layer's weights gathered, measured (the rest hides behind the
-    backward and forward pass);
-  - what the given recompute does again: norms, q k v, output and first MLP product of
-    each layer (nobody needs the second's result), and with full also attention.
-Nothing is taken for launches, the host, or anything waiting for anything.
+The bound is the sum of
+  - GEMMs, forward and backward, each shape at its measured rate;
+  - causal attention, forward and backward, measured with its shape;
+  - all other bytes at the speed of a copy within the device: norms, residual sums, GELU's
+    saved input, embedding, loss, optimizer; each operand is read and written once, as
+    perfectly fused kernels would do;
+  - with several GPUs, the communication that data parallelism cannot overlap, measured: the
+    last layer's gradients are reduced and the first layer's weights gathered;
+  - what --recompute computes again: norms and the GEMMs of q k v, output and the first of
+    the MLP (the result of the second is not needed), and with full also attention.
+Kernel launches, the host and idle times count as 0.
 
 --rates FILE: lines "product ROWS IN OUT FORWARD INPUT WEIGHT" and "attention B S HEADS DIM
-FORWARD BACKWARD" (seconds, as bench/kernels prints them); the faster of those and PyTorch's
-own counts. Prints a JSON line. Without a GPU the rates mean nothing, but it runs.
+FORWARD BACKWARD" (seconds, as bench/kernels prints them); of these and PyTorch's times the
+shorter ones are used. Prints a JSON line. Without a GPU it runs, but the rates mean nothing.
 """
 import argparse
 import json
@@ -45,9 +44,9 @@ def warm_up(work):
 
 
 def median_s(work, together=False):
-    """Seconds of work(), queued back to back, when the GPU is as busy as in training: a
-    few milliseconds after idling it is faster than it can stay. What ranks do together
-    each of them has to do equally often."""
+    """Median seconds of work(), queued back to back. The GPU is kept busy first, because
+    after idling it is faster for some milliseconds than in training. together: work() is
+    collective, so all ranks call it equally often."""
     if not GPU:
         begun = time.perf_counter()
         work()
@@ -70,8 +69,8 @@ def random(*shape):
     return torch.randn(*shape, dtype=torch.bfloat16)
 
 
-def product(rows, wide, out):
-    """Seconds of y = x w^T, of dx = dy w, and of dw = dy^T x."""
+def time_gemms(rows, wide, out):
+    """Seconds of y = x w^T, dx = dy w and dw = dy^T x."""
     x, w, dy = random(rows, wide), random(out, wide), random(rows, out)
     y, dx, dw = torch.empty_like(dy), torch.empty_like(x), torch.empty_like(w)
     return [
@@ -82,8 +81,8 @@ def product(rows, wide, out):
 
 
 def attention(batch, seq, heads, dim):
-    """Seconds of causal attention forward and backward; q k v lie as the product left
-    them."""
+    """Seconds of causal attention forward and backward; q k v are interleaved as the GEMM
+    writes them."""
     qkv = random(batch, seq, 3, heads, dim).requires_grad_()
     q, k, v = (t.transpose(1, 2) for t in qkv.unbind(2))
     run = lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -100,7 +99,7 @@ def copy_bytes_s():
 
 
 def exposed_s(layer_weights, ranks):
-    """One layer's gradients (fp32) reduced, and weights (bf16) gathered."""
+    """Seconds to reduce one layer's gradients (fp32) and gather its weights (bf16)."""
     if ranks == 1:
         return 0.0
     part = -(-layer_weights // ranks)
@@ -129,7 +128,7 @@ def faster(mine, theirs):
 
 
 class Layer:
-    """Seconds of what a layer does, without bytes."""
+    """Seconds of a layer's GEMMs and attention."""
 
     def __init__(self, o, rates):
         rows, H = o.micro_batch * o.seq, o.hidden
@@ -141,7 +140,7 @@ class Layer:
         }
         self.shapes = shapes
         self.product = {
-            name: faster(product(*s), rates.get(("product", *s)))
+            name: faster(time_gemms(*s), rates.get(("product", *s)))
             for name, s in shapes.items()
         }
         shape = (o.micro_batch, o.seq, o.heads, H // o.heads)
@@ -159,19 +158,19 @@ class Layer:
 
 
 def head_s(o, rates):
-    """The head's products, of at most 32768 rows at a time."""
+    """Seconds of the head's GEMMs, in tiles of at most 32768 rows."""
     rows = o.micro_batch * o.seq
     tile = min(rows, 32768)
     shape = (tile, o.hidden, o.vocab)
-    return sum(faster(product(*shape), rates.get(("product", *shape)))) * rows / tile
+    return sum(faster(time_gemms(*shape), rates.get(("product", *shape)))) * rows / tile
 
 
 def activation_bytes(o, recompute):
-    """A micro-batch's bytes outside of products and attention."""
+    """Bytes of a micro-batch outside of GEMMs and attention."""
     rows, H = o.micro_batch * o.seq, o.hidden
     norm_fwd = 4 * H  # x, branch -> sum, y
     norm_bwd = 4 * H  # dy, sum, residual's gradient -> dx
-    gelu = 2 * 4 * H  # its input, written by one product's epilogue, read by another's
+    gelu = 2 * 4 * H  # its input: written by one GEMM's epilogue, read by another's
     layer = 2 * norm_fwd + 2 * norm_bwd + gelu
     if recompute != "none":
         layer += 2 * norm_fwd
@@ -181,8 +180,8 @@ def activation_bytes(o, recompute):
 
 
 def optimizer_bytes(parameters, ranks):
-    """Gradient read for the norm; gradient, weight, both moments read; weight, moments
-    and the half weight written."""
+    """Read the gradient for its norm; read gradient, weight and both moments; write weight,
+    moments and the bf16 weight."""
     return parameters / ranks * (SINGLE + 4 * SINGLE + 3 * SINGLE + HALF)
 
 
@@ -196,7 +195,7 @@ def causal_flops(o, tokens):
 
 
 def report(o, layer, head, copy, exposed, ranks):
-    """The record of a ceiling."""
+    """The JSON record of the bound."""
     share = o.accumulate / o.split  # micro-batches that a GPU computes in a step
     tokens = o.micro_batch * o.seq * share
     parts = {

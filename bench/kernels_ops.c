@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PIECE = 1 << 20 };
+enum { CHUNK = 1 << 20 };
 
 /* ---- numbers ---- */
 
@@ -15,21 +15,21 @@ enum { PIECE = 1 << 20 };
  * products cost depends on what they multiply. */
 static void *random_values(const struct bench *b, enum mdsk_dtype t, int64_t n)
 {
-    static float piece[PIECE];
-    static uint16_t half[PIECE];
+    static float chunk[CHUNK];
+    static uint16_t half[CHUNK];
     int64_t size = (int64_t)mdsk_dtype_size(t);
     char *p = b->dev->alloc(n * size);
     uint32_t state = 1;
 
-    for (int i = 0; i < PIECE; i++) {
+    for (int i = 0; i < CHUNK; i++) {
         state = state * 1664525 + 1013904223;
-        piece[i] = (float)(state >> 8) * 0x1p-23f - 1;
+        chunk[i] = (float)(state >> 8) * 0x1p-23f - 1;
         half[i] =
-            t == MDSK_F16 ? mdsk_f32_to_f16(piece[i]) : mdsk_f32_to_bf16(piece[i]);
+            t == MDSK_F16 ? mdsk_f32_to_f16(chunk[i]) : mdsk_f32_to_bf16(chunk[i]);
     }
-    for (int64_t i = 0; i < n; i += PIECE)
-        b->dev->put(p + i * size, t == MDSK_F32 ? (void *)piece : (void *)half,
-                    (n - i < PIECE ? n - i : PIECE) * size);
+    for (int64_t i = 0; i < n; i += CHUNK)
+        b->dev->put(p + i * size, t == MDSK_F32 ? (void *)chunk : (void *)half,
+                    (n - i < CHUNK ? n - i : CHUNK) * size);
     return p;
 }
 
@@ -45,11 +45,11 @@ static float *random_floats(const struct bench *b, int64_t n)
 
 static float *zero_floats(const struct bench *b, int64_t n)
 {
-    static float piece[PIECE];
+    static float chunk[CHUNK];
     float *p = b->dev->alloc(n * (int64_t)sizeof *p);
 
-    for (int64_t i = 0; i < n; i += PIECE)
-        b->dev->put(p + i, piece, (n - i < PIECE ? n - i : PIECE) * (int64_t)sizeof *p);
+    for (int64_t i = 0; i < n; i += CHUNK)
+        b->dev->put(p + i, chunk, (n - i < CHUNK ? n - i : CHUNK) * (int64_t)sizeof *p);
     return p;
 }
 

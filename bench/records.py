@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Records of bench/gpu: JSON lines, one for each run of a program.
+"""Write and read the records of bench/gpu and bench/longseq: a JSON line for each run.
 
     records.py tokens PREFIX            random tokens as Megatron's PREFIX.bin and .idx
     records.py mds STEPS.jsonl ...      the record of an mds_pretrain run, from its metrics
-    records.py best FILE ROW WHO        the try that was fastest, and what ceiling.py is told
+    records.py best FILE ROW WHO        the fastest try, and its options for ceiling.py
     records.py table FILE               the table of all rows in FILE
-    records.py longseq FILE             the same of bench/longseq
+    records.py longseq FILE             the table of a FILE from bench/longseq
 
-A record has "row" and "who" (mds, peer, llmc, ceiling); of a run that failed, "error".
+A record has "row" and "who" (mds, peer, llmc, ceiling); a failed run also has "error".
 """
 import argparse
 import json
@@ -34,7 +34,7 @@ def write_tokens(prefix, count=1 << 22):
 
 
 def samples(path):
-    """Numbers in a file; none without it."""
+    """The whole numbers in a file; an empty list if there is no such file."""
     try:
         with open(path) as f:
             return [int(w) for w in f.read().split() if w.isdigit()]
@@ -43,7 +43,7 @@ def samples(path):
 
 
 def memory(o):
-    """GiB: the most that a GPU had in use, and what the host's use grew by."""
+    """In GiB: the peak memory in use on a GPU, and the growth of host memory in use."""
     gpu, host = samples(o.memory), samples(o.host)
     record = {"used_gib": max(gpu) / 1024} if gpu else {}
     if host:
@@ -58,7 +58,7 @@ def mds(o):
     steps = [e for e in events if e["event"] == "step"]
     last = min(o.last, len(steps) - 1) if o.partial else o.last
     if len(steps) <= last or last < 1:
-        return record | {"error": f"{len(steps)} of {o.last + 1} steps made"}
+        return record | {"error": f"only {len(steps)} of {o.last + 1} steps"}
     timed = [s["elapsed_s"] for s in steps[-last:]]
     step, ranks = statistics.median(timed), run["ranks"]
     tokens = run["global_batch_size"] * run["seq_length"] / ranks
@@ -90,7 +90,7 @@ def of(records, row, who):
 
 
 def best(records, row, who):
-    """The fastest try, with the median of its runs."""
+    """The fastest try, at the median speed of its runs."""
     tries = {}
     for r in of(records, row, who):
         tries.setdefault(r["try"], []).append(r)
@@ -173,7 +173,7 @@ def tail(r):
     )
 
 
-# Readings on one H200, 2026-11: products of this kind, and cuDNN's causal attention at 128k
+# Measured on one H200, 2026-11: FLOP/s of such GEMMs, and of cuDNN's causal attention at 128k
 # tokens, forward and backward, by head size.
 PRODUCT_FLOPS = 700e12
 ATTENTION_FLOPS = {
@@ -182,15 +182,15 @@ ATTENTION_FLOPS = {
 
 
 def word_of(text, letter, end, default):
-    """The number of a word such as k4 or a50% of a try."""
+    """The number in one part of a try's name, such as k4 or a50%."""
     words = [w[1:].removesuffix(end) for w in text.split(",") if w[0] == letter]
     return next((int(w) for w in words if w.isdigit()), default)
 
 
 def floor_s(r, layers):
-    """Seconds of a step's products and attention alone, with what recompute adds: three of
-    four products of a layer; with full attention, but where it is kept (aN%); and all of
-    forward in blocks whose input is not kept (kN)."""
+    """Seconds of a step's GEMMs and attention alone, with those that recompute adds: three
+    of a layer's four GEMMs; with full recompute also attention, unless it is saved (aN%);
+    and the whole forward pass once more for blocks whose input is not saved (kN)."""
     tokens = r["seq"] * r["micro_batch"] * r["accumulate"] * r["replicas"]
     H, D = r["hidden"], r["hidden"] // r["heads"]
     again = r["recompute"] != "none"
@@ -206,7 +206,7 @@ def floor_s(r, layers):
 
 
 def along(runs, key, layers):
-    """What is at some layers, on the line through the first and the last run."""
+    """The value at this number of layers, on the line through the first and last run."""
     a, b = runs[0], runs[-1]
     if a["layers"] == b["layers"]:
         return b[key] if b["layers"] == layers else None
@@ -221,11 +221,11 @@ LONG_TITLES = (
 
 
 def long_line(row, runs):
-    """A row: the whole model, measured or extrapolated."""
+    """A row of the table: the whole model, measured or extrapolated."""
     r = runs[-1]
     whole = r["whole"]
     step = along(runs, "step_s", whole)
-    if step and step < r["step_s"]:  # more layers were faster: too short to tell
+    if step and step < r["step_s"]:  # more layers were faster: runs are too short to tell
         step = None
     measured = ",".join(str(x["layers"]) for x in runs)
     cells = [row, str(r["gpus"]), str(r["seq"]), f"{measured} of {whole}"]
@@ -255,9 +255,10 @@ def longseq(records):
             rows.setdefault((r["row"], r["try"], r["seq"]), []).append(r)
     if rows:
         print_table([LONG_TITLES] + [long_line(k[0], runs) for k, runs in rows.items()])
-        print("\nlayers: measured, of the whole model, whose step is on the line through the")
-        print("first and the last. GiB: of the last run, of a GPU and of all ranks on the")
-        print("host; dry: what the whole model needs of a rank.\n\nevery run:")
+        print("\nlayers: those measured, and of the whole model. The step time of the whole")
+        print("model is extrapolated from the first and the last. GiB: the last run's, per")
+        print("GPU and of all ranks on the host; dry: per rank, the whole model, by dry run.")
+        print("\nevery run:")
     for r in records:
         if r["who"] == "longest":
             print(f"{r['row']}: longest {r['seq']} tokens on {r['gpus']} with {r['try']};"
@@ -273,12 +274,12 @@ def main():
     p.add_argument("file")
     p.add_argument("row", nargs="?")
     p.add_argument("who", nargs="?")
-    p.add_argument("--words", default="", help="with mds: the try")
+    p.add_argument("--words", default="", help="with mds: name of the try")
     p.add_argument("--started", type=float, default=0)
     p.add_argument("--memory", default="", help="with mds: nvidia-smi's samples, MiB")
     p.add_argument("--host", default="", help="with mds: the host's memory in use, KiB")
-    p.add_argument("--partial", action="store_true", help="with mds: fewer steps will do")
-    p.add_argument("--last", type=int, default=10, help="with mds: steps that count")
+    p.add_argument("--partial", action="store_true", help="with mds: accept fewer steps")
+    p.add_argument("--last", type=int, default=10, help="with mds: use the last N steps")
     o = p.parse_args()
     o.steps = o.file
     if o.verb == "tokens":

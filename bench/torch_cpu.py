@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tokens per second of a GPT trained with PyTorch on the cpu in fp32, written as its users
-would for speed: fused products, the fastest attention this version has, foreach or fused
-AdamW, torch.compile on request. bench/cpu runs it beside mds_pretrain.
+"""Train a GPT with PyTorch on CPUs in fp32, written for speed: fused q k v GEMMs, the
+fastest attention of this PyTorch version, foreach or fused AdamW, torch.compile on request.
+bench/cpu compares it with mds_pretrain.
 
-    torch_cpu.py train ...   prints: tokens/s, median step, and what was used
-    torch_cpu.py sgemm ...   prints: GFLOP/s of a large product, best of many
+    torch_cpu.py train ...   prints tokens/s, the median step, and the settings used
+    torch_cpu.py sgemm ...   prints GFLOP/s of a large GEMM, best of many
 """
 import argparse
 import math
@@ -43,7 +43,7 @@ def attention_fused(q, k, v):
 
 
 def fastest_attention(B, A, S, D):
-    """Time forward and backward of every way this PyTorch has."""
+    """The fastest of this PyTorch's attention functions, forward plus backward."""
     best = (math.inf, None)
     for f in (attention_fused, attention_private, attention_baddbmm):
         try:

@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The peer for long sequences: Arctic Long Sequence Training (arXiv:2506.13996), that is,
-a Llama of transformers under DeepSpeed with Ulysses over GPUs, ZeRO 3, MLP and loss in
-tiles, layer inputs kept in host memory and, with opt, the optimizer there, too.
+"""The peer for long sequences: Arctic Long Sequence Training (arXiv:2506.13996). That is a
+Llama from transformers in DeepSpeed with Ulysses, ZeRO 3, MLP and loss in tiles, and layer
+inputs offloaded to host memory.
 
     alst.py [options] TRY...
     torchrun --standalone --nproc-per-node N alst.py [options] TRY...
 
-A TRY is words between commas, such as 131072,opt: the sequence length; opt (optimizer on
-the host); gpu (layer inputs stay on the GPU); whose attention (cudnn, flash).
+A TRY is a list of settings, such as 131072,opt: the sequence length; opt (also offload the
+optimizer); gpu (do not offload layer inputs); cudnn or flash (attention).
 
-Prints a JSON line for each TRY as it ends; a TRY that runs out of memory is a line with
-an error. Needs torch, transformers and deepspeed; without a GPU it runs on the cpu, as a
-test.
+Prints a JSON line for each TRY as it ends, with an error if it ran out of memory. Needs
+torch, transformers and deepspeed. Without a GPU it runs on the CPU, as a test.
 """
 import argparse
 import gc
@@ -44,7 +43,7 @@ def choose_attention(name):
 
 
 class OffloadedCheckpoint(torch.autograd.Function):
-    """A layer that keeps nothing but its input, which waits in pinned host memory."""
+    """A checkpointed layer whose input is saved in pinned host memory."""
 
     @staticmethod
     def forward(ctx, layer, x):
@@ -69,7 +68,7 @@ def offloaded(function, x, *args):
 
 
 def tile_mlps(tile):
-    """As ALST's examples do it: the class's forward in tiles of the sequence."""
+    """Replace the class's forward by one in sequence tiles, as in ALST's examples."""
 
     def whole(self, x):
         return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
@@ -83,7 +82,7 @@ def tile_mlps(tile):
 
 
 class Peer(nn.Module):
-    """The model, and its loss in tiles."""
+    """The model with its loss computed in tiles."""
 
     def __init__(self, llama, tile):
         super().__init__()
@@ -104,8 +103,8 @@ class Peer(nn.Module):
         )
 
 
-class Way:
-    """A TRY, read."""
+class Settings:
+    """The settings in a TRY."""
 
     def __init__(self, text):
         self.text, self.seq = text, 0
@@ -120,28 +119,28 @@ class Way:
             elif word in ("cudnn", "flash"):
                 self.attention = word
             else:
-                sys.exit(f"alst.py: no such word in a TRY: {word}")
+                sys.exit(f"alst.py: unknown setting {word} in a TRY; see --help")
 
 
 def causal_flops(o, seq):
-    """Of one sequence, as mds counts them (src/metrics/flops.h)."""
+    """FLOPs of one sequence as mds counts them (src/metrics/flops.h)."""
     head_dim = o.hidden // o.heads
     layer = o.hidden * (2 * o.hidden + 2 * o.kv_heads * head_dim + 3 * o.ffn)
     products = o.layers * layer + o.vocab * o.hidden
     return 6 * products * seq + 6 * o.layers * o.hidden * seq * seq
 
 
-def ds_config(o, way, ranks):
+def ds_config(o, settings, ranks):
     zero = {
         "stage": 3,
         "stage3_param_persistence_threshold": 0,
         "overlap_comm": True,
         "contiguous_gradients": True,
     }
-    if way.host_optimizer:
+    if settings.host_optimizer:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     adam = {"lr": 1e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}
-    if not way.host_optimizer:
+    if not settings.host_optimizer:
         adam |= {"torch_adam": True, "fused": GPU}
     return {
         "train_micro_batch_size_per_gpu": 1,
@@ -155,7 +154,7 @@ def ds_config(o, way, ranks):
     }
 
 
-def build(o, way, ranks, device):
+def build(o, settings, ranks, device):
     shape = LlamaConfig(
         vocab_size=o.vocab,
         hidden_size=o.hidden,
@@ -163,11 +162,11 @@ def build(o, way, ranks, device):
         num_hidden_layers=o.layers,
         num_attention_heads=o.heads,
         num_key_value_heads=o.kv_heads,
-        max_position_embeddings=way.seq,
+        max_position_embeddings=settings.seq,
         tie_word_embeddings=False,
         attn_implementation="sdpa",
     )
-    # attention of whole causal sequences: no mask, which would be S x S here
+    # causal attention without a mask tensor, which would be S x S here
     modeling_llama.create_causal_mask = lambda *args, **kwargs: None
     with torch.device(device):
         torch.set_default_dtype(torch.bfloat16)
@@ -178,27 +177,27 @@ def build(o, way, ranks, device):
         core_attn_implementation="sdpa",
         sequence_parallel_size=ranks,
         micro_batch_size=1,
-        seq_length=way.seq,
+        seq_length=settings.seq,
         seq_length_is_variable=False,
     )
     llama.gradient_checkpointing_enable({"use_reentrant": True})
-    if way.host_inputs:
+    if settings.host_inputs:
         for layer in llama.model.layers:
             layer._gradient_checkpointing_func = offloaded
     llama.train()
     engine, *_ = deepspeed.initialize(
-        model=Peer(llama, o.tile), config=ds_config(o, way, ranks), mpu=mpu
+        model=Peer(llama, o.tile), config=ds_config(o, settings, ranks), mpu=mpu
     )
     return engine
 
 
-def batch(o, way, rank, ranks, device):
+def batch(o, settings, rank, ranks, device):
     """This rank's part of one sequence: tokens, targets, positions."""
     torch.manual_seed(1)
-    whole = torch.randint(o.vocab, (1, way.seq + 1), device=device)
-    n = way.seq // ranks
+    whole = torch.randint(o.vocab, (1, settings.seq + 1), device=device)
+    n = settings.seq // ranks
     part = slice(rank * n, (rank + 1) * n)
-    position = torch.arange(way.seq, device=device)[None, part]
+    position = torch.arange(settings.seq, device=device)[None, part]
     return whole[:, :-1][:, part], whole[:, 1:][:, part], position
 
 
@@ -208,10 +207,10 @@ def now():
     return time.perf_counter()
 
 
-def train(o, way, rank, ranks, device):
+def train(o, settings, rank, ranks, device):
     """Seconds of each timed step, and the last loss."""
-    engine = build(o, way, ranks, device)
-    data, laps = batch(o, way, rank, ranks, device), []
+    engine = build(o, settings, ranks, device)
+    data, laps = batch(o, settings, rank, ranks, device), []
     for i in range(o.warmup + o.steps):
         start = now()
         loss = engine(*data)
@@ -222,13 +221,13 @@ def train(o, way, rank, ranks, device):
     return laps, loss.item()
 
 
-def attempt(o, way, rank, ranks, device):
-    record = {"try": way.text, "seq": way.seq, "layers": o.layers, "gpus": ranks}
+def attempt(o, settings, rank, ranks, device):
+    record = {"try": settings.text, "seq": settings.seq, "layers": o.layers, "gpus": ranks}
     if GPU:
-        choose_attention(way.attention)
+        choose_attention(settings.attention)
         torch.cuda.reset_peak_memory_stats()
     try:
-        laps, loss = train(o, way, rank, ranks, device)
+        laps, loss = train(o, settings, rank, ranks, device)
     except (torch.OutOfMemoryError, RuntimeError) as e:
         lines = str(e).strip().splitlines() or [type(e).__name__]
         return record | {"error": lines[0][:200]}
@@ -238,8 +237,8 @@ def attempt(o, way, rank, ranks, device):
         "step_min_s": min(laps),
         "step_max_s": max(laps),
         "steps": len(laps),
-        "tokens_per_s_per_gpu": way.seq / step / ranks,
-        "causal_tflops_per_gpu": causal_flops(o, way.seq) / step / ranks / 1e12,
+        "tokens_per_s_per_gpu": settings.seq / step / ranks,
+        "causal_tflops_per_gpu": causal_flops(o, settings.seq) / step / ranks / 1e12,
         "loss": loss,
     }
     if GPU:
@@ -251,7 +250,7 @@ def attempt(o, way, rank, ranks, device):
 
 def options():
     p = argparse.ArgumentParser(usage="alst.py [options] TRY...")
-    p.add_argument("tries", nargs="+", type=Way)
+    p.add_argument("tries", nargs="+", type=Settings)
     p.add_argument("--layers", type=int, default=8)
     p.add_argument("--hidden", type=int, default=4096)
     p.add_argument("--heads", type=int, default=32)
@@ -276,8 +275,8 @@ def main():
         torch.cuda.set_device(device)
     deepspeed.init_distributed("nccl" if GPU else "gloo")
     tile_mlps(o.tile)
-    for way in o.tries:
-        record = attempt(o, way, rank, ranks, device)
+    for settings in o.tries:
+        record = attempt(o, settings, rank, ranks, device)
         record |= {"torch": torch.__version__, "deepspeed": deepspeed.__version__}
         if rank == 0:
             print(json.dumps(record), flush=True)

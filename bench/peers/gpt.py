@@ -1,24 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The peer: a GPT trained with PyTorch as its users write it for speed. torch.compile,
-cuDNN attention, fused AdamW, bf16 with fp32 weights; FSDP2 on several GPUs.
+"""The peer for bench/gpu: a GPT in PyTorch, written for speed. torch.compile, cuDNN
+attention, fused AdamW, bf16 with fp32 weights; FSDP2 on several GPUs.
 
     gpt.py [options] TRY...
     torchrun --standalone --nproc-per-node N gpt.py [options] TRY...
 
-A TRY is words between commas, such as 8,none,whole: a number (sequences a GPU and step);
-what backward computes again (none; full: blocks; selective: blocks without attention;
-0.N: what torch.compile chooses to stay within that part of the activations); what is
-compiled at once (blocks, or whole: the model); whose attention (cudnn, flash); and with
-several GPUs whether weights stay gathered between forward and backward (keep, else
-reshard).
+A TRY is a list of settings, such as 8,none,whole:
+  8                        sequences per GPU and step
+  none, selective, full    recompute nothing, blocks without attention, or blocks
+  0.N                      let torch.compile save at most this part of the activations
+  blocks, whole            compile each block, or the model as a whole
+  cudnn, flash             attention
+  keep, reshard            with several GPUs: keep weights gathered between forward and
+                           backward, or not
 
-The model is mds_pretrain's: norms before the layers, biases, GELU (tanh), one matrix for
-embedding and head; or with --llama KV,FFN Llama's: RMSNorm, SwiGLU of width FFN, KV heads
-of keys and values, no biases, a head of its own. The residual stream is bf16, as there; autocast alone would leave it
-fp32 and cost the peer a few percent. Gradients are summed over GPUs in fp32.
+The model is mds_pretrain's GPT: norms before the layers, biases, GELU (tanh), one matrix for
+embedding and head. With --llama KV,FFN it is Llama: RMSNorm, SwiGLU of width FFN, KV
+key/value heads, no biases, a separate head. The residual stream is bf16 as in mds; autocast
+alone would leave it fp32 and make the peer a few percent slower. Gradients are summed over
+GPUs in fp32.
 
-Prints a JSON line for each TRY as it ends. Without a GPU it runs on the cpu, as a test.
+Prints a JSON line for each TRY as it ends. Without a GPU it runs on the CPU, as a test.
 """
 import argparse
 import contextlib
@@ -54,14 +57,14 @@ def choose_attention(name):
 
 
 def keep_attention(ctx, op, *args, **kwargs):
-    """What selective recompute keeps."""
+    """Policy of selective recompute: save only attention."""
     if op in ATTENTION.values():
         return CheckpointPolicy.MUST_SAVE
     return CheckpointPolicy.PREFER_RECOMPUTE
 
 
 def rotate(x, table):
-    """x [B, S, A, D] turned by table [S, D/2] (cosine, sine): halves, as NeoX does."""
+    """Rotate x [B, S, A, D] by table [S, D/2] (cosine, sine), in halves as NeoX does."""
     cos, sin = (t[None, :, None, :].to(x.dtype) for t in table)
     a, b = x.chunk(2, -1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
@@ -169,35 +172,35 @@ def start_weights(model):
             local.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
 
 
-def shard(model, way):
+def shard(model, settings):
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in model.blocks:
-        fully_shard(block, mp_policy=policy, reshard_after_forward=way.reshard)
+        fully_shard(block, mp_policy=policy, reshard_after_forward=settings.reshard)
     fully_shard(model, mp_policy=policy, reshard_after_forward=False)
 
 
-def build(o, way, device, ranks):
-    """The model on its device and what one calls for a loss."""
+def build(o, settings, device, ranks):
+    """Return the model on its device, and the (compiled) function that computes the loss."""
     with torch.device("meta" if ranks > 1 else device):
-        model = GPT(o, way.recompute)
+        model = GPT(o, settings.recompute)
     run = model
-    if way.whole and ranks == 1:
+    if settings.whole and ranks == 1:
         run = torch.compile(model)
     elif not o.eager:
         for block in model.blocks:
             block.compile()
         model.head = torch.compile(model.loss)
     if ranks > 1:
-        shard(model, way)
+        shard(model, settings)
         model.to_empty(device=device)
     start_weights(model)
     return model, run
 
 
-class Way:
-    """A TRY, read."""
+class Settings:
+    """The settings in a TRY."""
 
     def __init__(self, text):
         self.text = text
@@ -217,11 +220,11 @@ class Way:
             elif word in ("keep", "reshard"):
                 self.reshard = word == "reshard"
             else:
-                sys.exit(f"gpt.py: no such word in a TRY: {word}")
+                sys.exit(f"gpt.py: unknown setting {word} in TRY {text}; see --help")
 
 
 def causal_flops(o, tokens):
-    """As mds counts them (src/metrics/flops.h)."""
+    """FLOPs as mds counts them (src/metrics/flops.h)."""
     mlp = (3 if o.llama else 2) * o.ffn
     layer = o.hidden * (qkv_width(o) + o.hidden + mlp)
     products = o.layers * layer + o.vocab * o.hidden
@@ -229,7 +232,7 @@ def causal_flops(o, tokens):
 
 
 class Clock:
-    """Seconds between marks, on the device's own clock where it has one."""
+    """Seconds between marks, measured by CUDA events if there is a GPU."""
 
     def __init__(self):
         self.marks = []
@@ -259,18 +262,19 @@ def make_adamw(parameters):
     return torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), fused=True)
 
 
-def train(o, way, device, ranks):
-    """Steps of one TRY: their seconds, the first one's end, the last loss."""
+def train(o, settings, device, ranks):
+    """Train for one TRY. Returns the steps' seconds, the time when the first step ended,
+    and the last loss."""
     functorch.activation_memory_budget = (
-        way.recompute if isinstance(way.recompute, float) else 1.0
+        settings.recompute if isinstance(settings.recompute, float) else 1.0
     )
-    model, run = build(o, way, device, ranks)
+    model, run = build(o, settings, device, ranks)
     parameters = list(model.parameters())
     adamw = make_adamw(parameters)
     table = None
     if o.position == "rope":
         table = rotary_table(o.seq, o.hidden // o.heads, o.rotary_base, device)
-    tokens = torch.randint(o.vocab, (4, way.batch, o.seq + 1), device=device)
+    tokens = torch.randint(o.vocab, (4, settings.batch, o.seq + 1), device=device)
     # FSDP2 casts weights itself
     bf16 = contextlib.nullcontext()
     if ranks == 1:
@@ -304,21 +308,21 @@ def memory(device):
     }
 
 
-def attempt(o, way, device, ranks, started):
-    """One TRY as a record."""
+def attempt(o, settings, device, ranks, started):
+    """Run one TRY and return its record."""
     if GPU:
-        choose_attention(way.attention)
+        choose_attention(settings.attention)
         torch.cuda.reset_peak_memory_stats()
-    record = {"try": way.text, "micro_batch": way.batch, "gpus": ranks}
+    record = {"try": settings.text, "micro_batch": settings.batch, "gpus": ranks}
     begun = time.time()
     try:
-        laps, first, loss = train(o, way, device, ranks)
+        laps, first, loss = train(o, settings, device, ranks)
     except (torch.OutOfMemoryError, RuntimeError) as e:
         lines = str(e).strip().splitlines() or [type(e).__name__]
         record["error"] = lines[0][:200]
         return record
     step = statistics.median(laps)
-    tokens = way.batch * o.seq
+    tokens = settings.batch * o.seq
     record |= {
         "step_s": step,
         "step_min_s": min(laps),
@@ -341,7 +345,7 @@ def forget():
 
 def options():
     p = argparse.ArgumentParser(usage="gpt.py [options] TRY...")
-    p.add_argument("tries", nargs="+", type=Way)
+    p.add_argument("tries", nargs="+", type=Settings)
     p.add_argument("--layers", type=int, default=12)
     p.add_argument("--hidden", type=int, default=768)
     p.add_argument("--heads", type=int, default=12)
@@ -373,8 +377,8 @@ def main():
         dist.init_process_group("nccl" if GPU else "gloo")
     torch.manual_seed(1 + rank)
     started = o.started
-    for way in o.tries:
-        record = attempt(o, way, device, ranks, started)
+    for settings in o.tries:
+        record = attempt(o, settings, device, ranks, started)
         record["torch"] = torch.__version__
         started = None
         if rank == 0:

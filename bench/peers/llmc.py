@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The other peer: llm.c's train_gpt2cu, built here from its sources, on one GPU.
+"""Another peer for bench/gpu: llm.c's train_gpt2cu on one GPU, built from its sources.
 
     LLMC=DIR CUDNN_FRONTEND=DIR llmc.py MODEL TRY...
 
-LLMC is a checkout of github.com/karpathy/llm.c; it is copied, not changed. With the headers
-of github.com/NVIDIA/cudnn-frontend (CUDNN_FRONTEND, a checkout of it) attention is cuDNN's,
-else llm.c's own. LLMC_BUILD (default: a folder under the temporary one) keeps the program
-for the next call. MODEL is llm.c's descriptor: d12 is GPT-2 of 124M parameters, d48 of 1.5B.
-A TRY is words between commas: a number (sequences a step) and r0, r1 or r2 (what it
-computes again in backward: nothing, GELU, GELU and norms).
+LLMC is a checkout of github.com/karpathy/llm.c; it is copied, not changed. If CUDNN_FRONTEND
+is a checkout of github.com/NVIDIA/cudnn-frontend, attention is cuDNN's, otherwise llm.c's
+own. The program is built in LLMC_BUILD (default: a folder in the temporary directory) and
+used again by the next call. MODEL is llm.c's descriptor: d12 is GPT-2 with 124M parameters,
+d48 with 1.5B. A TRY is a list of settings, such as 16,r1: sequences per step, and r0, r1 or
+r2 (recompute nothing, GELU, or GELU and norms).
 
-bf16, fp32 master weights (its default). Prints a JSON line for each TRY as it ends, made
-of the times that it prints itself.
+bf16 with fp32 master weights (llm.c's default). Prints a JSON line for each TRY as it ends,
+with the times that llm.c prints.
 """
 import json
 import os
@@ -33,7 +33,7 @@ SHAPES = {"d12": (12, 768), "d24": (24, 1024), "d36": (36, 1280), "d48": (48, 16
 
 
 def fix_for_cuda_13(folder):
-    """CUDA 13 took the form of cudaMemAdvise that llm.c calls where memory runs out."""
+    """Replace the form of cudaMemAdvise that CUDA 13 no longer has."""
     path = os.path.join(folder, "llmc", "cuda_utils.cuh")
     with open(path) as f:
         text = f.read()
@@ -47,7 +47,8 @@ def fix_for_cuda_13(folder):
 
 
 def library_folders():
-    """Where the driver's libraries may be, and cuDNN's: the toolkit, or PyTorch's wheels."""
+    """Folders that may have the driver's libraries and cuDNN: the system's, the toolkit's,
+    and those of PyTorch's wheels."""
     nvcc = shutil.which("nvcc")
     toolkit = os.path.join(os.path.dirname(nvcc), "..", "lib64") if nvcc else "/usr/lib"
     wheels = [os.path.join(p, "nvidia", "cudnn", "lib") for p in sys.path]
@@ -56,7 +57,7 @@ def library_folders():
 
 
 def name_for_linker(folder):
-    """Links named as a linker wants them, which drivers and wheels lack."""
+    """Make the lib*.so links that the linker needs; drivers and wheels lack them."""
     wanted = {"nvidia-ml": 1, "cuda": 1, "cudnn": 9}
     for name, version in wanted.items():
         for place in library_folders():
@@ -67,7 +68,7 @@ def name_for_linker(folder):
 
 
 def environment(folder):
-    """For make and for the program."""
+    """The environment of make and of the program."""
     env = dict(os.environ)
     folders = library_folders()
     headers = [os.path.join(p, "..", "include") for p in folders if "cudnn" in p]
@@ -93,7 +94,7 @@ def cuda_major():
 
 
 def build(folder):
-    """train_gpt2cu in the folder; what attention it has."""
+    """Build train_gpt2cu in the folder; returns which attention it has."""
     program = os.path.join(folder, "train_gpt2cu")
     frontend = os.environ.get("CUDNN_FRONTEND")
     attention = "cuDNN" if frontend else "its own"
@@ -129,7 +130,7 @@ def write_tokens(path, count=1 << 20):
 
 
 def causal_flops(model, tokens):
-    """As mds counts them."""
+    """FLOPs as mds counts them (src/metrics/flops.h)."""
     layers, hidden = SHAPES[model]
     products = layers * 12 * hidden**2 + 50304 * hidden
     return 6 * products * tokens + 6 * layers * hidden * SEQ * tokens
@@ -143,13 +144,13 @@ def words_of(text):
         elif re.fullmatch("r[012]", word):
             recompute = word[1]
         else:
-            sys.exit(f"llmc.py: no such word in a TRY: {word}")
+            sys.exit(f"llmc.py: unknown setting {word} in a TRY")
     return batch, recompute
 
 
 def follow(process):
-    """Milliseconds of each step, memory in GiB, when the first step ended, last loss, last
-    line."""
+    """Returns the milliseconds of each step, memory in GiB, the time when the first step
+    ended, the last loss, and the last line of output."""
     times, used, first, loss, line = [], None, None, None, ""
     for line in process.stdout:
         if m := MEMORY.match(line):

@@ -82,7 +82,7 @@ test_expect_success PYTHON 'gpu: an account of a step, operation by operation' '
     " results &&
     sed "/^product/d" results >none &&
     test_must_fail python3 "$srcdir/bench/account.py" none none 2>err &&
-    grep "none: no line of a copy" err
+    grep "none: has no line .copy BYTES_A_SECOND" err
 '
 
 test_expect_success PYTHON 'gpu: a row that is not there' '
@@ -132,7 +132,7 @@ test_expect_success PYTHON 'longseq: the longest that fits, by dry runs' '
 
 # A layout that cannot be planned and a word that is none stop nothing; three are too few
 # for the claim of five.
-test_expect_success PYTHON 'plan: predicted beside measured, and a verdict for each claim' '
+test_expect_success PYTHON 'plan: predicted beside measured, and whether each claim holds' '
     test_expect_code 2 env NGPUS=2 BENCH_FLAGS="--num-layers 1 --hidden-size 16 \
         --num-attention-heads 2" "$srcdir/bench/plan" --only short --machine localhost \
         --model GPT125M --seq 16 --steps 2 --layouts "1,none,u3 1,none,z1 1,nonsense 1,full,z3,opt" \
