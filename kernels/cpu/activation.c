@@ -104,13 +104,13 @@ static int64_t tasks_of(enum mdsk_activation_kind kind, int64_t R, int64_t F)
 static void ungated_range(const struct mdsk_activation_fwd *a, int64_t at, int64_t n)
 {
     int64_t step = mdsk_step(a->dtype, n);
-    float room[MDSK_STAGING];
+    float staging[MDSK_STAGING];
 
     for (int64_t i = at; i < at + n; i += step) {
         int64_t m = mdsk_min(step, at + n - i);
-        float *y = mdsk_fill(a->dtype, a->y, i, room);
+        float *y = mdsk_fill(a->dtype, a->y, i, staging);
 
-        ungated[a->kind].fwd(m, mdsk_read(a->dtype, a->x, i, m, room), y);
+        ungated[a->kind].fwd(m, mdsk_read(a->dtype, a->x, i, m, staging), y);
         mdsk_put(a->dtype, y, m, a->y, i);
     }
 }
@@ -118,13 +118,14 @@ static void ungated_range(const struct mdsk_activation_fwd *a, int64_t at, int64
 static void gated_row(const struct mdsk_activation_fwd *a, int64_t r)
 {
     int64_t step = mdsk_step(a->dtype, a->F);
-    float room[2 * MDSK_STAGING];
+    float staging[2 * MDSK_STAGING];
 
     for (int64_t i = 0; i < a->F; i += step) {
         int64_t m = mdsk_min(step, a->F - i), at = r * a->F + i, x = at + r * a->F;
-        const float *gate = mdsk_read(a->dtype, a->x, x, m, room);
-        const float *up = mdsk_read(a->dtype, a->x, x + a->F, m, room + MDSK_STAGING);
-        float *y = mdsk_fill(a->dtype, a->y, at, room);
+        const float *gate = mdsk_read(a->dtype, a->x, x, m, staging);
+        const float *up =
+            mdsk_read(a->dtype, a->x, x + a->F, m, staging + MDSK_STAGING);
+        float *y = mdsk_fill(a->dtype, a->y, at, staging);
 
         gated[a->kind].fwd(m, gate, up, y);
         mdsk_put(a->dtype, y, m, a->y, at);
@@ -150,13 +151,13 @@ static void ungated_bwd_range(const struct mdsk_activation_bwd *a, int64_t at,
                               int64_t n)
 {
     int64_t step = mdsk_step(a->dtype, n);
-    float room[2 * MDSK_STAGING];
+    float staging[2 * MDSK_STAGING];
 
     for (int64_t i = at; i < at + n; i += step) {
         int64_t m = mdsk_min(step, at + n - i);
-        const float *x = mdsk_read(a->dtype, a->x, i, m, room);
-        const float *dy = mdsk_read(a->dtype, a->dy, i, m, room + MDSK_STAGING);
-        float *dx = mdsk_fill(a->dtype, a->dx, i, room);
+        const float *x = mdsk_read(a->dtype, a->x, i, m, staging);
+        const float *dy = mdsk_read(a->dtype, a->dy, i, m, staging + MDSK_STAGING);
+        float *dx = mdsk_fill(a->dtype, a->dx, i, staging);
 
         ungated[a->kind].bwd(m, x, dy, dx);
         mdsk_put(a->dtype, dx, m, a->dx, i);
@@ -166,14 +167,14 @@ static void ungated_bwd_range(const struct mdsk_activation_bwd *a, int64_t at,
 static void gated_bwd_row(const struct mdsk_activation_bwd *a, int64_t r)
 {
     int64_t step = mdsk_step(a->dtype, a->F);
-    float room[3 * MDSK_STAGING], *other = room + MDSK_STAGING;
+    float staging[3 * MDSK_STAGING], *other = staging + MDSK_STAGING;
 
     for (int64_t i = 0; i < a->F; i += step) {
         int64_t m = mdsk_min(step, a->F - i), at = r * a->F + i, x = at + r * a->F;
-        const float *gate = mdsk_read(a->dtype, a->x, x, m, room);
+        const float *gate = mdsk_read(a->dtype, a->x, x, m, staging);
         const float *up = mdsk_read(a->dtype, a->x, x + a->F, m, other);
         const float *dy = mdsk_read(a->dtype, a->dy, at, m, other + MDSK_STAGING);
-        float *dgate = mdsk_fill(a->dtype, a->dx, x, room);
+        float *dgate = mdsk_fill(a->dtype, a->dx, x, staging);
         float *dup = mdsk_fill(a->dtype, a->dx, x + a->F, other);
 
         gated[a->kind].bwd(m, gate, up, dy, dgate, dup);

@@ -80,17 +80,17 @@ static int64_t key_in_pair(const struct mdsk_pair *p, int64_t key)
     return key < p->j ? 0 : mdsk_min(key - p->j, p->n);
 }
 
-/* Dropout factors of query r: [n] floats at the returned address, in room [MDSK_KEYS +
- * 2 * MDSK_MASK_SPAN]. */
+/* Dropout factors of query r: [n] floats at the returned address, in staging [MDSK_KEYS
+ * + 2 * MDSK_MASK_SPAN]. */
 static const float *dropout_mask(const struct mdsk_attention_shape *s,
-                                 const struct mdsk_pair *p, int64_t r, float *room)
+                                 const struct mdsk_pair *p, int64_t r, float *staging)
 {
     int64_t key = s->first_key + p->j, first = key / 4 * 4;
 
     for (int64_t e = first; e < key + p->n; e += MDSK_MASK_SPAN)
         mdsk_mask_span(&s->dropout, s->first_sample + p->b,
-                       mdsk_attention_token(s, p->h, p->i + r), e, room + e - first);
-    return room + key - first;
+                       mdsk_attention_token(s, p->h, p->i + r), e, staging + e - first);
+    return staging + key - first;
 }
 
 /* From scores p and the gradient ds of the dropped probabilities: p becomes the dropped
@@ -276,10 +276,10 @@ static void compute_delta(const struct mdsk_attention_bwd *a, float *scratch)
 #pragma omp parallel for schedule(static) num_threads(threads_for(a))
     for (int64_t t = 0; t < s->B * s->A * s->Sq; t++) {
         int64_t b = t / s->Sq / s->A, h = t / s->Sq % s->A, i = t % s->Sq;
-        float *room = scratch_at(s, scratch).wide;
-        struct mdsk_view d_o = mdsk_view(s, &a->d_o, b, i, h, 1, room);
-        struct mdsk_view o =
-            mdsk_view(s, &a->o, b, i, h, 1, room + mdsk_staging_floats(s->dtype, s->D));
+        float *staging = scratch_at(s, scratch).wide;
+        struct mdsk_view d_o = mdsk_view(s, &a->d_o, b, i, h, 1, staging);
+        struct mdsk_view o = mdsk_view(s, &a->o, b, i, h, 1,
+                                       staging + mdsk_staging_floats(s->dtype, s->D));
 
         a->delta[t] = dot(s->D, d_o.data, o.data);
     }

@@ -48,13 +48,13 @@ int mdsk_attention_merge_cpu(void *stream, const struct mdsk_attention_merge *a)
         float *lse = a->lse + mdsk_head_row(a->A, a->Sq, a->lse_stride, b, h) + i;
         const float *lse2 =
             a->lse2 + mdsk_head_row(a->A, a->Sq, a->lse2_stride, b, h) + i;
-        float *room =
+        float *staging =
             rooms + mdsk_staging_floats(a->dtype, omp_get_thread_num() * a->D);
 
-        merge_row(
-            a->D,
-            mdsk_read(a->dtype, a->o2.data, mdsk_head_at(&a->o2, b, i, h), a->D, room),
-            *lse2, mdsk_head(&a->acc, b, i, h), lse);
+        merge_row(a->D,
+                  mdsk_read(a->dtype, a->o2.data, mdsk_head_at(&a->o2, b, i, h), a->D,
+                            staging),
+                  *lse2, mdsk_head(&a->acc, b, i, h), lse);
     }
     return 0;
 }

@@ -34,12 +34,12 @@ int mdsk_copy_rows_cpu(void *stream, const struct mdsk_copy_rows *a)
 /* Between the two 16-bit types by way of f32, which holds both exactly. */
 static void cast_range(const struct mdsk_cast *a, int64_t at, int64_t n)
 {
-    float room[MDSK_STAGING];
+    float staging[MDSK_STAGING];
 
     for (int64_t i = at; i < at + n; i += MDSK_STAGING) {
         int64_t m = mdsk_min(MDSK_STAGING, at + n - i);
 
-        mdsk_narrow(a->to, mdsk_read(a->from, a->x, i, m, room), m, a->y, i);
+        mdsk_narrow(a->to, mdsk_read(a->from, a->x, i, m, staging), m, a->y, i);
     }
 }
 

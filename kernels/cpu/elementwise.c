@@ -41,17 +41,17 @@ MDSK_DISPATCH static double squares(int64_t n, const float *x)
 
 int mdsk_sum_squares_cpu(void *stream, const struct mdsk_sum_squares *a)
 {
-    int64_t pieces = mdsk_ceil_div(a->n, MDSK_GRAIN);
-    double *part = (double *)(void *)mdsk_scratch(2 * pieces);
+    int64_t blocks = mdsk_ceil_div(a->n, MDSK_GRAIN);
+    double *part = (double *)(void *)mdsk_scratch(2 * blocks);
 
     (void)stream;
     if (!part)
         return -ENOMEM;
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->n))
-    for (int64_t p = 0; p < pieces; p++)
+    for (int64_t p = 0; p < blocks; p++)
         part[p] =
             squares(mdsk_min(MDSK_GRAIN, a->n - p * MDSK_GRAIN), a->x + p * MDSK_GRAIN);
-    for (int64_t p = 0; p < pieces; p++)
+    for (int64_t p = 0; p < blocks; p++)
         *a->sum += part[p];
     return 0;
 }

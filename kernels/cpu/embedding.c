@@ -13,11 +13,11 @@ static int64_t position_of(int64_t first_token, int64_t B, const int32_t *start,
     return first_token + r / B - (start ? start[r] : 0);
 }
 
-/* room [2H] */
-static void embed_row(const struct mdsk_embedding_fwd *a, int64_t r, float *room)
+/* staging [2H] */
+static void embed_row(const struct mdsk_embedding_fwd *a, int64_t r, float *staging)
 {
     int64_t H = a->H, w = a->token[r] - a->first_word;
-    float *y = mdsk_fill(a->dtype, a->y, r * H, room);
+    float *y = mdsk_fill(a->dtype, a->y, r * H, staging);
 
     if (w >= 0 && w < a->words)
         mdsk_widen(a->dtype, a->word, w * H, H, y);
@@ -26,7 +26,7 @@ static void embed_row(const struct mdsk_embedding_fwd *a, int64_t r, float *room
     if (a->position) {
         int64_t at = position_of(a->first_token, a->B, a->start, r) * H;
 
-        mdsk_add_to(H, mdsk_read(a->dtype, a->position, at, H, room + H), y);
+        mdsk_add_to(H, mdsk_read(a->dtype, a->position, at, H, staging + H), y);
     }
     mdsk_put(a->dtype, y, H, a->y, r * H);
 }
@@ -35,25 +35,25 @@ int mdsk_embedding_fwd_cpu(void *stream, const struct mdsk_embedding_fwd *a)
 {
     int64_t R = a->B * a->S, floats = mdsk_staging_floats(a->dtype, 2 * a->H);
     int threads = mdsk_threads_for(R * a->H);
-    float *room = mdsk_scratch(threads * floats);
+    float *staging = mdsk_scratch(threads * floats);
 
     (void)stream;
-    if (!room)
+    if (!staging)
         return -ENOMEM;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t r = 0; r < R; r++)
-        embed_row(a, r, room + omp_get_thread_num() * floats);
+        embed_row(a, r, staging + omp_get_thread_num() * floats);
     return 0;
 }
 
-/* Add columns c .. c+n-1 of every row, in the order of rows; scratch: room [n]. */
+/* Add columns c .. c+n-1 of every row, in the order of rows; scratch: staging [n]. */
 static void add_columns(const struct mdsk_embedding_bwd *a, int64_t c, int64_t n,
-                        float *room)
+                        float *staging)
 {
     for (int64_t r = 0; r < a->B * a->S; r++) {
         int64_t w = a->token[r] - a->first_word;
         int64_t s = position_of(a->first_token, a->B, a->start, r);
-        const float *dy = mdsk_read(a->dtype, a->dy, r * a->H + c, n, room);
+        const float *dy = mdsk_read(a->dtype, a->dy, r * a->H + c, n, staging);
 
         if (w >= 0 && w < a->words)
             mdsk_add_to(n, dy, a->dword + w * a->H + c);
@@ -69,14 +69,14 @@ int mdsk_embedding_bwd_cpu(void *stream, const struct mdsk_embedding_bwd *a)
     int threads = mdsk_threads_for(a->B * a->S * a->H);
     int64_t wide = mdsk_ceil_div(mdsk_ceil_div(a->H, threads), 16) * 16;
     int64_t floats = mdsk_staging_floats(a->dtype, wide);
-    float *room = mdsk_scratch(threads * floats);
+    float *staging = mdsk_scratch(threads * floats);
 
     (void)stream;
-    if (!room)
+    if (!staging)
         return -ENOMEM;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t c = 0; c < a->H; c += wide)
         add_columns(a, c, mdsk_min(wide, a->H - c),
-                    room + omp_get_thread_num() * floats);
+                    staging + omp_get_thread_num() * floats);
     return 0;
 }

@@ -95,12 +95,12 @@ static int warm_up_openblas(void)
 static int has_memory_for(int n)
 {
     const size_t size = ((size_t)(n + 1) * 136 + 64) << 20;
-    void *room =
+    void *pages =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (room == MAP_FAILED)
+    if (pages == MAP_FAILED)
         return 0;
-    munmap(room, size);
+    munmap(pages, size);
     return 1;
 }
 

@@ -60,30 +60,30 @@ MDSK_INLINED void norm_row(const struct mdsk_norm_fwd *a, const struct weights *
 
 /* The row to normalise: x, or x + r, rounded to the storage type. */
 MDSK_INLINED const float *summed_row(const struct mdsk_norm_fwd *a, int64_t row,
-                                     float *room)
+                                     float *staging)
 {
-    const float *x = mdsk_read(a->dtype, a->x, row * a->H, a->H, room), *r;
+    const float *x = mdsk_read(a->dtype, a->x, row * a->H, a->H, staging), *r;
     float *sum;
 
     if (!a->r)
         return x;
-    r = mdsk_read(a->dtype, a->r, row * a->H, a->H, room + a->H);
-    sum = mdsk_fill(a->dtype, a->sum, row * a->H, room);
+    r = mdsk_read(a->dtype, a->r, row * a->H, a->H, staging + a->H);
+    sum = mdsk_fill(a->dtype, a->sum, row * a->H, staging);
 #pragma omp simd
     for (int64_t i = 0; i < a->H; i++)
         sum[i] = x[i] + r[i];
     mdsk_put(a->dtype, sum, a->H, a->sum, row * a->H);
-    return mdsk_read(a->dtype, a->sum, row * a->H, a->H, room);
+    return mdsk_read(a->dtype, a->sum, row * a->H, a->H, staging);
 }
 
 MDSK_DISPATCH static void norm_rows(const struct mdsk_norm_fwd *a,
                                     const struct weights *w, int64_t r0, int64_t r1,
-                                    float *room)
+                                    float *staging)
 {
     for (int64_t row = r0; row < r1; row++) {
-        float *y = mdsk_fill(a->dtype, a->y, row * a->H, room + a->H);
+        float *y = mdsk_fill(a->dtype, a->y, row * a->H, staging + a->H);
 
-        norm_row(a, w, row, summed_row(a, row, room), y);
+        norm_row(a, w, row, summed_row(a, row, staging), y);
         mdsk_put(a->dtype, y, a->H, a->y, row * a->H);
     }
 }
@@ -93,17 +93,17 @@ int mdsk_norm_fwd_cpu(void *stream, const struct mdsk_norm_fwd *a)
     enum { ROWS = 16 };
     int threads = mdsk_threads_for(a->R * a->H);
     int64_t floats = mdsk_staging_floats(a->dtype, SCRATCH_ROWS * a->H);
-    float *room =
+    float *staging =
         mdsk_scratch(mdsk_staging_floats(a->dtype, 2 * a->H) + threads * floats);
-    float *rows = room + mdsk_staging_floats(a->dtype, 2 * a->H);
+    float *rows = staging + mdsk_staging_floats(a->dtype, 2 * a->H);
     struct weights w = {0};
 
     (void)stream;
-    if (!room)
+    if (!staging)
         return -ENOMEM;
-    w.gamma = mdsk_read(a->dtype, a->gamma, 0, a->H, room);
+    w.gamma = mdsk_read(a->dtype, a->gamma, 0, a->H, staging);
     if (a->beta)
-        w.beta = mdsk_read(a->dtype, a->beta, 0, a->H, room + a->H);
+        w.beta = mdsk_read(a->dtype, a->beta, 0, a->H, staging + a->H);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t r = 0; r < a->R; r += ROWS)
         norm_rows(a, &w, r, mdsk_min(r + ROWS, a->R),
@@ -115,12 +115,12 @@ int mdsk_norm_fwd_cpu(void *stream, const struct mdsk_norm_fwd *a)
  * = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)), without mean(g) in RMSNorm.
  */
 MDSK_INLINED void norm_row_bwd(const struct mdsk_norm_bwd *a, const float *gamma,
-                               int64_t row, float *dgamma, float *dbeta, float *room)
+                               int64_t row, float *dgamma, float *dbeta, float *staging)
 {
     int64_t at = row * a->H;
-    const float *x = mdsk_read(a->dtype, a->x, at, a->H, room);
-    const float *dy = mdsk_read(a->dtype, a->dy, at, a->H, room + a->H);
-    float *dx = mdsk_edit(a->dtype, a->dx, at, a->H, room + 2 * a->H);
+    const float *x = mdsk_read(a->dtype, a->x, at, a->H, staging);
+    const float *dy = mdsk_read(a->dtype, a->dy, at, a->H, staging + a->H);
+    float *dx = mdsk_edit(a->dtype, a->dx, at, a->H, staging + 2 * a->H);
     float rstd = a->rstd[row], mean = a->kind == MDSK_LAYERNORM ? a->mean[row] : 0;
     float sum_g = 0, sum_gx = 0;
 
@@ -146,14 +146,14 @@ MDSK_INLINED void norm_row_bwd(const struct mdsk_norm_bwd *a, const float *gamma
  * and the blocks added to sum [2H]. */
 MDSK_DISPATCH static void norm_rows_bwd(const struct mdsk_norm_bwd *a,
                                         const float *gamma, int64_t r0, int64_t r1,
-                                        float *block, float *sum, float *room)
+                                        float *block, float *sum, float *staging)
 {
     for (int64_t b0 = r0; b0 < r1; b0 += 64) {
         int64_t b1 = mdsk_min(b0 + 64, r1);
 
         memset(block, 0, 2 * (size_t)a->H * sizeof *block);
         for (int64_t row = b0; row < b1; row++)
-            norm_row_bwd(a, gamma, row, block, block + a->H, room);
+            norm_row_bwd(a, gamma, row, block, block + a->H, staging);
 #pragma omp simd
         for (int64_t i = 0; i < 2 * a->H; i++)
             sum[i] += block[i];
@@ -171,7 +171,7 @@ int mdsk_norm_bwd_cpu(void *stream, const struct mdsk_norm_bwd *a)
     float *sums = mdsk_scratch((2 * parts + 1) * wide +
                                mdsk_staging_floats(a->dtype, a->H) + threads * floats);
     float *total = sums + 2 * parts * wide, *widened = total + wide;
-    float *room = widened + mdsk_staging_floats(a->dtype, a->H);
+    float *staging = widened + mdsk_staging_floats(a->dtype, a->H);
     const float *gamma;
 
     (void)stream;
@@ -183,7 +183,7 @@ int mdsk_norm_bwd_cpu(void *stream, const struct mdsk_norm_bwd *a)
         memset(sums + p * wide, 0, (size_t)wide * sizeof *sums);
         norm_rows_bwd(a, gamma, p * rows, mdsk_min(a->R, (p + 1) * rows),
                       sums + (parts + p) * wide, sums + p * wide,
-                      room + omp_get_thread_num() * floats);
+                      staging + omp_get_thread_num() * floats);
     }
     memset(total, 0, (size_t)wide * sizeof *total);
     mdsk_add_partials(parts, wide, sums, total);

@@ -92,15 +92,15 @@ static void fill_range(const struct mdsk_normal *a, int64_t first, int64_t n,
 
 void mdsk_normal_fill(const struct mdsk_normal *a)
 {
-    const int64_t piece = 1 << 12;
-    int64_t per_row = mdsk_ceil_div(a->cols, piece);
+    const int64_t chunk = 1 << 12;
+    int64_t per_row = mdsk_ceil_div(a->cols, chunk);
 
 #pragma omp parallel for schedule(static)                                              \
     num_threads(mdsk_threads_for(a->rows * a->cols))
     for (int64_t p = 0; p < a->rows * per_row; p++) {
-        int64_t r = p / per_row, c = p % per_row * piece;
+        int64_t r = p / per_row, c = p % per_row * chunk;
 
-        fill_range(a, a->first + r * a->stride + c, mdsk_min(piece, a->cols - c),
+        fill_range(a, a->first + r * a->stride + c, mdsk_min(chunk, a->cols - c),
                    a->out + r * a->cols + c);
     }
 }

@@ -32,13 +32,13 @@ MDSK_DISPATCH static void rotate(int64_t n, const float *c, const float *s, floa
     }
 }
 
-/* The heads of token s of sequence b; room [rot] */
+/* The heads of token s of sequence b; staging [rot] */
 static void rotate_heads(const struct mdsk_rope *a, int64_t s, int64_t b,
-                         const float *c, const float *sine, float *room)
+                         const float *c, const float *sine, float *staging)
 {
     for (int64_t h = 0; h < a->A; h++) {
         int64_t at = mdsk_head_at(&a->x, b, s, h);
-        float *x = mdsk_edit(a->dtype, a->x.data, at, a->rot, room);
+        float *x = mdsk_edit(a->dtype, a->x.data, at, a->rot, staging);
 
         rotate(a->rot / 2, c, sine, x);
         mdsk_put(a->dtype, x, a->rot, a->x.data, at);
@@ -46,8 +46,8 @@ static void rotate_heads(const struct mdsk_rope *a, int64_t s, int64_t b,
 }
 
 /* The angles of a position serve all its heads and, without starts, all sequences; they
- * are not kept.  room [2 rot] */
-static void rotate_token(const struct mdsk_rope *a, int64_t s, float *room)
+ * are not kept.  staging [2 rot] */
+static void rotate_token(const struct mdsk_rope *a, int64_t s, float *staging)
 {
     int64_t n = a->rot / 2;
 
@@ -56,21 +56,21 @@ static void rotate_token(const struct mdsk_rope *a, int64_t s, float *room)
 
         if (b == 0 || a->start)
             angles((double)(a->first_token + s - start), n, a->frequency, a->scale,
-                   a->inverse, room, room + n);
-        rotate_heads(a, s, b, room, room + n, room + a->rot);
+                   a->inverse, staging, staging + n);
+        rotate_heads(a, s, b, staging, staging + n, staging + a->rot);
     }
 }
 
 int mdsk_rope_cpu(void *stream, const struct mdsk_rope *a)
 {
     int threads = mdsk_threads_for(a->B * a->S * a->A * a->rot);
-    float *room = mdsk_scratch(2 * threads * a->rot);
+    float *staging = mdsk_scratch(2 * threads * a->rot);
 
     (void)stream;
-    if (!room)
+    if (!staging)
         return -ENOMEM;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t s = 0; s < a->S; s++)
-        rotate_token(a, s, room + 2 * omp_get_thread_num() * a->rot);
+        rotate_token(a, s, staging + 2 * omp_get_thread_num() * a->rot);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plain attention's steps, in f32 whatever is stored. */
+/* The steps of unfused attention, in f32 for every storage type. */
 #include "kernels/cpu/unfused.h"
 
 #include <math.h>

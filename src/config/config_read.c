@@ -104,7 +104,7 @@ enum mds_rc mds_config_read(int argc, char *const *argv, struct mds_diag *diag,
         read_files(run, diag);
         mds_settings_check(&run->settings, diag);
         mds_settings_check_paths(&run->settings, diag);
-        rc = mds_diag_verdict(diag);
+        rc = mds_diag_result(diag);
         if (rc)
             goto destroy_run;
     }
@@ -198,7 +198,7 @@ enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
         read_saved_settings(run, kept, name, diag);
         mds_config_limit_seq_length(run, name, diag);
         mds_settings_check(&run->settings, diag);
-        rc = mds_diag_verdict(diag);
+        rc = mds_diag_result(diag);
     }
     free(kept);
     if (rc)

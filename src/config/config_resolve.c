@@ -462,7 +462,7 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
     check_profiled_steps(run, diag);
     resolve_skip_train(run, diag);
     resolve_dry_run(run, diag);
-    return mds_diag_verdict(diag);
+    return mds_diag_result(diag);
 }
 
 enum mds_rc mds_config_set_vocab(struct mds_config_run *run, int64_t words)

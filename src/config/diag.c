@@ -49,7 +49,7 @@ void mds_diag_warn(struct mds_diag *d, const char *origin, const char *fmt, ...)
     va_end(ap);
 }
 
-enum mds_rc mds_diag_verdict(const struct mds_diag *d)
+enum mds_rc mds_diag_result(const struct mds_diag *d)
 {
     struct mds_str all = {0};
     size_t shown = 0;

@@ -28,7 +28,7 @@ void mds_diag_warn(struct mds_diag *d, const char *origin, const char *fmt, ...)
 
 /* MDS_OK if there are no faults; else MDS_EUSER, and mds_fail_text() holds the faults,
  * one per line (as many as fit, then how many more). */
-enum mds_rc mds_diag_verdict(const struct mds_diag *d);
+enum mds_rc mds_diag_result(const struct mds_diag *d);
 
 /* Log every entry at its level (base/log.h), in the order added. */
 void mds_diag_log(const struct mds_diag *d);

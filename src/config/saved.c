@@ -188,7 +188,7 @@ enum mds_rc mds_config_inherit_model(struct mds_config_run *run, const char *tex
     for (size_t i = 0; i < sizeof data_keys / sizeof *data_keys; i++)
         if (!origin.failed && !run->config.checkpoint.finetune)
             inherit_setting(run, &s, data_keys[i], 0, origin.s, diag);
-    rc = origin.failed ? MDS_EMEM : mds_diag_verdict(diag);
+    rc = origin.failed ? MDS_EMEM : mds_diag_result(diag);
     mds_str_fini(&origin);
     mds_tree_destroy(s.tree);
     return rc;

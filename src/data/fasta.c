@@ -174,13 +174,13 @@ static size_t copy_bases(const unsigned char *from, size_t n, unsigned char *bas
 }
 
 /* Bases from the current buffer, up to the next header or comment line. */
-static enum mds_rc read_bases(struct mds_fasta *f, unsigned char *bases, size_t room,
-                              size_t *n)
+static enum mds_rc read_bases(struct mds_fasta *f, unsigned char *bases,
+                              size_t capacity, size_t *n)
 {
     size_t taken = 0;
 
-    while (f->pos < f->len && taken < room) {
-        size_t most = mds_min(f->len - f->pos, room - taken);
+    while (f->pos < f->len && taken < capacity) {
+        size_t most = mds_min(f->len - f->pos, capacity - taken);
         size_t run = copy_bases(f->block + f->pos, most, bases + taken);
         int c;
 
@@ -203,13 +203,13 @@ static enum mds_rc read_bases(struct mds_fasta *f, unsigned char *bases, size_t 
     return MDS_OK;
 }
 
-enum mds_rc mds_fasta_read(struct mds_fasta *f, unsigned char *bases, size_t room,
+enum mds_rc mds_fasta_read(struct mds_fasta *f, unsigned char *bases, size_t capacity,
                            size_t *n)
 {
     size_t have = 0, got = 0;
     int c;
 
-    while (have < room) {
+    while (have < capacity) {
         MDS_TRY(peek_byte(f, &c));
         if (c < 0 || (c == '>' && f->line_start))
             break;
@@ -217,7 +217,7 @@ enum mds_rc mds_fasta_read(struct mds_fasta *f, unsigned char *bases, size_t roo
             MDS_TRY(skip_line(f, NULL));
             continue;
         }
-        MDS_TRY(read_bases(f, bases + have, room - have, &got));
+        MDS_TRY(read_bases(f, bases + have, capacity - have, &got));
         have += got;
     }
     *n = have;

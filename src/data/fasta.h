@@ -2,8 +2,8 @@
 /* Nucleotide FASTA: '>' headers, ';' comment lines, any line length, LF or CRLF.
  *
  * A C G T are bases, in lower case with MDS_BASE_LOWER added; U is T, the other IUPAC
- * letters (R Y S W K M B D H V N) and gaps (- .) are N.  Protein letters and other bytes
- * are MDS_EUSER naming file, line and record.
+ * letters (R Y S W K M B D H V N) and gaps (- .) are N.  Protein letters and other
+ * bytes are MDS_EUSER naming file, line and record.
  *
  * Source: Cornish-Bowden 1985, doi:10.1093/nar/13.9.3021. */
 #ifndef MDS_DATA_FASTA_H
@@ -28,9 +28,9 @@ enum mds_rc mds_fasta_next(struct mds_fasta *f, int *found);
 /* The header's first word; borrowed until the next record. */
 const char *mds_fasta_name(const struct mds_fasta *f);
 
-/* Read up to `room` bases of this record, as enum mds_base, plus
+/* Read up to `capacity` bases of this record, as enum mds_base, plus
  * MDS_BASE_LOWER.  *n is 0 at its end. */
-enum mds_rc mds_fasta_read(struct mds_fasta *f, unsigned char *bases, size_t room,
+enum mds_rc mds_fasta_read(struct mds_fasta *f, unsigned char *bases, size_t capacity,
                            size_t *n);
 
 #endif

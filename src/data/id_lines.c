@@ -42,13 +42,13 @@ static enum mds_rc refuse_byte(const struct mds_id_lines *l, int c)
         mds_reader_name(l->reader), (long long)l->line, shown);
 }
 
-enum mds_rc mds_id_lines_read(struct mds_id_lines *l, int32_t *ids, size_t room,
+enum mds_rc mds_id_lines_read(struct mds_id_lines *l, int32_t *ids, size_t capacity,
                               size_t *n, enum mds_id_lines_at *at)
 {
     int c;
 
     *at = MDS_ID_LINES_INSIDE;
-    for (*n = 0; *n < room;) {
+    for (*n = 0; *n < capacity;) {
         MDS_TRY(next_byte(l, &c));
         if (c >= '0' && c <= '9') {
             MDS_TRY(add_digit(l, c - '0'));

@@ -21,9 +21,9 @@ enum mds_id_lines_at { MDS_ID_LINES_INSIDE, MDS_ID_LINES_LINE, MDS_ID_LINES_END 
 
 void mds_id_lines_init(struct mds_id_lines *l, struct mds_reader *r, int64_t limit);
 
-/* Read up to `room` ids of this line.  MDS_EUSER, with file and line, for anything that
- * is not an id. */
-enum mds_rc mds_id_lines_read(struct mds_id_lines *l, int32_t *ids, size_t room,
+/* Read up to `capacity` ids of this line.  MDS_EUSER, with file and line, for anything
+ * that is not an id. */
+enum mds_rc mds_id_lines_read(struct mds_id_lines *l, int32_t *ids, size_t capacity,
                               size_t *n, enum mds_id_lines_at *at);
 
 #endif

@@ -45,7 +45,7 @@ static enum mds_rc set_index_type(struct mds_index *x, int code, const char *nam
 static enum mds_rc parse_header(const unsigned char *b, int64_t size, const char *name,
                                 struct mds_index *x)
 {
-    uint64_t n, m, room;
+    uint64_t n, m, payload;
 
     if (size < MAGIC || memcmp(b, "MMIDIDX\0\0", MAGIC) != 0)
         return mds_fail(
@@ -61,16 +61,17 @@ static enum mds_rc parse_header(const unsigned char *b, int64_t size, const char
     MDS_TRY(set_index_type(x, b[17], name));
     n = read_le64(b + 18);
     m = read_le64(b + 26);
-    room = (uint64_t)size - HEADER;
+    payload = (uint64_t)size - HEADER;
     /* 12 and 8 bytes each; division first, because the products may overflow */
-    if (n > room / 12 || m > room / 8 || 12 * n + 8 * m > room)
+    if (n > payload / 12 || m > payload / 8 || 12 * n + 8 * m > payload)
         return fail_damaged(name, "too short for its counts, bytes", size);
-    if (12 * n + 8 * m < room)
+    if (12 * n + 8 * m < payload)
         return mds_fail(
             MDS_EUSER,
             "%s: %llu bytes more than its %llu sequences need; mds does not "
             "read multimodal indexes",
-            name, (unsigned long long)(room - 12 * n - 8 * m), (unsigned long long)n);
+            name, (unsigned long long)(payload - 12 * n - 8 * m),
+            (unsigned long long)n);
     x->sequences = (int64_t)n;
     x->documents = (int64_t)m - 1;
     x->pointers = b + HEADER + 4 * n;

@@ -305,7 +305,7 @@ enum mds_rc mds_launch_request(const struct mds_launch *l,
     enum mds_rc rc = MDS_OK;
 
     if (!mds_config_has_shape(&run->config.model, &diag))
-        rc = mds_diag_verdict(&diag);
+        rc = mds_diag_result(&diag);
     mds_diag_fini(&diag);
     *out = (struct mds_plan_request){.machine = l->machine,
                                      .run = run,
@@ -502,7 +502,7 @@ static enum mds_rc resolve_for_ranks(const struct mds_launch *l,
     rc = mds_config_resolve(run, l->ranks, &diag);
     if (!rc && !printed) {
         mds_config_need_data(run, &diag);
-        rc = mds_diag_verdict(&diag);
+        rc = mds_diag_result(&diag);
     }
     if (!rc)
         mds_diag_log(&diag);

@@ -70,7 +70,7 @@ static enum mds_rc check_job(const struct mds_job *j)
     enum mds_rc rc;
 
     mds_job_check(j, &diag);
-    rc = mds_diag_verdict(&diag);
+    rc = mds_diag_result(&diag);
     mds_diag_fini(&diag);
     return rc;
 }

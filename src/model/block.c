@@ -372,8 +372,8 @@ void mds_gpt_block_prefetch(const struct context *c, struct work *w,
 }
 
 /* From the gradient of attention's result to d, that of the stream before the block,
- * group by group of heads.  With several groups there is room for q, k and v of one:
- * they are recomputed. */
+ * one group of heads at a time.  With several groups the buffers hold q, k and v of one
+ * group, so they are recomputed. */
 static enum mds_rc attention_groups_bwd(const struct context *c,
                                         const struct block_ids *id, struct work *w,
                                         const struct saved *s,

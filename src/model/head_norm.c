@@ -126,11 +126,11 @@ enum mds_rc mds_gpt_head_norms_alloc(const struct context *c,
         return MDS_OK;
     MDS_TRY(mds_gpt_scratch(c, mds_saved_elements(c, SAVED_QK), &s->at[SAVED_QK]));
     for (int i = 0; i < 2; i++) {
-        float *room = NULL;
+        float *data = NULL;
 
         MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK,
-                                  mds_saved_elements(c, stats[i]), &room));
-        s->at[stats[i]] = room;
+                                  mds_saved_elements(c, stats[i]), &data));
+        s->at[stats[i]] = data;
     }
     return MDS_OK;
 }

@@ -147,7 +147,7 @@ static enum mds_rc exchange_o(const struct mds_par *p, const struct mds_attentio
     return exchange(p, &c, s, rows, inside, in);
 }
 
-/* ---- a stretch of tokens at a time ---- */
+/* ---- a range of tokens at a time ---- */
 
 static enum mds_rc rotate_range(const struct mds_par *p, const struct mds_attention *a,
                                 struct mds_token_range s, void *qkv, int inverse)

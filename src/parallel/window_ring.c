@@ -38,8 +38,8 @@ struct window_ring {
     struct window_chunk of[2];
 };
 
-/* Tokens that chunk q gets in a step: n from the sequence's token `first` on. */
-struct piece {
+/* Tokens first .. first + n - 1 of the sequence: what a chunk gets in one step. */
+struct token_range {
     int64_t first, n;
 };
 
@@ -67,14 +67,15 @@ static struct window_ring window_ring_of(const struct mds_par *p,
     return r;
 }
 
-static struct piece piece_of(const struct window_ring *r, int64_t q, int64_t step)
+static struct token_range range_at_step(const struct window_ring *r, int64_t q,
+                                        int64_t step)
 {
     int64_t end = (q - step + 1) * r->chunk;
     int64_t n = tokens_before(r, q) - (step - 1) * r->chunk;
 
     return q >= 2 * r->P || n <= 0
-               ? (struct piece){0}
-               : (struct piece){end - mds_min(n, r->chunk), mds_min(n, r->chunk)};
+               ? (struct token_range){0}
+               : (struct token_range){end - mds_min(n, r->chunk), mds_min(n, r->chunk)};
 }
 
 /* Elements of a buffer of a chunk before a token of the sequence. */
@@ -84,7 +85,7 @@ static int64_t elements_before(const struct window_ring *r,
     return (token - (c->q * r->chunk - c->before)) * r->p->B * r->kv_row;
 }
 
-static int64_t piece_elements(const struct window_ring *r, const struct piece *t)
+static int64_t range_elements(const struct window_ring *r, const struct token_range *t)
 {
     return t->n * r->p->B * r->kv_row;
 }
@@ -122,12 +123,12 @@ static enum mds_rc wait_for_messages(struct step *s)
     return MDS_OK;
 }
 
-static void *kv_at(const struct window_ring *r, int c, const struct piece *t)
+static void *kv_at(const struct window_ring *r, int c, const struct token_range *t)
 {
     return mds_par_at(r->p, r->of[c].kv, elements_before(r, &r->of[c], t->first));
 }
 
-static float *dkv_at(const struct window_ring *r, int c, const struct piece *t)
+static float *dkv_at(const struct window_ring *r, int c, const struct token_range *t)
 {
     return r->of[c].dkv + elements_before(r, &r->of[c], t->first);
 }
@@ -140,8 +141,9 @@ static enum mds_rc send_keys_up(const struct window_ring *r, int64_t step)
 
     for (int c = 0; c < 2; c++) {
         int64_t q = r->of[c].q;
-        struct piece in = piece_of(r, q, step), out = piece_of(r, q + 1, step);
-        int64_t n = piece_elements(r, &in);
+        struct token_range in = range_at_step(r, q, step),
+                           out = range_at_step(r, q + 1, step);
+        int64_t n = range_elements(r, &in);
 
         if (in.n > 0 && q == r->P)
             MDS_TRY(mds_par_copy_rows(r->p, 1, n, kv_at(r, 0, &in), n, kv_at(r, 1, &in),
@@ -150,15 +152,15 @@ static enum mds_rc send_keys_up(const struct window_ring *r, int64_t step)
             MDS_TRY(start_message(r, &s, 0, c, UP, q - 1, kv_at(r, c, &in), n * e));
         if (out.n > 0 && q + 1 != r->P)
             MDS_TRY(start_message(r, &s, 1, c, UP, q + 1, kv_at(r, c, &out),
-                                  piece_elements(r, &out) * e));
+                                  range_elements(r, &out) * e));
     }
     return wait_for_messages(&s);
 }
 
-static enum mds_rc add_f32(const struct window_ring *r, const struct piece *t,
+static enum mds_rc add_f32(const struct window_ring *r, const struct token_range *t,
                            const float *x, float *y)
 {
-    struct mdsk_add a = {.n = piece_elements(r, t), .x = x, .y = y};
+    struct mdsk_add a = {.n = range_elements(r, t), .x = x, .y = y};
 
     return mds_op_add(r->p->dev, &a);
 }
@@ -171,18 +173,19 @@ static enum mds_rc send_gradients_down(const struct window_ring *r, int64_t step
 
     for (int c = 0; c < 2; c++) {
         int64_t q = r->of[c].q;
-        struct piece out = piece_of(r, q, step), in = piece_of(r, q + 1, step);
+        struct token_range out = range_at_step(r, q, step),
+                           in = range_at_step(r, q + 1, step);
 
         if (out.n > 0 && q != r->P)
             MDS_TRY(start_message(r, &s, 1, c, DOWN, q - 1, dkv_at(r, c, &out),
-                                  piece_elements(r, &out) * e));
+                                  range_elements(r, &out) * e));
         if (in.n > 0 && q + 1 != r->P)
             MDS_TRY(start_message(r, &s, 0, c, DOWN, q + 1, r->of[c].arrived,
-                                  piece_elements(r, &in) * e));
+                                  range_elements(r, &in) * e));
     }
     MDS_TRY(wait_for_messages(&s));
     for (int c = 0; c < 2; c++) {
-        struct piece in = piece_of(r, r->of[c].q + 1, step);
+        struct token_range in = range_at_step(r, r->of[c].q + 1, step);
         int is_middle = r->of[c].q + 1 == r->P;
 
         if (in.n > 0)
@@ -201,7 +204,7 @@ static enum mds_rc collect_keys(struct window_ring *r)
 
     for (int c = 0; c < 2; c++) {
         struct window_chunk *w = &r->of[c];
-        struct piece own = {w->q * r->chunk, r->chunk};
+        struct token_range own = {w->q * r->chunk, r->chunk};
         int64_t from = c * rows * r->in.row + r->in.A * r->in.D;
 
         MDS_TRY(mds_par_alloc(p, MDS_MEM_COMM,
@@ -316,7 +319,7 @@ static enum mds_rc store_keys(const struct window_ring *r, int c,
                               const struct window_bwd *b)
 {
     const struct mds_par *p = r->p;
-    struct piece own = {r->of[c].q * r->chunk, r->chunk};
+    struct token_range own = {r->of[c].q * r->chunk, r->chunk};
     int64_t rows = r->chunk * p->B, to = c * rows * r->in.row + r->in.A * r->in.D;
 
     MDS_TRY(mds_accumulate_store(p, rows * r->kv_row, dkv_at(r, c, &own), b->dkv));

@@ -413,7 +413,7 @@ enum mds_rc mds_machine_load(const char *path, struct mds_diag *diag,
     rc = mds_machine_read(m, path, NULL, 0, diag);
     if (!rc) {
         mds_machine_check(m, diag);
-        rc = mds_diag_verdict(diag);
+        rc = mds_diag_result(diag);
     }
     if (rc)
         mds_machine_destroy(m);

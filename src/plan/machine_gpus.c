@@ -58,7 +58,7 @@ static enum mds_rc merge_gpu_facts(const struct mds_machine *host,
     put_number(m, "node.cores", mds_host_cores(), diag);
     put_memory(m, g, diag);
     mds_machine_check(m, diag);
-    return mds_diag_verdict(diag);
+    return mds_diag_result(diag);
 }
 
 enum mds_rc mds_machine_merge_gpus(const struct mds_gpus *g, struct mds_diag *diag,

@@ -194,7 +194,8 @@ int main(int argc, char **argv)
         fail_and_abort(&world, started);
     init_log(&world, run ? &run->config : NULL);
     if (rc) {
-        mds_diag_verdict(&diag); /* the sentence again, in case MPI's start had one */
+        /* set the error text again: mds_world_init may have replaced it */
+        mds_diag_result(&diag);
         fail_and_abort(&world, rc);
     }
     rc = mds_pretrain(&world, run, &diag, PACKAGE_VERSION, &unfinished);

@@ -97,7 +97,7 @@ static enum mds_rc read_command_line(struct mds_invocation *c,
     mds_settings_read_args(&c->settings, ours, c->argv, &diag);
     mds_settings_read_env(&c->settings, &diag);
     mds_settings_check_paths(&c->settings, &diag);
-    rc = mds_diag_verdict(&diag);
+    rc = mds_diag_result(&diag);
     mds_diag_fini(&diag);
     return rc;
 }
@@ -132,7 +132,7 @@ static enum mds_rc read_after_dashes(const struct mds_subcommand *v,
         return MDS_OK;
     /* From the "--" on, and the word before it, which counts as the program's name. */
     mds_settings_read_args(&c->settings, c->passed_argc + 2, c->passed_argv - 2, &diag);
-    rc = mds_diag_verdict(&diag);
+    rc = mds_diag_result(&diag);
     mds_diag_fini(&diag);
     return rc;
 }

@@ -133,11 +133,11 @@ as_predicted() {
             out >both &&
         awk '{ r = $1 / $2; print r; exit !(r > 0.98 && r < 1.02) }' both
 }
-test_expect_success 'the process takes no more than 2 % more or less' '
+test_expect_success 'host memory of the process is as predicted, within 2 %' '
     as_predicted --num-layers 6 --hidden-size 512 --num-attention-heads 8 --seq-length 512 \
         --micro-batch-size 2
 '
-test_expect_success 'so it does with plain attention, which needs 64 MiB for scores' '
+test_expect_success 'the same with unfused attention, which needs 64 MiB for scores' '
     as_predicted --num-layers 2 --hidden-size 256 --num-attention-heads 1 \
         --seq-length 2048 --no-use-flash-attn &&
     awk "{ exit !(\$2 > 128) }" both

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu: each algorithm that a weight gradient's plan may choose adds up all rows,
- * whichever of them is the fastest here and today. */
+/* gpu: every algorithm that autotuning may choose for a weight gradient sums all
+ * rows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

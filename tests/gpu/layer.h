@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A layer of tests/gpu/long: run on a device, forward and backward, and what is looked
- * at of its tensors, in host memory. */
+/* The layer of tests/gpu/long: computed on a device, forward and backward; the parts of
+ * its tensors that are checked are copied to host memory. */
 #ifndef TESTS_GPU_LAYER_H
 #define TESTS_GPU_LAYER_H
 
@@ -11,8 +11,8 @@
 
 enum { SAMPLES = 8, ENTRIES = 8, SHARES = 64 };
 
-/* What is looked at of a tensor [S, H] of the device's: all rows of two heads, and some
- * rows of all heads. */
+/* The part of a tensor [S, H] that is checked: all rows of two heads, and some rows of
+ * all heads. */
 struct part {
     uint16_t *head[2]; /* [S, D] the first and the last */
     uint16_t *row;     /* [SAMPLES, H] */
@@ -32,7 +32,7 @@ struct layer {
     int64_t sample[SAMPLES];
 };
 
-/* One of several shares of what is to be done. */
+/* The work of one thread. */
 struct share {
     struct mds_task job;
     void (*run)(struct share *s);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One layer in tiles, bf16, forward and backward, as long as memory allows: sampled
- * rows against plain loops in double.  Each part of the layer is held against what the
- * device gave that part: so an error is seen where it is made, and attention's rows
- * over all keys cost what a row costs.
+/* One layer in sequence tiles, bf16, forward and backward, with as many tokens as
+ * memory allows.  Sampled rows are compared with simple loops in double.  The reference
+ * of each operation gets the inputs that the device had, so an error shows in the
+ * operation that made it, and a row can be checked without computing the others.
  *
  *     long [DEVICE [TOKENS [HIDDEN [HEADS [TILE [CHUNK]]]]]]
  *
- * Without arguments a small layer on the cpu, whole and in chunks.  Lines as TAP. */
+ * Without arguments: a small layer on the CPU, with and without --attention-chunk.
+ * Prints TAP. */
 #include "base/clock.h"
 #include "kernels/half.h"
 #include "tests/gpu/layer.h"

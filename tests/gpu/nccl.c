@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu: collectives and messages of device memory, a GPU for each rank:
+/* gpu: collectives and messages in device memory, with one GPU per rank:
  *     mpiexec -n 4 tests/gpu/nccl
  * Small whole numbers are exact in every type and in every order of summing. */
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void must(enum mds_rc rc, const char *what)
     mds_world_abort(1);
 }
 
-/* What rank r has in place i. */
+/* Element i of rank r's input. */
 static float value(int r, int64_t i)
 {
     return (float)((r * 7 + i * 3) % 13);
@@ -144,8 +144,9 @@ static void test_copies(void)
         expect("broadcast", i, host[i], value(world.ranks - 1, i));
 }
 
-/* Both tags at once, sends and receives in an order that one line would lock up in, and
- * buffers used again before anybody on the host has seen them. */
+/* Messages with both tags at once, in an order of sends and receives that would
+ * deadlock on a single communicator, and buffers that are reused before the host
+ * waits. */
 static void test_lanes(void)
 {
     const int64_t n = 1 << 15, bytes = n * (int64_t)sizeof(float);
@@ -172,7 +173,7 @@ static void test_lanes(void)
         expect("there and back", i, host[i], value(world.rank, i));
 }
 
-/* Host memory goes as ever, between what the device does. */
+/* Messages in host memory still work between those in device memory. */
 static void test_host(void)
 {
     static float work[MOST];
@@ -188,7 +189,7 @@ static void test_host(void)
     must(mds_comm_barrier(group), "barrier");
 }
 
-/* A group that nobody asked collectives of takes host memory alone, and says so. */
+/* A group without mds_comm_add_collectives takes only host memory, and says so. */
 static void test_bare(const int *ranks)
 {
     struct mds_comm *bare;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A layer's parts for one row, in double: what they mean, as plainly as can be. */
+/* Reference implementation, in double, of a layer's operations on one row. */
 #ifndef TESTS_GPU_PLAIN_H
 #define TESTS_GPU_PLAIN_H
 
@@ -52,7 +52,7 @@ static double norm(int64_t n, const double *x, double *y)
     return rstd;
 }
 
-/* dx += through the norm; y and rstd are its results. */
+/* Add the gradient of the norm's input to dx; y and rstd are the norm's results. */
 static void norm_bwd(int64_t n, const double *y, double rstd, const double *dy,
                      double *dx)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A race in shared memory, for racecheck to find: what finds none of the backend's says
- * little unless it finds this one, by the same filters. */
+/* A race in shared memory that racecheck must find with the filters that are used for
+ * our own kernels. */
 #include <cuda_runtime.h>
 
 namespace

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu: shapes that take each of the cuda backend's ways, against the cpu backend, which
- * the tests of tests/kernels have compared with plain loops in double. */
+/* gpu: shapes for each code path of the cuda backend, compared with the cpu backend,
+ * which tests/kernels compares with simple loops in double. */
 #include "tests/kernels/check.h"
 
 #include <math.h>
@@ -107,8 +107,8 @@ static void norm_compare(enum mdsk_norm_kind kind, enum mdsk_dtype t, int64_t R,
     norm_free(&want);
 }
 
-/* Threads a row: a warp with 4 and 8 pieces each, 256 and 512 threads, and rows that do
- * not fit; whole pieces, and odd columns. */
+/* A row per warp with 4 and 8 vectors per thread, per 256 and 512 threads, and rows
+ * that do not fit registers; whole vectors, and odd columns. */
 static void test_norm(void **state)
 {
     static const int64_t shapes[][2] = {
@@ -210,7 +210,7 @@ static void test_loss(void **state)
 
 /* ---- embedding ---- */
 
-/* Few words, many, and one that most of the text is, across tiles. */
+/* Few words, many words, and one word that makes up most of the text, across tiles. */
 static int32_t token_at(int kind, int64_t r, int64_t words)
 {
     if (kind == 2 && r % 50 != 0)
@@ -379,8 +379,8 @@ static void test_long_row(void **state)
     free(y);
 }
 
-/* A bias's gradient in a pass of its own, of more parts than there are teams to add
- * them; rows of whole pieces, and odd ones. */
+/* A bias gradient in a separate pass, with more partial sums than thread groups to add
+ * them; rows of whole vectors, and odd rows. */
 static void test_bias_sums(void **state)
 {
     static const int64_t shapes[][2] = {{9000, 264}, {5000, 1001}, {130, 4096}};
@@ -416,7 +416,7 @@ static void test_bias_sums(void **state)
     mdsk_cuda_set_repeatable(0);
 }
 
-/* An array that begins off a multiple of 16 has the same sum. */
+/* An array that is not aligned to 16 bytes has the same sum. */
 static void test_sum_squares_order(void **state)
 {
     enum { N = 300001 };

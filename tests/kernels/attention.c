@@ -45,7 +45,7 @@ static const struct shape shapes[] = {
     {2, 2, 1, 90, 150, 16, 60, 0, 0.1f, PACKED, MIXED},
     {2, 2, 1, 130, 130, 24, 130, 0, 0, PACKED, MIXED},
     {1, 1, 1, 40, 65, 8, 400, 0, 0, FUSED, MIXED},
-    /* for the plain one alone: wide heads, and more queries than go at a time */
+    /* unfused only: wide heads, and more queries than one block has */
     {1, 2, 1, 40, 40, 300, 0, 0, 0, FUSED, JOINED},
     {1, 1, 1, 3000, 3000, 3, 0, 0, 0, FUSED, JOINED},
 };

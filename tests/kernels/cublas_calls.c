@@ -159,8 +159,8 @@ static int start(void **state)
     return 0;
 }
 
-/* Plain attention of A heads of which two share a head of keys, by the cuda backend's
- * steps and the cpu's. */
+/* Unfused attention with two query heads per key head, by the steps of the cuda backend
+ * and of the cpu backend. */
 static void attend(enum mdsk_dtype t, float drops)
 {
     enum { B = 2, A = 4, G = 2, S = 37, D = 11 };

@@ -448,7 +448,7 @@ int mdsk_cuda_add_sums(cudaStream_t stream, int64_t n, const float *x, float *su
     return 0;
 }
 
-/* ---- plain attention's kernels, of the cpu's, whose operands are f32 ---- */
+/* ---- unfused attention's kernels: the cpu's, with f32 operands ---- */
 
 /* n numbers of a type, to f32 and from it. */
 static float *widened(enum mdsk_dtype t, const void *x, int64_t n)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pipeline: real messages between fake stages, on as many ranks as it is started with.
  *
- * Piece k maps x to a_k x + b_k.  All numbers are small multiples of powers of two, so
- * results and gradients are exact and compared as such with the composed function's. */
+ * Virtual stage k maps x to a_k x + b_k.  All numbers are small multiples of powers of
+ * two, so results and gradients are exact and compared as such with the composed
+ * function's. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,16 +16,16 @@ enum { MOST_SETS = 64, SMALL = 5, LARGE = 1 << 16 }; /* doubles: LARGE is never 
 
 /* ---- the model ---- */
 
-static double slope(int piece)
+static double slope(int virtual_stage)
 {
     static const double a[] = {1, -1, 2, 0.5, -1};
 
-    return a[piece % 5];
+    return a[virtual_stage % 5];
 }
 
-static double offset(int piece)
+static double offset(int virtual_stage)
 {
-    return piece % 7 - 3;
+    return virtual_stage % 7 - 3;
 }
 
 static double batch(int micro_batch, int i)
@@ -43,14 +44,14 @@ static double loss_gradient(int micro_batch, int i)
 struct stage {
     const struct mds_schedule *s;
     int n;                      /* numbers in a tensor */
-    double *kept[MOST_SETS];    /* a piece's input, for backward */
+    double *kept[MOST_SETS];    /* a virtual stage's input, for backward */
     double loss;                /* sum of loss_gradient * output */
     double *d_slope, *d_offset; /* [chunks] */
-    double d_batch;             /* sum of the first piece's input's gradient * batch */
-    uint32_t dice;              /* differs between ranks: they wait at random */
+    double d_batch; /* sum of the first virtual stage's input's gradient * batch */
+    uint32_t dice;  /* differs between ranks: they wait at random */
 };
 
-static int piece_of(int chunk)
+static int virtual_stage_of(int chunk)
 {
     return chunk * world.ranks + world.rank;
 }
@@ -70,14 +71,14 @@ static enum mds_rc forward(void *ctx, int micro_batch, int chunk, const void *in
     const double *x = in;
     double *y = out,
            *kept = st->kept[mds_schedule_saved_buffer(st->s, micro_batch, chunk)];
-    int piece = piece_of(chunk);
+    int virtual_stage = virtual_stage_of(chunk);
 
     dawdle(st);
     for (int i = 0; i < st->n; i++) {
         double value;
 
         kept[i] = x ? x[i] : batch(micro_batch, i);
-        value = slope(piece) * kept[i] + offset(piece);
+        value = slope(virtual_stage) * kept[i] + offset(virtual_stage);
         if (y)
             y[i] = value;
         else
@@ -93,7 +94,7 @@ static enum mds_rc backward(void *ctx, int micro_batch, int chunk, const void *d
     const double *dy = d_out;
     double *dx = d_in,
            *kept = st->kept[mds_schedule_saved_buffer(st->s, micro_batch, chunk)];
-    int piece = piece_of(chunk);
+    int virtual_stage = virtual_stage_of(chunk);
 
     dawdle(st);
     for (int i = 0; i < st->n; i++) {
@@ -102,9 +103,9 @@ static enum mds_rc backward(void *ctx, int micro_batch, int chunk, const void *d
         st->d_slope[chunk] += d * kept[i];
         st->d_offset[chunk] += d;
         if (dx)
-            dx[i] = slope(piece) * d;
+            dx[i] = slope(virtual_stage) * d;
         else
-            st->d_batch += slope(piece) * d * kept[i];
+            st->d_batch += slope(virtual_stage) * d * kept[i];
     }
     return MDS_OK;
 }
@@ -113,18 +114,18 @@ static enum mds_rc backward(void *ctx, int micro_batch, int chunk, const void *d
 
 struct reference {
     double loss, d_batch;
-    double d_slope[256], d_offset[256]; /* by piece */
+    double d_slope[256], d_offset[256]; /* by virtual stage */
 };
 
-static void refer_one(struct reference *r, int pieces, int micro_batch, int i)
+static void refer_one(struct reference *r, int virtual_stages, int micro_batch, int i)
 {
     double x[257], d = loss_gradient(micro_batch, i);
 
     x[0] = batch(micro_batch, i);
-    for (int k = 0; k < pieces; k++)
+    for (int k = 0; k < virtual_stages; k++)
         x[k + 1] = slope(k) * x[k] + offset(k);
-    r->loss += d * x[pieces];
-    for (int k = pieces - 1; k >= 0; k--) {
+    r->loss += d * x[virtual_stages];
+    for (int k = virtual_stages - 1; k >= 0; k--) {
         r->d_slope[k] += d * x[k];
         r->d_offset[k] += d;
         d *= slope(k);
@@ -147,8 +148,8 @@ static int compare(const struct stage *st, int steps, int trained)
     if (p->stage == 0)
         bad += st->d_batch != trained * steps * r.d_batch;
     for (int c = 0; c < p->chunks; c++) {
-        bad += st->d_slope[c] != trained * steps * r.d_slope[piece_of(c)];
-        bad += st->d_offset[c] != trained * steps * r.d_offset[piece_of(c)];
+        bad += st->d_slope[c] != trained * steps * r.d_slope[virtual_stage_of(c)];
+        bad += st->d_offset[c] != trained * steps * r.d_offset[virtual_stage_of(c)];
     }
     return bad;
 }

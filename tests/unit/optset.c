@@ -164,7 +164,7 @@ static void demo(struct demo_run *d, const char *const *argv)
         mds_settings_read_env(&d->s, &d->diag);
         mds_settings_check(&d->s, &d->diag);
     }
-    d->rc = mds_diag_verdict(&d->diag);
+    d->rc = mds_diag_result(&d->diag);
 }
 
 static void demo_end(struct demo_run *d)
@@ -400,19 +400,19 @@ static void test_engine_two_spellings(void **state)
     demo_end(&d);
 }
 
-static void test_diag_verdict_stays_whole(void **state)
+static void test_diag_result_stays_whole(void **state)
 {
     struct mds_diag d = {0};
     const char *text;
 
     (void)state;
-    assert_int_equal(mds_diag_verdict(&d), MDS_OK);
+    assert_int_equal(mds_diag_result(&d), MDS_OK);
     mds_diag_warn(&d, NULL, "only a warning");
-    assert_int_equal(mds_diag_verdict(&d), MDS_OK);
+    assert_int_equal(mds_diag_result(&d), MDS_OK);
     for (int i = 1; i <= 1000; i++) {
         mds_diag_fault(&d, "here", "fault %d of a thousand, with some words to fill it",
                        i);
-        assert_int_equal(mds_diag_verdict(&d), MDS_EUSER);
+        assert_int_equal(mds_diag_result(&d), MDS_EUSER);
         text = mds_fail_text();
         assert_non_null(strstr(text, "here: fault 1 "));
         assert_null(strstr(text, "warning"));
@@ -437,7 +437,7 @@ int main(void)
         cmocka_unit_test_setup(test_engine_defaults_and_actions, setup),
         cmocka_unit_test_setup(test_engine_reports_every_fault, setup),
         cmocka_unit_test_setup(test_engine_two_spellings, setup),
-        cmocka_unit_test(test_diag_verdict_stays_whole),
+        cmocka_unit_test(test_diag_result_stays_whole),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

@@ -52,7 +52,7 @@ static void shards_cover_the_sequence(void **state)
             }
 }
 
-/* The same of slices in chunks, of which each is a stretch of the whole share. */
+/* The same for shards in chunks, each of which is a range of the rank's tokens. */
 static void chunks_cover_the_sequence(void **state)
 {
     (void)state;

@@ -74,7 +74,7 @@ static enum mds_rc note(struct diary *d, struct mds_pipe_step now, const void *b
         assert_ptr_not_equal(before, after);
     note_asked(d, now.op == MDS_PIPE_FORWARD ? before != NULL : after != NULL);
     if (d->done++ == d->fail_at)
-        return mds_fail(MDS_EDEVICE, "a piece failed");
+        return mds_fail(MDS_EDEVICE, "a chunk failed");
     return MDS_OK;
 }
 
@@ -222,7 +222,7 @@ static void test_a_failing_chunk_ends_the_run(void **state)
 
         open_dry(&d, s, 8);
         assert_int_equal(d.arena.used, 0);
-        assert_fails(mds_pipe_run(d.pipe, &stage), MDS_EDEVICE, "a piece failed");
+        assert_fails(mds_pipe_run(d.pipe, &stage), MDS_EDEVICE, "a chunk failed");
         assert_int_equal(diary.done, fail_at + 1);
         close_dry(&d);
     }

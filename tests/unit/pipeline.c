@@ -12,7 +12,7 @@
 
 #include "pipeline/schedule.h"
 
-enum { STAGES = 8, MICRO = 16, CHUNKS = 4, PIECES = STAGES * CHUNKS };
+enum { STAGES = 8, MICRO = 16, CHUNKS = 4, VIRTUAL_STAGES = STAGES * CHUNKS };
 
 /* The call fails with rc and this sentence. */
 #define assert_fails(call, rc, text)                                                   \
@@ -54,7 +54,8 @@ static int is_fwd(enum mds_pipe_op op)
     return op <= MDS_PIPE_SEND_FWD;
 }
 
-static int piece(const struct pipeline *p, int stage, const struct mds_pipe_step *s)
+static int virtual_stage(const struct pipeline *p, int stage,
+                         const struct mds_pipe_step *s)
 {
     return s->chunk * p->stages + stage;
 }
@@ -127,12 +128,12 @@ static void check_messages(const struct pipeline *p, int stage, int fwd)
         }
         if (s->op != MDS_PIPE_FORWARD && s->op != MDS_PIPE_BACKWARD)
             continue;
-        if (piece(p, stage, s) != first) {
+        if (virtual_stage(p, stage, s) != first) {
             assert_true(used < begun);
             assert_int_equal(asked[used]->micro_batch, s->micro_batch);
             assert_int_equal(asked[used++]->chunk, s->chunk);
         }
-        if (piece(p, stage, s) != last) {
+        if (virtual_stage(p, stage, s) != last) {
             assert_true(i + 1 < n);
             assert_int_equal(s[1].op, s->op + 1); /* the send */
             assert_int_equal(s[1].micro_batch, s->micro_batch);
@@ -203,8 +204,8 @@ static int transcript(const struct pipeline *p, int stage, enum mds_pipe_op op,
     step = mds_schedule_steps(p->s[stage], &n);
     for (int i = 0; i < n; i++)
         if (step[i].op == op)
-            out[found++] =
-                (piece(p, stage, &step[i]) + next) * MICRO + step[i].micro_batch;
+            out[found++] = (virtual_stage(p, stage, &step[i]) + next) * MICRO +
+                           step[i].micro_batch;
     return found;
 }
 
@@ -242,7 +243,8 @@ struct play {
     const struct pipeline *p;
     int buffers; /* to send from; 0: a send keeps its stage until it is asked for */
     int at[STAGES], now[STAGES];
-    struct message message[2][PIECES][MICRO]; /* by the piece that consumes it */
+    struct message message[2][VIRTUAL_STAGES]
+                          [MICRO]; /* by the virtual stage that consumes it */
     const struct message *sent[2][STAGES][MICRO * CHUNKS];
     int sends[2][STAGES];
     void (*on_compute)(void *ctx, int stage, const struct mds_pipe_step *s, int start);
@@ -273,7 +275,7 @@ static int buffer_free(const struct play *play, int fwd, int stage)
 
 static int compute(struct play *play, int stage, const struct mds_pipe_step *s)
 {
-    int fwd = is_fwd(s->op), k = piece(play->p, stage, s);
+    int fwd = is_fwd(s->op), k = virtual_stage(play->p, stage, s);
     int end = play->p->stages * play->p->chunks - 1;
     int first = fwd ? k == 0 : k == end, last = fwd ? k == end : k == 0;
     int input = first ? 0 : arrival(&play->message[fwd][k][s->micro_batch]);
@@ -290,7 +292,7 @@ static int compute(struct play *play, int stage, const struct mds_pipe_step *s)
 
 static int send(struct play *play, int stage, const struct mds_pipe_step *s)
 {
-    int fwd = is_fwd(s->op), k = piece(play->p, stage, s) + (fwd ? 1 : -1);
+    int fwd = is_fwd(s->op), k = virtual_stage(play->p, stage, s) + (fwd ? 1 : -1);
     struct message *m = &play->message[fwd][k][s->micro_batch];
 
     if (play->buffers == 0 && m->asked < 0)
@@ -313,8 +315,8 @@ static int do_step(struct play *play, int stage, const struct mds_pipe_step *s)
     case MDS_PIPE_SEND_BWD:
         return send(play, stage, s);
     default:
-        play->message[is_fwd(s->op)][piece(play->p, stage, s)][s->micro_batch].asked =
-            play->now[stage];
+        play->message[is_fwd(s->op)][virtual_stage(play->p, stage, s)][s->micro_batch]
+            .asked = play->now[stage];
         return 1;
     }
 }
@@ -352,7 +354,7 @@ static int run_play(struct play *play)
     return end;
 }
 
-/* The bubble of the paper: stages - 1 forwards and backwards of a piece. */
+/* The bubble of the paper: stages - 1 forwards and backwards of a virtual stage. */
 static void check_time(const struct pipeline *p)
 {
     int piece_time = FWD_TIME + (trains(p) ? BWD_TIME : 0);
