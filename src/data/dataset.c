@@ -488,13 +488,17 @@ static enum mds_rc read_sample(const struct mds_dataset *d, const struct member 
     return read_window(d, s, window_start(d, m, at.sample, at.shift), out);
 }
 
-enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
-                               const struct mds_sample *out)
+/* Where sample `index` of a split comes from. */
+struct origin {
+    const struct member *member;
+    int source;
+    struct sample_choice choice;
+};
+
+static enum mds_rc find_sample(const struct mds_dataset *d, enum mds_split s,
+                               int64_t index, struct origin *out)
 {
     const struct blend *b = &d->blends[s];
-    struct mds_sample stored = *out;
-    const struct member *m;
-    struct mds_source *source;
     int64_t within;
     int k;
 
@@ -503,17 +507,40 @@ enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t 
     if (mds_blend_members(b) == 0)
         return mds_dataset_require(d, s);
     mds_mix_pick(b->files->mix, index, &k, &within);
-    m = &b->members[k];
-    source = mds_blend_source(d, b, k);
-    if (m->samples == 0)
-        return refuse_short_split(d, source, m, s);
+    out->member = &b->members[k];
+    out->source = b->files->first + k;
+    if (out->member->samples == 0)
+        return refuse_short_split(d, d->sources[out->source], out->member, s);
+    out->choice = s == MDS_SPLIT_TRAIN ? choose_training_sample(d, k, within)
+                                       : choose_evaluation_sample(out->member, within);
+    return MDS_OK;
+}
+
+enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
+                               const struct mds_sample *out)
+{
+    struct mds_sample stored = *out;
+    struct mds_source *source;
+    struct origin from;
+
+    MDS_TRY(find_sample(d, s, index, &from));
+    source = d->sources[from.source];
     if (!source->kinds)
         stored.kind = NULL;
-    MDS_TRY(read_sample(d, m, source,
-                        s == MDS_SPLIT_TRAIN ? choose_training_sample(d, k, within)
-                                             : choose_evaluation_sample(m, within),
-                        &stored));
+    MDS_TRY(read_sample(d, from.member, source, from.choice, &stored));
     if (out->kind && d->kind_of)
-        mds_dataset_renumber_kinds(d, b->files->first + k, out->kind);
+        mds_dataset_renumber_kinds(d, from.source, out->kind);
+    return MDS_OK;
+}
+
+enum mds_rc mds_dataset_pairs(const struct mds_dataset *d, enum mds_split s,
+                              int64_t index, double *pairs)
+{
+    struct origin from;
+
+    MDS_TRY(find_sample(d, s, index, &from));
+    *pairs = from.member->packing
+                 ? mds_packing_pairs(from.member->packing, from.choice.sample)
+                 : (double)d->seq_length * ((double)d->seq_length + 1) / 2;
     return MDS_OK;
 }

@@ -72,5 +72,9 @@ enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double 
  * outside the vocabulary is MDS_EUSER naming file and position. */
 enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
                                const struct mds_sample *out);
+/* The (query, key) pairs that attention computes in a packed row; of a sample that is
+ * no packed row, those of one document. */
+enum mds_rc mds_dataset_pairs(const struct mds_dataset *d, enum mds_split s,
+                              int64_t index, double *pairs);
 
 #endif

@@ -34,6 +34,11 @@ static int64_t window_rows(const struct mds_packing *p)
     return p->n_cut > 0 ? p->cut[p->n_cut - 1].windows : 0;
 }
 
+static double pairs_of(double length)
+{
+    return length * (length + 1) / 2;
+}
+
 /* ---- cut documents into windows and ranges ---- */
 
 static enum mds_rc add_range(struct ranges *p, int64_t first, int64_t length)
@@ -66,7 +71,7 @@ static enum mds_rc add_windows(struct mds_packing *p, int64_t *first, int64_t *l
     p->n_cut++;
     p->stats.cut++;
     p->stats.tokens += windows * p->row_tokens;
-    p->stats.pairs += (double)windows * (double)step * ((double)step + 1) / 2;
+    p->stats.pairs += (double)windows * pairs_of((double)step);
     *first += windows * step;
     *length -= windows * step;
     return MDS_OK;
@@ -84,7 +89,7 @@ static enum mds_rc add_document(struct mds_packing *p, int64_t first, int64_t le
     if (length < 2) /* no rest: the last window ended with the document */
         return MDS_OK;
     p->stats.tokens += length;
-    p->stats.pairs += (double)length * ((double)length + 1) / 2;
+    p->stats.pairs += pairs_of((double)length);
     return add_range(&p->packed, first, length);
 }
 
@@ -215,6 +220,21 @@ double mds_packing_padding(const struct mds_packing *p)
     double all = (double)p->stats.rows * (double)p->row_tokens;
 
     return all > 0 ? 1 - (double)p->stats.tokens / all : 0;
+}
+
+double mds_packing_pairs(const struct mds_packing *p, int64_t row)
+{
+    int64_t packed = row - window_rows(p), tokens = 0;
+    double pairs = 0;
+
+    if (packed < 0)
+        return pairs_of((double)p->row_tokens - 1);
+    for (int64_t i = p->begin[packed]; i < p->begin[packed + 1]; i++) {
+        tokens += p->packed.length[i];
+        /* The last token of a row is no input. */
+        pairs += pairs_of(p->packed.length[i] - (tokens == p->row_tokens));
+    }
+    return pairs;
 }
 
 /* ---- reading a row ---- */

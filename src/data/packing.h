@@ -39,6 +39,9 @@ const struct mds_packing_stats *mds_packing_stats(const struct mds_packing *p);
 /* The fraction of all rows' tokens that is padding. */
 double mds_packing_padding(const struct mds_packing *p);
 
+/* The (query, key) pairs that attention computes in a row. */
+double mds_packing_pairs(const struct mds_packing *p, int64_t row);
+
 /* Read row number `row`, with the kinds of the source.  The end of the row is filled
  * with the id `pad`, of kind 0; each of these tokens is a document of its own. */
 enum mds_rc mds_packing_read(const struct mds_packing *p, struct mds_source *s,

@@ -84,10 +84,9 @@ enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
     double sum, weight;
 
     for (int64_t i = 0; i < batches; i++) {
-        int64_t first = first_sample(r, i * r->config->batch.global);
         struct mds_engine_rows rows;
 
-        MDS_TRY(mds_run_read_rows(r, split, first, &rows));
+        MDS_TRY(mds_run_read_rows(r, split, i * r->config->batch.global, &rows));
         MDS_TRY(mds_engine_eval(r->engine, &rows, &total));
     }
     mds_kind_losses_total(&total, &r->config->data.kinds, &sum, &weight);

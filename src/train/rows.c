@@ -21,9 +21,11 @@ enum mds_rc mds_run_alloc_rows(struct run *r)
         r->rows.start = mds_zalloc(n, sizeof *r->rows.start);
     if (kinds)
         r->rows.kind = mds_zalloc(n, sizeof *r->rows.kind);
-    return r->rows.token && (r->rows.start || !starts) && (r->rows.kind || !kinds)
-               ? MDS_OK
-               : MDS_EMEM;
+    if (!r->rows.token || (starts && !r->rows.start) || (kinds && !r->rows.kind))
+        return MDS_EMEM;
+    return r->config->data.pack_documents == MDS_PACK_ON
+               ? mds_balance_create(r->config->batch.global, &r->balance)
+               : MDS_OK;
 }
 
 void mds_run_free_rows(struct run *r)
@@ -31,6 +33,7 @@ void mds_run_free_rows(struct run *r)
     free(r->rows.token);
     free(r->rows.start);
     free(r->rows.kind);
+    mds_balance_destroy(r->balance);
 }
 
 static struct mds_sample row_at(const struct run *r, int64_t i)
@@ -43,13 +46,33 @@ static struct mds_sample row_at(const struct run *r, int64_t i)
                                .kind = all->kind ? all->kind + at : NULL};
 }
 
-enum mds_rc mds_run_read_rows(const struct run *r, enum mds_split split, int64_t first,
+/* The order of the rows of the global batch that begins with sample `before`; NULL: as
+ * they are. */
+static enum mds_rc order_batch(const struct run *r, enum mds_split split,
+                               int64_t before, const int64_t **order)
+{
+    *order = NULL;
+    if (!r->balance)
+        return MDS_OK;
+    for (int64_t i = 0; i < r->config->batch.global; i++)
+        MDS_TRY(mds_dataset_pairs(r->spec->data, split, before + i,
+                                  &mds_balance_costs(r->balance)[i]));
+    *order = mds_balance_order(r->balance);
+    return MDS_OK;
+}
+
+enum mds_rc mds_run_read_rows(const struct run *r, enum mds_split split, int64_t before,
                               struct mds_engine_rows *out)
 {
+    int64_t first = first_sample(r, 0);
+    const int64_t *order;
+
+    MDS_TRY(order_batch(r, split, before, &order));
     for (int64_t i = 0; i < local_rows(r); i++) {
+        int64_t sample = before + (order ? order[first + i] : first + i);
         struct mds_sample row = row_at(r, i);
 
-        MDS_TRY(mds_dataset_sample(r->spec->data, split, first + i, &row));
+        MDS_TRY(mds_dataset_sample(r->spec->data, split, sample, &row));
     }
     *out = (struct mds_engine_rows){
         .token = r->rows.token, .start = r->rows.start, .kind = r->rows.kind};

@@ -5,6 +5,7 @@
 #define MDS_TRAIN_RUN_H
 
 #include "ckpt/background.h"
+#include "data/balance.h"
 #include "engine/engine.h"
 #include "metrics/metrics.h"
 #include "metrics/spikes.h"
@@ -26,7 +27,8 @@ struct run {
     struct mds_metrics *metrics; /* rank 0's; else NULL */
     struct mds_sample rows; /* [accumulation * micro, S+1]; starts NULL: documents are
                                joined; kinds NULL: tokens have none */
-    double start_s;         /* mds_clock_s at the start of the loop */
+    struct mds_balance *balance;   /* of packed rows of unlike cost, or NULL */
+    double start_s;                /* mds_clock_s at the start of the loop */
     double valid_loss, train_loss; /* latest; NAN if none */
     int64_t iteration;             /* iterations completed */
     int64_t samples;               /* samples consumed so far */
@@ -85,8 +87,8 @@ void mds_run_free_rows(struct run *r);
 enum mds_rc mds_run_find_target(const struct run *r, enum mds_split split,
                                 int64_t samples, int *found);
 
-/* Read them: of the samples from number `first` on. */
-enum mds_rc mds_run_read_rows(const struct run *r, enum mds_split split, int64_t first,
+/* Read them: of the global batch that begins with sample `before`. */
+enum mds_rc mds_run_read_rows(const struct run *r, enum mds_split split, int64_t before,
                               struct mds_engine_rows *out);
 
 /* ---- memory.c: does the run fit into memory? ---- */

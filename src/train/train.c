@@ -183,7 +183,7 @@ static enum mds_rc train_step(struct run *r)
 
     MDS_TRY(mds_run_profile_begin(r));
     MDS_TRY(mds_run_straggler_begin(r));
-    MDS_TRY(mds_run_read_rows(r, MDS_SPLIT_TRAIN, first, &rows));
+    MDS_TRY(mds_run_read_rows(r, MDS_SPLIT_TRAIN, r->samples, &rows));
     MDS_TRY(mds_engine_backward(r->engine, step, first, &rows, &result));
     MDS_TRY(mds_run_straggler_end(r));
     MDS_TRY(mds_run_check_step(r, &result, &decision));

@@ -2,6 +2,7 @@
 /* data: where documents begin in samples. */
 #include "scratch.h"
 
+#include "data/balance.h"
 #include "data/best_fit.h"
 #include "data/dataset.h"
 #include "data/kinds.h"
@@ -361,6 +362,116 @@ static void test_evaluation_order(void **state)
     mds_dataset_close(d);
 }
 
+/* ---- balance ---- */
+
+/* The most expensive of so many equal parts of a batch, over the mean. */
+static double most_over_mean(const double *cost, const int64_t *order, int n, int parts)
+{
+    double all = 0, most = 0;
+
+    for (int k = 0; k < parts; k++) {
+        double sum = 0;
+
+        for (int i = k * n / parts; i < (k + 1) * n / parts; i++)
+            sum += cost[order ? order[i] : i];
+        all += sum;
+        most = sum > most ? sum : most;
+    }
+    return most / (all / parts);
+}
+
+/* Global batches of packed documents of heavy-tailed lengths: half of them are shorter
+ * than a sixtieth of a row, some longer than a row. */
+static void test_ranks_get_like_work(void **state)
+{
+    enum { DOCUMENTS = 20000, S = 8192, BATCH = 64, BATCHES = 20 };
+    static int length[DOCUMENTS];
+    const struct mds_data_config c = {
+        .paths = "d", .split = "1", .pack_documents = MDS_PACK_ON};
+    struct mds_dataset *d;
+    struct mds_balance *b;
+    double *cost;
+
+    (void)state;
+    for (int i = 0; i < DOCUMENTS; i++)
+        length[i] =
+            2 +
+            (int)(128 / (1e-2 + (double)(mds_hash(5, (uint64_t)i) % 4096) / 4096 * 2));
+    write_documents("d", length, DOCUMENTS);
+    d = open_documents(&c, S);
+    assert_int_equal(mds_balance_create(BATCH, &b), MDS_OK);
+    cost = mds_balance_costs(b);
+    for (int ranks = 2; ranks <= 16; ranks *= 2) {
+        double before = 0, after = 0;
+
+        for (int i = 0; i < BATCHES; i++) {
+            for (int row = 0; row < BATCH; row++)
+                assert_int_equal(
+                    mds_dataset_pairs(d, MDS_SPLIT_TRAIN, i * BATCH + row, &cost[row]),
+                    MDS_OK);
+            before += most_over_mean(cost, NULL, BATCH, ranks) / BATCHES;
+            after += most_over_mean(cost, mds_balance_order(b), BATCH, ranks) / BATCHES;
+        }
+        print_message("%d ranks: attention of the busiest over the mean %.3f, in order "
+                      "of samples %.3f\n",
+                      ranks, after, before);
+        assert_true(after < 1.15 && before > 1.1 && after < before);
+    }
+    mds_balance_destroy(b);
+    mds_dataset_close(d);
+}
+
+/* Every row once, for any number of them; and in their old order if all are alike. */
+static void test_balance_keeps_rows(void **state)
+{
+    (void)state;
+    for (int n = 1; n < 60; n++)
+        for (int alike = 0; alike < 2; alike++) {
+            char seen[60] = {0};
+            const int64_t *order;
+            struct mds_balance *b;
+
+            assert_int_equal(mds_balance_create(n, &b), MDS_OK);
+            for (int i = 0; i < n; i++)
+                mds_balance_costs(b)[i] = alike ? 5 : (double)(i * i % 7);
+            order = mds_balance_order(b);
+            for (int i = 0; i < n; i++) {
+                assert_in_range(order[i], 0, n - 1);
+                assert_false(seen[order[i]]++);
+                assert_true(!alike || order[i] == i);
+            }
+            mds_balance_destroy(b);
+        }
+}
+
+/* The pairs of a packed row are those that its starts let attention compute. */
+static void test_pairs_are_of_the_row(void **state)
+{
+    static const int length[] = {5, 1, 40, 2, 2, 9, 1, 30, 7};
+    enum { S = 11, N = sizeof length / sizeof *length };
+    const struct mds_data_config c = {
+        .paths = "d", .split = "1", .pack_documents = MDS_PACK_ON};
+    int32_t token[S + 1], start[S + 1];
+    struct mds_dataset *d;
+
+    (void)state;
+    write_documents("d", length, N);
+    d = open_documents(&c, S);
+    for (int64_t i = 0; i < mds_dataset_samples(d, MDS_SPLIT_TRAIN); i++) {
+        double pairs, want = 0;
+
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i,
+                                            &(struct mds_sample){token, start, NULL}),
+                         MDS_OK);
+        assert_int_equal(mds_dataset_pairs(d, MDS_SPLIT_TRAIN, i, &pairs), MDS_OK);
+        for (int k = 0; k < S; k++) /* padding has a start each */
+            if (start[k] < k || start[k + 1] == k)
+                want += k - start[k] + 1;
+        assert_true(pairs == want);
+    }
+    mds_dataset_close(d);
+}
+
 /* ---- kinds ---- */
 
 static const struct mds_kind three_kinds[] = {
@@ -464,6 +575,9 @@ int main(void)
         cmocka_unit_test(test_nothing_to_pack),
         cmocka_unit_test(test_packed_mix),
         cmocka_unit_test(test_evaluation_order),
+        cmocka_unit_test(test_ranks_get_like_work),
+        cmocka_unit_test(test_balance_keeps_rows),
+        cmocka_unit_test(test_pairs_are_of_the_row),
         cmocka_unit_test(test_tokens_keep_their_kinds),
         cmocka_unit_test(test_kinds_of_a_mix),
     };
