@@ -30,33 +30,23 @@ enum mds_rc mds_arena_alloc(struct mds_arena *a, enum mds_mem_tag tag, int64_t b
 {
     int64_t n = mds_round_up(bytes, MDS_ARENA_ALIGN);
 
-    if (bytes < 0 || n > a->size - a->used)
+    if (bytes < 0 || n > a->size - a->now.used)
         return mds_fail(MDS_EBUG,
                         "arena %s: %lld bytes of %s do not fit, %lld of %lld used",
                         a->name, (long long)bytes, mds_mem_tag_name(tag),
-                        (long long)a->used, (long long)a->size);
-    *out = a->base + a->used;
-    a->used += n;
-    if (a->used > a->peak)
-        a->peak = a->used;
-    a->by_tag[tag] += n;
+                        (long long)a->now.used, (long long)a->size);
+    *out = a->base + a->now.used;
+    a->now.used += n;
+    if (a->now.used > a->peak)
+        a->peak = a->now.used;
+    a->now.by_tag[tag] += n;
     mds_dev_account(a->dev, tag, n);
     return MDS_OK;
 }
 
-struct mds_arena_mark mds_arena_mark(const struct mds_arena *a)
-{
-    struct mds_arena_mark m = {.used = a->used};
-
-    memcpy(m.by_tag, a->by_tag, sizeof m.by_tag);
-    return m;
-}
-
 void mds_arena_release(struct mds_arena *a, struct mds_arena_mark m)
 {
-    for (int t = 0; t < MDS_MEM_TAGS; t++) {
-        mds_dev_account(a->dev, (enum mds_mem_tag)t, m.by_tag[t] - a->by_tag[t]);
-        a->by_tag[t] = m.by_tag[t];
-    }
-    a->used = m.used;
+    for (int t = 0; t < MDS_MEM_TAGS; t++)
+        mds_dev_account(a->dev, (enum mds_mem_tag)t, m.by_tag[t] - a->now.by_tag[t]);
+    a->now = m;
 }

@@ -5,17 +5,17 @@
 
 #include "device/device.h"
 
+struct mds_arena_mark {
+    int64_t by_tag[MDS_MEM_TAGS]; /* of used */
+    int64_t used;
+};
+
 struct mds_arena {
     struct mds_dev *dev; /* borrowed, outlives the arena */
     char *base;
-    int64_t size, used, peak;     /* peak: the most ever used */
-    int64_t by_tag[MDS_MEM_TAGS]; /* of used */
-    const char *name;             /* borrowed: for messages */
-};
-
-struct mds_arena_mark {
-    int64_t used;
-    int64_t by_tag[MDS_MEM_TAGS];
+    int64_t size, peak; /* peak: the most ever used */
+    struct mds_arena_mark now;
+    const char *name; /* borrowed: for messages */
 };
 
 /* One block of `bytes`, zeroed. */
@@ -32,7 +32,10 @@ enum mds_rc mds_arena_alloc(struct mds_arena *a, enum mds_mem_tag tag, int64_t b
                             void **out);
 
 /* release frees everything that was allocated since the mark. */
-struct mds_arena_mark mds_arena_mark(const struct mds_arena *a);
+static inline struct mds_arena_mark mds_arena_mark(const struct mds_arena *a)
+{
+    return a->now;
+}
 void mds_arena_release(struct mds_arena *a, struct mds_arena_mark m);
 
 #endif

@@ -80,8 +80,8 @@ void mds_dev_charge(struct mds_dev *dev, enum mds_op op, struct mdsk_cost cost)
 {
     dev->ledger.op[op].calls++;
     dev->ledger.op[op].cost.flops += cost.flops;
-    dev->ledger.op[op].cost.bytes += cost.bytes;
     mds_profile_begin(dev, MDS_PROFILE_OP, (int)op, cost, NULL);
+    dev->ledger.op[op].cost.bytes += cost.bytes;
 }
 
 void mds_dev_charge_scratch(struct mds_dev *dev, int64_t bytes)

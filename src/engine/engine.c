@@ -299,7 +299,7 @@ struct mds_zero *mds_engine_zero(struct mds_engine *e)
 
 void *mds_engine_copy_memory(struct mds_engine *e, int64_t *bytes)
 {
-    *bytes = e->save.used;
+    *bytes = e->save.now.used;
     return e->copy;
 }
 

@@ -152,13 +152,13 @@ static enum mds_rc alloc_tensor(const struct context *c, int keep, enum saved_te
 static enum mds_rc alloc_block(const struct context *c, const struct keep *k,
                                enum mds_mem_tag tag, struct saved *s)
 {
-    int64_t used = c->run->arena->used;
+    int64_t used = c->run->arena->now.used;
 
     memset(s, 0, sizeof *s);
     s->x_on_host = (k->of[SAVED_X] & MDS_ACT_HOST) != 0;
     for (int t = 0; t < SAVED_TENSORS; t++) {
         if (t == SAVED_N1)
-            s->bytes = c->run->arena->used - used;
+            s->bytes = c->run->arena->now.used - used;
         MDS_TRY(alloc_tensor(c, k->of[t], t, tag, s));
     }
     return MDS_OK;

@@ -41,6 +41,18 @@ int64_t mds_par_chunk(const struct mds_par *p, int i)
     return mds_shard_chunk(p->tokens.n / parts, p->chunks, i) * parts * p->B;
 }
 
+/* The next chunk is the first i with n i / chunks above at, both in rows of a slice. */
+int64_t mds_par_chunk_left(const struct mds_par *p, int64_t at)
+{
+    int64_t parts = token_shards(p), n = p->tokens.n / parts;
+    int64_t next;
+
+    if (p->chunks == 1)
+        return mds_par_rows(p) - at;
+    next = ((at / (parts * p->B) + 1) * p->chunks + n - 1) / n;
+    return mds_par_chunk(p, (int)mds_min(next, p->chunks)) - at;
+}
+
 void mds_par_set_tile(struct mds_par *tile, const struct mds_par *p, int64_t at,
                       int64_t n)
 {

@@ -57,6 +57,9 @@ static inline int64_t mds_par_slice_rows(const struct mds_par *p)
  * of rows of the slice before chunk i is this divided by the number of slices. */
 int64_t mds_par_chunk(const struct mds_par *p, int i);
 
+/* The number of rows from row `at` to the end of its chunk. */
+int64_t mds_par_chunk_left(const struct mds_par *p, int64_t at);
+
 /* The position starts of tokens from `token` on, or NULL. */
 static inline const int32_t *mds_par_position_start(const struct mds_par *p,
                                                     int64_t token)

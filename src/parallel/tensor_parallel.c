@@ -37,24 +37,14 @@ static struct chunk chunk_of(const struct mds_par *p, int i)
     return (struct chunk){at, rows, at / parts, rows / parts};
 }
 
-/* From row `at` to the end of its chunk. */
-static int64_t rows_left_in_chunk(const struct mds_par *p, int64_t at)
-{
-    int i = 0;
-
-    while (i < p->chunks && mds_par_chunk(p, i) <= at)
-        i++;
-    return mds_par_chunk(p, i) - at;
-}
-
 int64_t mds_tp_gather_rows(const struct mds_par *p, int64_t at)
 {
-    return splits_sequence(p) ? rows_left_in_chunk(p, at) : mds_par_rows(p) - at;
+    return splits_sequence(p) ? mds_par_chunk_left(p, at) : mds_par_rows(p) - at;
 }
 
 int64_t mds_tp_reduce_rows(const struct mds_par *p, int64_t at)
 {
-    return has_partial_sums(p) ? rows_left_in_chunk(p, at) : mds_par_rows(p) - at;
+    return has_partial_sums(p) ? mds_par_chunk_left(p, at) : mds_par_rows(p) - at;
 }
 
 /* ---- gather ---- */

@@ -51,6 +51,17 @@ static int exceeds_last_reject(const struct search *s, struct mds_plan_entry *e)
     return 1;
 }
 
+/* Whether activations and the rest that does not depend on where weights are need more
+ * than the device has. */
+static int exceeds_without_weights(const struct mds_estimate *e)
+{
+    const int64_t *peak = e->memory.peak;
+
+    return e->device_bytes - peak[MDS_MEM_PARAM] - peak[MDS_MEM_GRAD] -
+               peak[MDS_MEM_COMM] >
+           e->device_limit;
+}
+
 /* Whether the least that a grid needs on the device is too much, by a part of the
  * step; *e is the nearest to fit.  With weights on the host there are buffers for some,
  * which may be more than all of them. */
@@ -69,6 +80,8 @@ static int least_exceeds_device(struct search *s, const struct mds_layout *grid,
         if (where == 0 || mds_estimate_memory_fraction(&at.estimate) <
                               mds_estimate_memory_fraction(&e->estimate))
             *e = at;
+        if (exceeds_without_weights(&at.estimate))
+            break;
     }
     return too_much;
 }

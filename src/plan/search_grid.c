@@ -311,8 +311,9 @@ static int first_possible_level(struct search *s, const struct mds_layout *grid,
 }
 
 /* Try the levels of activation memory from `level` up to the first that fits; later
- * ones are slower.  Returns the first level that may fit the device, or MDS_ACT_LEVELS:
- * a placement that needs more can start there. */
+ * ones are slower, and behind the one that needs least memory need more.  Returns the
+ * first level that may fit the device, or MDS_ACT_LEVELS: a placement that needs more
+ * can start there. */
 static int try_placement(struct search *s, const struct mds_layout *grid, int placement,
                          int level)
 {
@@ -331,8 +332,11 @@ static int try_placement(struct search *s, const struct mds_layout *grid, int pl
             record_tried(s, &asked, fits);
             if (states_exceed_device(&e.estimate))
                 break;
-            if (!may_fit_device(s, &e))
+            if (!may_fit_device(s, &e)) {
+                if (level >= MDS_PLAN_LEAST_LEVEL)
+                    break;
                 continue;
+            }
         }
         first = level < first ? level : first;
     }

@@ -56,7 +56,7 @@ void mds_plan_set_least_memory(const struct mds_plan_request *r, struct mds_layo
     static const int least[MDS_PLAN_LEAST_PLACEMENTS] = {6, 5, 3};
 
     mds_plan_set_placement(l, least[placement]);
-    mds_act_set_level(&l->act, MDS_ACT_LEVELS - MDS_PLAN_LEAST_LEVELS + level, tile);
+    mds_act_set_level(&l->act, MDS_PLAN_LEAST_LEVEL + level, tile);
     l->act.offload_layers = mds_plan_offloadable(r, l) * (LAST - level) / LAST;
 }
 

@@ -12,7 +12,8 @@ enum {
     MDS_PLAN_PLACEMENTS = 7, /* of weights, gradients and optimizer states */
     MDS_PLAN_LEAST_PLACEMENTS =
         3, /* of those places, the ones that need least on the device */
-    MDS_PLAN_LEAST_LEVELS = 4 /* of the levels of activations, the last ones */
+    MDS_PLAN_LEAST_LEVELS = 4, /* of the levels of activations, the last ones */
+    MDS_PLAN_LEAST_LEVEL = MDS_ACT_LEVELS - MDS_PLAN_LEAST_LEVELS /* first of them */
 };
 
 /* Set ZeRO's stage, and where weights and optimizer states are stored, to one of the

@@ -56,7 +56,7 @@ int mds_grid_size(const struct mds_grid *g, unsigned axes)
 {
     int n = 1;
 
-    for (int i = 0; i < g->axes; i++)
+    for (int i = 0; i < g->axes && axes >> i; i++)
         if (has_axis(axes, i))
             n *= g->size[i];
     return n;
@@ -71,7 +71,7 @@ int mds_grid_rank(const struct mds_grid *g, int rank, unsigned axes)
 {
     int group_rank = 0, n = 1;
 
-    for (int i = 0; i < g->axes; i++) {
+    for (int i = 0; i < g->axes && axes >> i; i++) {
         if (has_axis(axes, i)) {
             group_rank += rank % g->size[i] * n;
             n *= g->size[i];

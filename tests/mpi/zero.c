@@ -428,7 +428,7 @@ static uint64_t run_case(const struct how *h)
 
     open_run(&r, h, all);
     answer = answer_to(&r);
-    used = r.arena.used;
+    used = r.arena.now.used;
     for (int step = 1; step <= STEPS; step++) {
         gradients(&r, step);
         bad += far(group_squares(&r), answer->squares[step],
@@ -437,7 +437,7 @@ static uint64_t run_case(const struct how *h)
         if (step == 2)
             forward(&r); /* an evaluation */
     }
-    bad += r.arena.used != used;
+    bad += r.arena.now.used != used;
     bad += read_and_compare(&r, answer->ref, &hash);
     bad += weights_differ(&r);
     close_run(&r);

@@ -118,7 +118,7 @@ static void open_dry(struct dry_pipe *d, const struct mds_schedule *s, int64_t b
     assert_int_equal(mds_pipe_create(&spec, &d->pipe), MDS_OK);
     assert_int_equal(mds_arena_init(&d->arena, d->dev, "state", most), MDS_OK);
     assert_int_equal(mds_pipe_alloc(d->pipe, &d->arena), MDS_OK);
-    assert_int_equal(d->arena.by_tag[MDS_MEM_COMM], d->arena.used);
+    assert_int_equal(d->arena.now.by_tag[MDS_MEM_COMM], d->arena.now.used);
 }
 
 static void close_dry(struct dry_pipe *d)
@@ -202,7 +202,7 @@ static void test_buffers_are_few(void **state)
         struct dry_pipe d;
 
         open_dry(&d, s, 1);
-        assert_int_equal(d.arena.used, cases[i].buffers * MDS_ARENA_ALIGN);
+        assert_int_equal(d.arena.now.used, cases[i].buffers * MDS_ARENA_ALIGN);
         close_dry(&d);
         mds_schedule_destroy(s);
     }
@@ -221,7 +221,7 @@ static void test_a_failing_chunk_ends_the_run(void **state)
         struct dry_pipe d;
 
         open_dry(&d, s, 8);
-        assert_int_equal(d.arena.used, 0);
+        assert_int_equal(d.arena.now.used, 0);
         assert_fails(mds_pipe_run(d.pipe, &stage), MDS_EDEVICE, "a chunk failed");
         assert_int_equal(diary.done, fail_at + 1);
         close_dry(&d);
