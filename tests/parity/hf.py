@@ -65,8 +65,9 @@ def configs():
     if hasattr(transformers, "MinistralConfig"):
         yield "ministral", transformers.MinistralConfig(
             hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
-            num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=64,
-            sliding_window=9, layer_types=["full_attention", "sliding_attention"])
+            num_attention_heads=6, num_key_value_heads=2, head_dim=8,
+            max_position_embeddings=64, sliding_window=9,
+            layer_types=["full_attention", "sliding_attention"])
     if hasattr(transformers, "Qwen3Config"):
         yield "qwen3", transformers.Qwen3Config(
             hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
