@@ -26,15 +26,19 @@ static void exchange_notices(int awaited, int first)
     }
 }
 
-/* The awaited rank may itself wait for another: the last one of that chain is named. */
-static enum mds_rc fail_silent_rank(const char *group, int awaited, int silent)
+/* The awaited rank may itself wait for another: the last one of that chain is named.
+ * told: by the rank that followed the chain, which may have begun at another rank. */
+static enum mds_rc fail_silent_rank(const char *group, int awaited, int silent,
+                                    int told)
 {
     const char *host = host_of && silent >= 0 ? host_of[silent] : NULL;
     char between[80] = "";
 
     if (silent != awaited)
         snprintf(between, sizeof between,
-                 "; rank %d, for which this rank waits, waits for it too", awaited);
+                 told ? "; this rank waits for rank %d"
+                      : "; rank %d, for which this rank waits, waits for it too",
+                 awaited);
     return mds_fail(MDS_ECOMM,
                     "%s: rank %d has been silent for %g s, the limit "
                     "(--distributed-timeout-minutes): see what it logged last%s%s%s",
@@ -58,7 +62,8 @@ static enum mds_rc fail_timeout(const char *group, int awaited, double silent_s,
         mds_abort_notice_find_culprit(awaited);
     culprit = mds_abort_notice_culprit();
     if (first < 0 || culprit >= 0)
-        return fail_silent_rank(group, awaited, culprit >= 0 ? culprit : awaited);
+        return fail_silent_rank(group, awaited, culprit >= 0 ? culprit : awaited,
+                                first >= 0);
     return mds_fail(MDS_ECOMM,
                     "%s: rank %d timed out first; this rank had waited %.1f s for "
                     "rank %d",

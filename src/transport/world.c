@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "monitor/monitor.h"
 
+#include <errno.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,11 +242,50 @@ enum mds_rc mds_world_init(struct mds_world *w)
     return MDS_OK;
 }
 
+/* MPICH hangs in MPI_Finalize between hosts when UCX sends by TCP, one time in five
+ * with MPICH 4.0 and UCX 1.13: openucx/ucx issue 8738.  The socket to its mpiexec, or
+ * -1 where this is no such run. */
+static int mpiexec_if_finalize_hangs(const struct mds_world *w)
+{
+    const char *socket = getenv("PMI_FD");
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length;
+
+    if (w->local_ranks == w->ranks || !getenv("MPI_LOCALRANKID") || !socket)
+        return -1;
+    MPI_Get_library_version(version, &length);
+    return strncmp(version, "MPICH", 5) == 0 && strstr(version, "ch4:ucx")
+               ? atoi(socket)
+               : -1;
+}
+
+/* When all have arrived in the barrier, all messages have.  The pause is for a rank that
+ * still reads the last ones.  Then tell mpiexec, as MPI_Finalize does (PMI 1); it
+ * answers a line. */
+static void finalize_without_ucx(int mpiexec)
+{
+    static const char leave[] = "cmd=finalize\n";
+    const struct timespec reading = {.tv_nsec = 300000000};
+    char answer[64];
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    nanosleep(&reading, NULL);
+    if (write(mpiexec, leave, strlen(leave)) < 0 ||
+        read(mpiexec, answer, sizeof answer) < 0)
+        mds_warn("mpiexec has gone before the run's end: %s", strerror(errno));
+}
+
 void mds_world_fini(struct mds_world *w)
 {
+    int mpiexec;
+
     if (ranks_up) {
         mds_watchdog_start(MDS_WATCHDOG_LINE("MPI_Finalize"), w->rank > 0);
-        MPI_Finalize();
+        mpiexec = mpiexec_if_finalize_hangs(w);
+        if (mpiexec >= 0)
+            finalize_without_ucx(mpiexec);
+        else
+            MPI_Finalize();
         mds_watchdog_stop();
     }
     mds_monitor_stop();
