@@ -18,8 +18,9 @@ dist_check_DATA += tests/launch/batch.sh tests/launch/polaris.yaml tests/launch/
   tests/launch/dgx2.yaml tests/launch/perlmutter.yaml tests/launch/h100.yaml tests/launch/h200.yaml \
   tests/launch/localhost.yaml tests/launch/faults.yaml \
   tests/launch/topologies/dgx.xml tests/launch/topologies/polaris.xml
-# Real jobs: tests/slurm/run, which brings up a Slurm.
-dist_check_SCRIPTS += tests/slurm/run
+# Real jobs: tests/slurm/run, which brings up a Slurm.  Several hosts: tests/hosts/run.
+dist_check_SCRIPTS += tests/slurm/run tests/hosts/run
+EXTRA_DIST += tests/hosts/hosts.sh tests/hosts/hosts.t
 EXTRA_DIST += tests/slurm/cluster.sh tests/slurm/cluster.yaml tests/slurm/setup.sh \
   tests/slurm/jobs.t tests/slurm/launchers.t tests/slurm/restart.t \
   tests/slurm/where.t

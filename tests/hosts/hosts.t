@@ -1,0 +1,133 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='four hosts of two ranks, linked by 1 Gbit/s: both MPIs, layouts across hosts, a host that vanishes'
+# shellcheck source=tests/cli/setup.sh
+. "${srcdir:?run by tests/hosts/run}/tests/cli/setup.sh"
+# shellcheck source=tests/hosts/hosts.sh
+. "$srcdir/tests/hosts/hosts.sh"
+
+for name in MACHINE HOSTFILE NHOSTS NGPU_PER_HOST NGPUS QUEUE PROJECT DURATION NUM_NODES; do
+    unset "$name"
+done
+hosts_up "${HOSTS_FOLDER:?run by tests/hosts/run}" 4 || { echo 'Bail out! the hosts did not come up'; exit 1; }
+printf '%s\n' h1 h2 h3 h4 > "$hosts/hostfile"
+# PBS has full names, a line for each chunk.
+for host in h1 h2 h3 h4; do echo $host.cluster; done > "$hosts/nodefile"
+mds_data make --tokenizer codon --output tokens.h5 "$srcdir/tests/data/lambda.fna.gz"
+OMPI_MCA_plm_rsh_agent=$hosts/ssh OMPI_MCA_oob_tcp_if_include=eth0 OMPI_MCA_btl_tcp_if_include=eth0
+export OMPI_MCA_plm_rsh_agent OMPI_MCA_oob_tcp_if_include OMPI_MCA_btl_tcp_if_include
+if [ -n "${OPENMPI_BUILD-}" ]; then
+    test_set_prereq OPENMPI
+fi
+
+# machine FILE KIND COMMAND FLAGS NAME VALUE...: a profile with that launcher and those variables of the MPI's network
+machine() {
+    sed -e "s/^  kind: srun/  kind: $2/; s/^  command: .*/  command: $3/; s|^  flags: .*|  flags: [$4]|" \
+        -e '/^  binding:/d; s/count: 2/count: 4/; s/gpus: 4/gpus: 2/' "$srcdir/tests/slurm/cluster.yaml" > "$1"
+    printf 'environment:\n  source: "tests/hosts/hosts.t"\n  date: 2026-11-23\n' >> "$1"
+    file=$1
+    shift 4
+    while [ $# -gt 0 ]; do
+        echo "  $1: \"$2\"" >> "$file"
+        shift 2
+    done
+}
+machine hydra.yaml hydra mpiexec.mpich "-launcher, ssh, -launcher-exec, $hosts/ssh" UCX_TLS tcp,sysv,self UCX_NET_DEVICES eth0
+machine openmpi.yaml openmpi mpirun.openmpi --allow-run-as-root OMPI_MCA_btl self,tcp
+
+# What PBS Pro sets in a job on its first node, and Cobalt.
+pbs() (
+    export PBS_NODEFILE="$hosts/nodefile" PBS_JOBID=4017.pbs-01.cluster PBS_ENVIRONMENT=PBS_BATCH PBS_O_WORKDIR="$PWD" \
+        PBS_O_HOST=login.cluster PBS_JOBNAME=mds PBS_QUEUE=prod PBS_NODENUM=0 PBS_TASKNUM=1 PBS_MOMPORT=15003 \
+        PBS_JOBCOOKIE=0 NCPUS=1 OMP_NUM_THREADS=1
+    "$@"
+)
+cobalt() (
+    export COBALT_NODEFILE="$hosts/hostfile" COBALT_JOBID=4017 COBALT_PARTNAME=1-4 COBALT_JOBSIZE=4 COBALT_PARTSIZE=4
+    "$@"
+)
+tiny='--device cpu --threads 1 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 64
+    --data-path tokens.h5 --eval-iters 0 --log-interval 1 --global-batch-size 8 --tensor-model-parallel-size 2'
+
+test_expect_success 'each host sees itself, its own disk and the others' '
+    for host in h1 h2 h3 h4; do
+        on h1 "$hosts/ssh" -x $host.cluster hostname \> "$hosts/local/who" \; hostname || return
+    done >names && test_cmp "$hosts/hostfile" names && test "$(on h3 cat "$hosts/local/who")" = h3 && test ! -e "$hosts/local/who"
+'
+test_expect_success 'MPICH from the list of nodes of PBS: the check names four hosts of two ranks' '
+    for try in 1 2 3; do # UCX would hang at the end of one in five
+        pbs on h1 timeout 30 mds_launch check --machine hydra.yaml --layout given -- $tiny >out 2>&1; status=$?
+        cat out && test $status -eq 0 || return
+    done && grep "^mpiexec.mpich .* -n 8 -ppn 2 -f $hosts/nodefile env UCX_TLS=tcp,sysv,self" out &&
+    for host in h1 h2 h3 h4; do grep "^  $host  .* G " out || return; done && grep "^  data all_reduce  *4 " out && grep "^preflight: no faults" out
+'
+# rows MPIEXEC... -- ROW...: layouts of tests/parity
+rows() {
+    words=
+    while [ "$1" != -- ]; do words="$words $1"; shift; done
+    shift
+    MPIEXEC=$words on h1 sh "$srcdir/tests/parity/matrix.t" "$@" >rows.out 2>&1
+    status=$?
+    sed 's/^/  /' rows.out
+    return $status
+}
+# bytes HOST: that it has sent and received
+bytes() {
+    on "$1" cat /proc/net/dev | tr : ' ' | awk '$1 == "eth0" { printf "%.0f\n", $2 + $10 }'
+}
+test_expect_success 'MPICH from a hostfile: tensor ranks on one host, pipelines, Ulysses, rings and ZeRO across' '
+    before=$(bytes h3) &&
+    UCX_TLS=tcp,sysv,self UCX_NET_DEVICES=eth0 rows mpiexec.mpich -launcher ssh -launcher-exec "$hosts/ssh" -f "$hosts/hostfile" \
+        -ppn 2 -- gpt-tp2-sp-ring4-z1-sel gpt-tp2-sp-u4-z2 gpt-tp2-sp-pp2-dp2-z1-sel llama-tp2-sp-u2-ring2-z3-host &&
+    test $(($(bytes h3) - before)) -gt 1000000
+'
+test_expect_success OPENMPI 'Open MPI from a hostfile: two of these' '
+    (builddir=$OPENMPI_BUILD && export OMPI_MCA_btl=self,tcp && rows mpirun.openmpi --hostfile "$hosts/hostfile" -npernode 2 -- \
+        gpt-tp2-sp-u4-z2 gpt-tp2-sp-pp2-dp2-z1-sel)
+'
+test_expect_success OPENMPI 'Open MPI from the list of nodes of Cobalt' '
+    cobalt on h1 "$OPENMPI_BUILD/src/programs/mds_launch" run --machine openmpi.yaml --layout given -- $tiny \
+        --train-iters 2 >out 2>&1; status=$?; cat out && test $status -eq 0 &&
+    grep "^mpirun.openmpi .*--hostfile $hosts/hostfile -n 8 -npernode 2" out && grep "^done: iteration 2 of 2" out
+'
+# vanish HOST ITERATION COMMAND...: it loses its network after that iteration; the seconds until the end in $took
+vanish() {
+    host=$1 iteration=$2
+    shift 2
+    rm -f steps.jsonl
+    "$@" >out 2>&1 &
+    for _ in $(seq 300); do
+        ! grep -q "\"iteration\":$iteration," steps.jsonl 2>/dev/null || break
+        sleep 0.1
+    done
+    begin=$(date +%s) && plug "$host" down
+    wait $!
+    status=$? took=$(($(date +%s) - begin))
+    plug "$host" up
+    cat out
+}
+# Twelve steps on h1 to h3, with h4 to spare.
+on_three() {
+    # shellcheck disable=SC2086  # a list of words
+    pbs on h1 timeout 60 mds_launch run --machine hydra.yaml --nodes 3 --exclude-file excluded --layout given -- $tiny \
+        --global-batch-size 12 --train-iters 12 --save ck --load ck --save-interval 4 --metrics-jsonl steps.jsonl \
+        --distributed-timeout-minutes 4s
+}
+losses() {
+    sed -n 's/.*"event":"step".*"iteration":\([0-9]*\),.*"lm_loss":\([^,]*\).*/\1 \2/p' steps.jsonl
+}
+test_expect_success 'a host that vanishes is named within the limit' '
+    vanish h3 3 pbs on h1 mds_launch run --machine hydra.yaml --layout given --max-restarts 0 -- $tiny \
+        --train-iters 100000 --metrics-jsonl steps.jsonl --distributed-timeout-minutes 4s &&
+    echo "ended after $took s, status $status" && test $status -ne 0 && test $took -ge 3 && test $took -le 9 &&
+    grep "rank 0 h1. error: .* rank [45] has been silent for 4 s.* on h3" out
+'
+test_expect_success 'and the run goes on with a spare host, to the same losses' '
+    rm -f steps.jsonl && on_three >out 2>&1; cat out; losses >whole && test "$(wc -l <whole)" -eq 12 && rm -r ck &&
+    vanish h3 5 on_three && echo "ended after $took s" && test $status -eq 0 && losses >got && test_cmp whole got &&
+    grep "^mpiexec.mpich .* -hosts h1.cluster,h2.cluster,h4.cluster " out &&
+    grep "warn: node h3.* is left out: rank [45] has been silent for 4 s" out && grep "^h3" excluded
+'
+
+test_done
