@@ -259,8 +259,8 @@ static int mpiexec_if_finalize_hangs(const struct mds_world *w)
                : -1;
 }
 
-/* When all have arrived in the barrier, all messages have.  The pause is for a rank that
- * still reads the last ones.  Then tell mpiexec, as MPI_Finalize does (PMI 1); it
+/* When all have arrived in the barrier, all messages have.  The pause is for a rank
+ * that still reads the last ones.  Then tell mpiexec, as MPI_Finalize does (PMI 1); it
  * answers a line. */
 static void finalize_without_ucx(int mpiexec)
 {
