@@ -19,6 +19,8 @@ static const struct mds_batch_syntax dialects[] = {
                            .index = "PBS_ARRAY_INDEX",
                            .submit = "qsub",
                            .after = "-W depend=afterany:",
+                           .cancel = "qdel",
+                           .outlive = "-W tolerate_node_failures=all",
                            .again = "qsub"},
     [MDS_SCHEDULER_SLURM] = {.prefix = "#SBATCH ",
                              .name = "--job-name=",
@@ -37,7 +39,11 @@ static const struct mds_batch_syntax dialects[] = {
                              .id = "SLURM_JOB_ID",
                              .index = "SLURM_ARRAY_TASK_ID",
                              .submit = "sbatch --parsable",
-                             .after = "--dependency=afterany:"},
+                             .after = "--dependency=afterany:",
+                             .cancel = "scancel",
+                             .outlive = "--no-kill",
+                             .update = "scontrol update JobId=\"$job\" "
+                                       "ExcNodeList=\"$excluded\""},
     [MDS_SCHEDULER_COBALT] = {.prefix = "#COBALT ",
                               .name = "--jobname ",
                               .queue = "-q ",
@@ -49,6 +55,7 @@ static const struct mds_batch_syntax dialects[] = {
                               .id = "COBALT_JOBID",
                               .submit = "qsub",
                               .after = "--dependencies ",
+                              .cancel = "qdel",
                               .again = "qsub"},
 };
 

@@ -14,13 +14,16 @@ struct mds_batch_syntax {
         *exclude;
     const char *fixed; /* whole */
     const char
-        *rerun[2]; /* whole: [0] the job is not to be started twice, [1] it may */
+        *rerun[2];       /* whole: [0] the job is not to be started twice, [1] it may */
+    const char *outlive; /* whole: the job goes on when it loses a node */
     const char *log, *logs; /* the output's name in a folder; that of an array's jobs */
     const char *folder;     /* the variable with the folder it was submitted in */
     const char *id;         /* the variable that has the id of this job */
     const char *index;      /* the variable that says which job of an array this is */
 
     const char *submit; /* the command that submits a script */
+    const char *cancel; /* the command that cancels jobs */
+    const char *update; /* keeps a waiting $job from getting the nodes $excluded */
     const char *after;  /* its option to wait for a job, before that one's id */
     const char *again;  /* submits the job's script from within the job; NULL: scontrol
                            requeue does */

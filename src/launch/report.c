@@ -144,6 +144,36 @@ static double median_step_s(struct steps *t)
     return (t->s[(t->n - 1) / 2] + t->s[t->n / 2]) / 2;
 }
 
+/* The nodes that the run has lost, with the reasons: lines of the file `exclude`. */
+static enum mds_rc read_excluded(const char *folder, const char *name,
+                                 struct mds_result *r)
+{
+    char path[PATH_MAX], *line = NULL, **more;
+    enum mds_rc rc = MDS_OK;
+    size_t size = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s/exclude", folder, name);
+    f = fopen(path, "re");
+    while (!rc && f && getline(&line, &size, f) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        if (!line[strspn(line, " \t")] || line[0] == '#')
+            continue;
+        more = mds_grow(r->excluded, r->excludeds, sizeof *more);
+        rc = more ? MDS_OK : MDS_EMEM;
+        if (more) {
+            r->excluded = more;
+            more[r->excludeds++] = line;
+            line = NULL; /* taken over */
+            size = 0;
+        }
+    }
+    free(line);
+    if (f)
+        fclose(f);
+    return rc;
+}
+
 /* Of a folder without metrics r->run is "". */
 static enum mds_rc read_run_metrics(const char *folder, const char *name,
                                     struct mds_result *r)
@@ -166,8 +196,10 @@ static enum mds_rc read_run_metrics(const char *folder, const char *name,
     fclose(f);
     r->elapsed_s = median_step_s(&t);
     free(t.s);
+    if (!rc)
+        rc = read_excluded(folder, name, r);
     if (rc)
-        free(r->slow);
+        mds_result_fini(r);
     return rc;
 }
 
@@ -209,7 +241,7 @@ static enum mds_rc fail_no_runs(const char *folder)
     struct mds_result r;
 
     MDS_TRY(read_run_metrics(folder, ".", &r));
-    free(r.slow);
+    mds_result_fini(&r);
     if (*r.run)
         return mds_fail(MDS_EUSER, "report: %s is a run; give the folder it is in",
                         folder);

@@ -102,6 +102,17 @@ static void print_straggler(const struct mds_result *r, FILE *f)
     }
 }
 
+/* "n4 # 2026-11-23 10:11:12 UTC: rank 1 died" */
+static void print_excluded(const struct mds_result *r, FILE *f)
+{
+    for (size_t i = 0; i < r->excludeds; i++) {
+        const char *line = r->excluded[i], *why = strchr(line, '#');
+
+        fprintf(f, "\n%s does not use node %.*s%s%s\n", r->run,
+                (int)strcspn(line, " \t#"), line, why ? ":" : "", why ? why + 1 : "");
+    }
+}
+
 static void print_markdown(const struct mds_results *all, FILE *f)
 {
     fprintf(f, "| run | model | ranks | sequence | steps | step s | tokens/s/rank | "
@@ -120,6 +131,8 @@ static void print_markdown(const struct mds_results *all, FILE *f)
     }
     for (size_t i = 0; i < all->n; i++)
         print_straggler(&all->v[i], f);
+    for (size_t i = 0; i < all->n; i++)
+        print_excluded(&all->v[i], f);
 }
 
 static enum mds_rc write_markdown(const struct mds_results *all, const char *folder)
@@ -327,10 +340,18 @@ static enum mds_rc write_plots(const struct mds_results *all, const char *folder
                : MDS_OK;
 }
 
+void mds_result_fini(struct mds_result *r)
+{
+    for (size_t i = 0; i < r->excludeds; i++)
+        free(r->excluded[i]);
+    free(r->excluded);
+    free(r->slow);
+}
+
 void mds_results_fini(struct mds_results *all)
 {
     for (size_t i = 0; i < all->n; i++)
-        free(all->v[i].slow);
+        mds_result_fini(&all->v[i]);
     free(all->v);
     *all = (struct mds_results){0};
 }

@@ -24,6 +24,8 @@ struct mds_result {
     double loss;          /* of the last */
     struct mds_slow_rank *slow; /* [slows]; owned */
     size_t slows;
+    char **excluded; /* [excludeds]: lines of the run's list of nodes; owned */
+    size_t excludeds;
 };
 
 struct mds_results {
@@ -39,6 +41,7 @@ struct mds_results {
  * model, ranks, length. */
 enum mds_rc mds_results_write(const struct mds_results *all, const char *folder);
 
+void mds_result_fini(struct mds_result *r);
 void mds_results_fini(struct mds_results *all);
 
 #endif

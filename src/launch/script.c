@@ -5,12 +5,17 @@
  *             Slurm or else by timeout(1).  It hands the signal on, and the ranks save
  *             and leave with status 85; --exit-duration-in-mins makes them do the same
  *             by their own clocks.
- *   requeue   A job that leaves before its run is done, and left a newer checkpoint
- *             than it found, is started again: by scontrol requeue, elsewhere by
- *             submitting the script once more.  One that made no headway would make
- *             none again.
+ *   status    1: it would fail again; 75: it lost a node; 85: it is out of time.  85
+ *             becomes 86 if the script was sent SIGTERM, by which batch systems preempt
+ *             and cancel.
+ *   requeue   A job that ends before its run is done, and left a newer checkpoint than
+ *             it found, is started again, except with status 1: by scontrol requeue,
+ *             elsewhere by submitting the script once more.  One that made no progress
+ *             would make none again.
  *   chain     Jobs that were submitted behind it go on instead; the last of them says
- *             that the run is not done, and fails.
+ *             that the run is not done, and fails.  With status 1 they are cancelled.
+ *   exclude   A file with the nodes that the run has lost.  mds_launch does not use
+ *             them, and Slurm does not give them to the next job.
  *   done      A run that is done leaves a file of that name; jobs that find it end.
  */
 #include "launch/batch_syntax.h"
@@ -89,6 +94,8 @@ static void add_directives(const struct mds_job *j, struct mds_str *out)
     add_profile_directives(j, m->batch.directives, out);
     add_directive(d, d->fixed, "", out);
     add_directive(d, d->rerun[j->launch->options->requeue != 0], "", out);
+    if (j->launch->options->spare_nodes > 0)
+        add_directive(d, d->outlive, "", out);
     if (d->warning)
         mds_str_add(out, "%s%sB:USR1@%.0f\n", d->prefix, d->warning, j->margin_s);
     if (d->output)
@@ -144,21 +151,6 @@ static void add_environment_setup(const struct mds_job *j, struct mds_str *out)
         mds_str_add(out, "module load %s || exit 1\n", m->batch.modules);
 }
 
-/* Set EXCLUDE to the nodes named at submission and those in the file `exclude` of the
- * run's folder, one per line, which the user or a job may extend. */
-static void add_exclusions(const struct mds_launch_options *o, struct mds_str *out)
-{
-    if (!o->exclude && o->spare_nodes == 0)
-        return;
-    mds_str_add(out, "export EXCLUDE=$({ ");
-    if (o->exclude) {
-        mds_str_add(out, "echo ");
-        mds_shell_quote(o->exclude, out);
-        mds_str_add(out, "; ");
-    }
-    mds_str_add(out, "cat \"$run/exclude\" 2> /dev/null; } | paste -sd, -)\n");
-}
-
 /* ---- the ranks ---- */
 
 /* The nodes and ranks that were planned for, as options, so that the environment of the
@@ -180,8 +172,18 @@ static void add_placement_options(const struct mds_launch *l, struct mds_argv *w
 }
 
 /* What else was said to mds_launch that concerns the start of the ranks. */
-static void add_start_options(const struct mds_launch_options *o, struct mds_argv *w)
+static void add_start_options(const struct mds_job *j, struct mds_argv *w)
 {
+    const struct mds_launch_options *o = j->launch->options;
+
+    if (o->exclude) {
+        mds_argv_add(w, "--exclude");
+        mds_argv_add(w, "%s", o->exclude);
+    }
+    mds_argv_add(w, "--exclude-file");
+    mds_argv_add(w, "%s/exclude", j->folder);
+    mds_argv_add(w, "--max-restarts");
+    mds_argv_add(w, "%lld", (long long)o->max_restarts);
     if (o->program) {
         mds_argv_add(w, "--program");
         mds_argv_add(w, "%s", o->program);
@@ -206,7 +208,7 @@ static void add_launch_command(const struct mds_job *j, struct mds_str *out)
     mds_argv_add(&w, "%s",
                  j->launch->options->machine ? j->launch->options->machine : m->name);
     add_placement_options(j->launch, &w);
-    add_start_options(j->launch->options, &w);
+    add_start_options(j, &w);
     mds_argv_add(&w, "--");
     for (size_t i = 0; i < j->arguments->n; i++)
         mds_argv_add(&w, "%s", j->arguments->v[i]);
@@ -234,20 +236,42 @@ static void add_wait_loop(struct mds_str *out)
 
 /* ---- after the ranks ---- */
 
+/* Set excluded to the nodes that Slurm must not give to the next job. */
+static void add_excluded_nodes(const struct mds_job *j, struct mds_str *out)
+{
+    const char *given = j->launch->options->exclude;
+
+    mds_str_add(out, "excluded=\n"
+                     "if [ -s \"$run/exclude\" ]; then # nodes that the run has lost\n"
+                     "    excluded=");
+    if (given) {
+        mds_shell_quote(given, out);
+        mds_str_add(out, ",");
+    }
+    mds_str_add(out, "$(sed 's/[ #].*//; /^$/d' \"$run/exclude\" | sort -u | "
+                     "paste -sd, -)\nfi\n");
+}
+
+/* A failure that would repeat (status 1) is not tried again.  A job that Slurm requeues
+ * keeps its request; to exclude nodes a new job is submitted, unless Slurm refuses it
+ * because too few nodes are left. */
 static void add_requeue(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_batch_syntax *d = job_syntax(j);
 
     mds_str_add(
         out, "if [ \"$(cat \"$checkpoints/latest\" 2> /dev/null)\" != \"$before\" ] && "
-             "[ -z \"$stopped\" ]; then\n");
+             "[ -z \"$stopped\" ] && [ \"$status\" -ne 1 ]; then\n");
     if (d->again)
         mds_str_add(out, "    %s \"$run/job.sh\"\n", d->again);
     else
         mds_str_add(out,
                     "    # not if it was cancelled\n"
-                    "    squeue -h -o %%T -j \"$SLURM_JOB_ID\" | grep -q RUNNING &&\n"
-                    "        scontrol requeue \"$SLURM_JOB_ID\"\n");
+                    "    squeue -h -o %%T -j \"$SLURM_JOB_ID\" | grep -q RUNNING && {\n"
+                    "        { [ -n \"$excluded\" ] && "
+                    "sbatch --exclude=\"$excluded\" \"$run/job.sh\"; } ||\n"
+                    "            scontrol requeue \"$SLURM_JOB_ID\"\n"
+                    "    }\n");
     mds_str_add(out, "fi\n");
 }
 
@@ -257,34 +281,56 @@ static void add_status_check(struct mds_str *out)
     mds_str_add(out, "# why the run ended it knows better than some launchers\n"
                      "[ \"$status\" -ne 0 ] ||\n"
                      "    ! tail -n 1 \"$run/metrics.jsonl\" 2> /dev/null |\n"
-                     "    grep -q '\"reason\":\"signal\"' || status=85\n");
+                     "    grep -q '\"reason\":\"signal\"' || status=85\n"
+                     "# 85: out of time; 86: preempted or cancelled\n"
+                     "[ -z \"$stopped\" ] || [ \"$status\" -ne 85 ] || status=86\n"
+                     "[ \"$status\" -ne 86 ] || stopped=1\n");
 }
 
-/* run.yaml has the jobs of the chain, "jobs: [12, 13]": all but the last stand before a
- * comma, and one that somebody submitted later is not there.  Where a shell starts the
- * jobs it is mds_launch that knows the last. */
+/* run.yaml lists the jobs of the chain, "jobs: [12, 13]", but not those that somebody
+ * submitted later.  Without a batch system mds_launch knows which is the last. */
 static void add_chain_end(const struct mds_batch_syntax *d, struct mds_str *out)
 {
-    if (d->id)
-        mds_str_add(
-            out,
-            "if [ \"$status\" -eq 85 ]; then\n"
-            "    # the next job goes on, if there is one\n"
-            "    ! grep -qwF \"$%s,\" \"$run/run.yaml\" || exit 0\n"
-            "    echo \"mds: error: this was the last job of its chain, and the "
-            "run is not done; go on with: %.*s $run/job.sh\" >&2\n"
-            "fi\n",
-            d->id, (int)strcspn(d->submit, " "), d->submit);
+    if (!d->id)
+        return;
+    mds_str_add(
+        out,
+        "# the later jobs of the chain\n"
+        "next=$(sed -n \"s/^jobs: .*\\b$%s, \\(.*\\)]/\\1/p\" \"$run/run.yaml\" "
+        "| tr -d ,)\n",
+        d->id);
+    if (d->update)
+        mds_str_add(out,
+                    "[ -z \"$excluded\" ] || for job in $next; do\n"
+                    "    %s\ndone\n",
+                    d->update);
+    mds_str_add(out,
+                "if [ \"$status\" -eq 1 ] && [ -n \"$next\" ]; then\n"
+                "    echo \"mds: error: the later jobs of the chain would fail in the "
+                "same way, so they are cancelled: $next\" >&2\n"
+                "    %s $next\n"
+                "fi\n"
+                "if [ \"$status\" -eq 85 ]; then\n"
+                "    [ -z \"$next\" ] || exit 0 # the next job goes on\n"
+                "    echo \"mds: error: this was the last job of its chain, and the "
+                "run is not done; go on with: %.*s $run/job.sh\" >&2\n"
+                "fi\n",
+                d->cancel, (int)strcspn(d->submit, " "), d->submit);
 }
 
 static void add_exit_handling(const struct mds_job *j, struct mds_str *out)
 {
+    const struct mds_batch_syntax *d = job_syntax(j);
+    int requeue = j->chain == 1 && j->launch->options->requeue;
+
     add_status_check(out);
     mds_str_add(out, "if [ \"$status\" -eq 0 ]; then\n    touch \"$run/done\"\n"
                      "    exit 0\nfi\n");
+    if (d->exclude && (j->chain > 1 || requeue))
+        add_excluded_nodes(j, out);
     if (j->chain > 1)
-        add_chain_end(job_syntax(j), out);
-    else if (j->launch->options->requeue)
+        add_chain_end(d, out);
+    if (requeue)
         add_requeue(j, out);
     mds_str_add(out, "exit \"$status\"\n");
 }
@@ -309,7 +355,6 @@ void mds_job_script(const struct mds_job *j, struct mds_str *out)
         "newest checkpoint.\n",
         j->launch->machine->name);
     add_environment_setup(j, out);
-    add_exclusions(j->launch->options, out);
     add_launch_command(j, out);
     add_wait_loop(out);
     add_exit_handling(j, out);

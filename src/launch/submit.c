@@ -153,6 +153,9 @@ static void add_default_options(const struct mds_job *j,
     }
     if (!is_set_by_user(asked, "train.exit_signal_handler"))
         mds_argv_add(words, "--exit-signal-handler");
+    if (j->launch->options->spare_nodes > 0 &&
+        !is_set_by_user(asked, "train.preflight"))
+        mds_argv_add(words, "--preflight"); /* so that the spare nodes are used */
 }
 
 /* Predicted: every rank writes its part at this rate, which is what one of them reaches

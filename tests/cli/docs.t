@@ -20,7 +20,7 @@ echo "of others: --cpu-bind --partition --signal" \
     "--deepspeed --no-masked-softmax-fusion --num-workers --num-experts --rampup-batch-size" \
     "--use-mcore-models --ckpt-format --group-query-attention --calculate-per-token-loss" \
     "--account --constraint --cpus-per-task --exclusive --gpus-per-node --gres --mem --mpi" \
-    "--ntasks-per-node --qos --without-cuda --args" >foreign
+    "--ntasks-per-node --qos --without-cuda --args --no-kill" >foreign
 test_expect_success 'every option is one of ours' '
     for program in mds_pretrain mds_launch mds_data mds_ckpt; do
         $program --help || return 1

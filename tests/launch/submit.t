@@ -54,14 +54,15 @@ test_expect_success 'what a job saves, when it leaves, and that it is told other
     ! grep -e "--load here" job && ! grep "scontrol" job
 '
 test_expect_success 'spare nodes, and nodes to leave out' '
-    MACHINE=h200 MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 mds_launch submit --print \
-        --spare-nodes 2 --exclude "n3,n[7-8]" batch 2 1:00:00 me >job 2>err && cat err job &&
+    MACHINE=h200 MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 mds_launch submit --print --max-restarts 3 \
+        --name ex --spare-nodes 2 --exclude "n3,n[7-8]" batch 2 1:00:00 me >job 2>err && cat err job &&
     grep "^#SBATCH --nodes=4" job && grep "^#SBATCH --exclude=n3,n\[7-8\]" job && grep -e "--nodes 2 " job &&
-    (run=$PWD && printf "n4\nn5\n" >exclude && eval "$(grep "EXCLUDE=" job)" && test "$EXCLUDE" = "n3,n[7-8],n4,n5") &&
+    grep "^#SBATCH --no-kill" job && grep -e "--exclude .n3,n\[7-8\]. " job && grep -e "--preflight " job &&
+    grep -e "--exclude-file runs/ex/exclude " job && grep -e "--max-restarts 3 " job &&
     MACHINE=polaris MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 mds_launch submit --print \
-        --spare-nodes 1 debug 1 0:30:00 me >job 2>err && cat err job &&
-    grep "^#PBS -l select=2:" job && grep -e "--nodes 1 " job &&
-    (run=$PWD/none && eval "$(grep "EXCLUDE=" job)" && test -z "$EXCLUDE") &&
+        --spare-nodes 1 debug 1 0:30:00 me -- --preflight=0 >job 2>err && cat err job &&
+    grep "^#PBS -l select=2:" job && grep -e "--nodes 1 " job && grep "^#PBS -W tolerate_node_failures=all" job &&
+    ! grep -e "--preflight " job &&
     printf "%s\n" n1 n2 n3 >nodes && mds_launch --machine polaris --exclude n2 --nodes 2 --print --hostfile nodes \
         -- --model-size-key GPT1_7B --seq-length 2048 >line && grep -e "--hosts n1,n3 " line
 '
@@ -157,7 +158,7 @@ test_expect_success 'a job has the programs, nodes and ranks that were planned, 
     grep -x "PATH=$builddir/src/programs:.PATH" job &&
     sed -n "s/ .$//; /mds_launch$/,/^    --$/p" job >words &&
     printf "    %s\n" "--machine polaris" "--nodes 2" "--ranks-per-node 2" "--ranks 3" \
-        "--program '\''my pretrain'\''" "--launcher-command '\''mpiexec -v'\''" --no-check-memory -- >want &&
+        "--exclude-file runs/GPT1_3B-2048-2n/exclude" "--max-restarts 10" "--program '\''my pretrain'\''" "--launcher-command '\''mpiexec -v'\''" --no-check-memory -- >want &&
     sed 1d words >got && test_cmp want got
 '
 test_expect_success 'states on disks that are not here, and a queue whose jobs may be killed' '
@@ -196,7 +197,9 @@ test_expect_success 'a job that left before the end is started again until it is
     test -e runs/parts/done && test "$(cat runs/parts/checkpoints/latest)" = iter_0000006 &&
     losses runs/whole/metrics.jsonl >want && losses runs/parts/metrics.jsonl >got &&
     test "$(wc -l <got)" -eq 6 && test_cmp want got &&
-    mds_launch report runs >out && grep "^| parts | TINY | 2 | 32 | 6 |" out
+    echo "n4 # 2026-11-23 10:11:12 UTC: rank 1 died" >runs/parts/exclude && mds_launch report runs >out &&
+    grep "^| parts | TINY | 2 | 32 | 6 |" out &&
+    grep "^parts does not use node n4: 2026-11-23 10:11:12 UTC: rank 1 died$" runs/report.md
 '
 test_expect_success 'a chain goes on from job to job, and no further than its end' '
     test_must_fail mds_launch submit --name chain --chain 2 -- $tiny --exit-interval 2 2>err && cat err &&
@@ -228,6 +231,35 @@ test_expect_success 'of a chain that a batch system runs, the last job alone say
         test_expect_code 85 env SLURM_JOB_ID=$id bash two.sh 2>err && cat err &&
         grep "the run is not done; go on with: sbatch runs/two/job.sh" err || return 1
     done && PATH=${PATH#*:}
+'
+# ended STATUS SCRIPT: the job 1 with a run that ends so, and has saved; commands of Slurm are in called
+ended() {
+    rm -f called && : >called && mkdir -p runs/lost/checkpoints &&
+    printf '#!/bin/sh\necho "iter_$$" >runs/lost/checkpoints/latest\necho "n4 # 2026: rank 1 died" >runs/lost/exclude\nexit %s\n' \
+        "$1" >slurm/mds_launch && SLURM_JOB_ID=1 PATH="$PWD/slurm:$PATH" test_expect_code "$1" bash "$2" 2>err
+    status=$?
+    cat called err
+    return $status
+}
+test_expect_success 'what becomes of a job that ended: by its status, without the nodes that were lost' '
+    mkdir slurm && for name in squeue scontrol sbatch scancel; do
+        printf "#!/bin/sh\necho $name \"\$@\" >>called\n" >slurm/$name
+    done && echo "echo RUNNING" >>slurm/squeue && : >slurm/mds_launch && chmod +x slurm/* &&
+    job="env MACHINE=h200 MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 mds_launch submit --print --name lost" &&
+    $job --exclude "n[1-2]" batch 2 1:00:00 me | sed "/^PATH=/d" >alone.sh && $job --chain 3 batch 2 1:00:00 me | sed "/^PATH=/d" >chain.sh &&
+    ended 75 alone.sh && grep "^sbatch --exclude=n\[1-2\],n4 runs/lost/job.sh" called && ! grep requeue called &&
+    ended 1 alone.sh && test ! -s called && ended 86 alone.sh && test ! -s called &&
+    echo "exit 1" >>slurm/sbatch && ended 75 alone.sh && grep "^scontrol requeue 1" called &&
+    echo "jobs: [1, 2, 3]" >runs/lost/run.yaml &&
+    ended 75 chain.sh && grep "^scontrol update JobId=2 ExcNodeList=n4" called && grep "JobId=3 ExcNodeList=n4" called &&
+    ! grep -e scancel -e JobId=1 called && ended 1 chain.sh && grep "^scancel 2 3$" called &&
+    grep "error: the later jobs of the chain would fail in the same way, so they are cancelled: 2 3" err
+'
+test_expect_success 'SIGTERM to a job: its run saves, and its status is 86' '
+    mkdir preempted && printf "#!/bin/sh\ntrap \"exit 85\" USR1\nwhile :; do sleep 0.1; done\n" >preempted/mds_launch &&
+    chmod +x preempted/mds_launch && rm -f runs/lost/exclude && : >called &&
+    { SLURM_JOB_ID=1 PATH="$PWD/preempted:$PWD/slurm:$PATH" bash alone.sh & } &&
+    sleep 0.5 && kill -TERM $! && { wait $!; test $? -eq 86; } && test ! -s called
 '
 test_expect_success 'a warned job saves' '
     mkdir runs/warned &&

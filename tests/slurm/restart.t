@@ -61,6 +61,12 @@ test_expect_success 'of an array the run that is warned goes on, and the others 
     first_step_once pair/TINY-32-1n && first_step_once pair/TINY-64-1n &&
     test "$(grep -c "\"event\":\"run\"" pair/TINY-64-1n/metrics.jsonl)" -eq 2
 '
+test_expect_success 'kill -9 of a rank: the same job goes on with a spare node' '
+    nodes=1 && run spare SPARE_NODES=1 MDS_PREFLIGHT=0 && nodes=2 && appears spare/TINY-64-1n/checkpoints/latest 60 &&
+    kill -9 $(rank 1) && becomes $job COMPLETED 90 && about $job | grep -x Restarts=0 &&
+    says "warn: node n1 is left out: rank 1 .*\(was killed by signal 9\|died\)" && says "^srun.* -w n2 " &&
+    grep "^n1 # " spare/TINY-64-1n/exclude && first_step_once spare/TINY-64-1n
+'
 # One node each from here on: there is half a minute to wait for.
 test_expect_success 'a limit of a minute: the run leaves in time' '
     nodes=1 walltime=0:01:00 && run limited TRAIN_ITERS=1000000 && limited=$job &&

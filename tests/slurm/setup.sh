@@ -121,5 +121,5 @@ appears() {
 
 # first_step_once RUNFOLDER: no job of it began anew
 first_step_once() {
-    test "$(grep -c '"iteration":1,' "$1/metrics.jsonl")" -eq 1
+    test "$(grep -c '"event":"step".*"iteration":1,' "$1/metrics.jsonl")" -eq 1
 }
