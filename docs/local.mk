@@ -35,6 +35,7 @@ EXTRA_DIST += \
   docs/adr/0022-packed-documents.md \
   docs/adr/0023-head-groups.md \
   docs/adr/0024-windows.md \
+  docs/adr/0025-restarts-on-spare-nodes.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

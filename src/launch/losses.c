@@ -64,7 +64,7 @@ static int read_death(struct mds_losses *l, const char *line)
     sscanf(at + used, "was killed by signal %d", &sig);
     if (l->may_follow && sig != SIGABRT)
         l->n = l->may_follow = 0;
-    if (l->n > 0)
+    if (l->n > 0 || l->failed)
         return 1;
     snprintf(why, sizeof why, "%.*s", (int)strcspn(at + used, ";\n"), at + used);
     if ((time = strstr(why, " at ")) != NULL)
@@ -99,21 +99,38 @@ static int read_silence(struct mds_losses *l, const char *line)
 }
 
 /* "mds: [rank 1 n2] error: the device of rank 1 on n2 has failed" */
-static void read_device(struct mds_losses *l, const char *line)
+static int read_device(struct mds_losses *l, const char *line)
 {
     const char *at = strstr(line, "the device of rank ");
     char host[256];
     int rank;
 
-    if (at && l->n == 0 && strstr(line, "mds: ") &&
-        sscanf(at, "the device of rank %d on %255[^ \n] has failed", &rank, host) == 2)
+    if (!at || !strstr(line, "mds: ") ||
+        sscanf(at, "the device of rank %d on %255[^ \n] has failed", &rank, host) != 2)
+        return 0;
+    if (l->n == 0)
         add_loss(l, rank, host, "has a device that failed");
+    return 1;
+}
+
+/* "mds: [rank 0 n1] error: iteration 9: loss nan, ...".  Not what ranks say that only
+ * notice that another is gone, or that wait for it. */
+static int is_own_failure(const char *line)
+{
+    static const char *const others[] = {" has waited ", " timed out first", ", rank "};
+    const char *at = strstr(line, "mds: [rank ");
+    const char *text = at ? strstr(at, "] error: ") : NULL;
+
+    for (size_t i = 0; text && i < sizeof others / sizeof *others; i++)
+        if (strstr(text, others[i]))
+            return 0;
+    return text != NULL;
 }
 
 void mds_losses_read(struct mds_losses *l, const char *line)
 {
     if (read_fault(l, line) || l->in_check)
         return;
-    if (!read_death(l, line) && !read_silence(l, line))
-        read_device(l, line);
+    if (!read_death(l, line) && !read_silence(l, line) && !read_device(l, line))
+        l->failed |= is_own_failure(line);
 }

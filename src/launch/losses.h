@@ -20,10 +20,12 @@ struct mds_losses {
     int in_check;      /* --preflight found them: several, and nothing was trained */
     int out_of_memory; /* the kernel killed a rank because host memory ran out */
     int may_follow;    /* the one here may have died because another did */
+    int failed;        /* a rank has ended the run with another error */
 };
 
-/* Read a line of the ranks' output.  Faults that --preflight names are all kept; of
- * ranks that die or are silent only the first, since the launcher ends the others. */
+/* Read a line of the ranks' output.  Faults that --preflight names are all kept.  Of
+ * ranks that die or are silent only the first is, because the launcher then ends the
+ * others.  It also does so when a rank has failed. */
 void mds_losses_read(struct mds_losses *l, const char *line);
 
 #endif

@@ -455,6 +455,13 @@ static void losses_are_read_from_what_ranks_print(void **state)
     assert_loss("mds: error: rank 1: --clip-grad 2, but rank 0 has --clip-grad 1", -1,
                 "", "");
     assert_loss("rank 1 has been silent for 9 s", -1, "", "");
+    assert_loss(
+        "mds: [rank 0 n1] error: iteration 9: loss nan, gradient norm nan\n" DIED(
+            "5", "n2", "9 (Killed)"), /* by the launcher */
+        -1, "", "");
+    assert_loss("mds: [rank 0 n1] error: data, rank 0 of 4: MPI_Isend: no route\n" DIED(
+                    "5", "n2", "9 (Killed)"), /* its line came later than that */
+                5, "n2", "was killed by signal 9 (Killed)");
 }
 
 static void faults_of_the_preflight_are_all_read(void **state)
