@@ -173,6 +173,8 @@ struct mds_data_config {
     int reset_position_ids;   /* positions begin again with each */
     int eod_mask_loss; /* no loss for a document's first token, behind another one */
 
+    int random_reverse_complement; /* half of the training samples of DNA */
+
     struct mds_kind_table kinds; /* of the data's tokens */
 };
 

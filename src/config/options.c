@@ -508,6 +508,11 @@ static const struct mds_option rows[] = {
          "on: a sample is a row of whole documents, packed by best fit, that do not "
          "attend to each other (this sets the next three options); off: a sample is a "
          "window, which may cross documents"},
+    {data, "data.random_reverse_complement", "--random-reverse-complement",
+     "MDS_RANDOM_REVERSE_COMPLEMENT", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(data.random_reverse_complement), NULL,
+     .help = "read half of the training samples of DNA, chosen by --seed and the "
+             "sample's number, on the other strand"},
     {data, "data.reset_attention_mask", "--reset-attention-mask",
      "MDS_RESET_ATTENTION_MASK", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(data.reset_attention_mask), NULL,

@@ -5,6 +5,7 @@
 #include "base/minmax.h"
 #include "base/units.h"
 #include "config/options.h"
+#include "data/complement.h"
 #include "data/permute.h"
 #include "data/window.h"
 
@@ -269,6 +270,22 @@ static enum mds_rc describe_dataset(struct mds_dataset *d)
     return d->describe.failed ? MDS_EMEM : MDS_OK;
 }
 
+/* There must be something to reverse. */
+static enum mds_rc check_reverses(const struct mds_dataset *d)
+{
+    int any = 0;
+
+    for (int k = 0; k < d->n_sources; k++)
+        any |= d->sources[k]->is_genome;
+    if (!d->reverses || any)
+        return MDS_OK;
+    return mds_fail(
+        MDS_EUSER,
+        "--random-reverse-complement: %s is not made from FASTA by mds_data "
+        "make, so its tokens have no reverse complement",
+        d->sources[0]->path);
+}
+
 static enum mds_rc open_and_split(struct mds_dataset *d,
                                   const struct mds_data_config *c)
 {
@@ -281,6 +298,7 @@ static enum mds_rc open_and_split(struct mds_dataset *d,
     if (!d->split)
         return MDS_EMEM;
     MDS_TRY(open_all_files(d, c));
+    MDS_TRY(check_reverses(d));
     MDS_TRY(mds_dataset_merge_kinds(d));
     return mds_dataset_has_shared_files(d)
                ? split_shared_files(d, shares, (enum mds_split_at)c->split_at)
@@ -303,6 +321,7 @@ enum mds_rc mds_dataset_open(const struct mds_data_config *c, int64_t seq_length
     d->seed = seed;
     d->packs = c->pack_documents == MDS_PACK_ON;
     d->documents_apart = c->reset_attention_mask;
+    d->reverses = c->random_reverse_complement;
     rc = open_and_split(d, c);
     if (rc) {
         mds_dataset_close(d);
@@ -440,7 +459,17 @@ static int64_t window_start(const struct mds_dataset *d, const struct member *m,
 struct sample_choice {
     int64_t sample;
     uint64_t shift;
+    int reversed; /* DNA: the other strand */
 };
+
+/* Chosen for each sample of each epoch by itself. */
+static int is_reversed(const struct mds_dataset *d, int k, int64_t within)
+{
+    static const uint64_t strands = 0x737472616e6473; /* not the key of the order */
+    uint64_t key = mds_hash(mds_hash(d->seed, strands), (uint64_t)k);
+
+    return d->reverses && mds_hash(key, (uint64_t)within) >> 63;
+}
 
 /* For the member's training sample number `within`: apply the epoch's permutation. */
 static struct sample_choice choose_training_sample(const struct mds_dataset *d, int k,
@@ -451,7 +480,8 @@ static struct sample_choice choose_training_sample(const struct mds_dataset *d, 
     uint64_t key = mds_hash(mds_hash(d->seed, (uint64_t)k), epoch);
 
     return (struct sample_choice){mds_permute(key, m->samples, within % m->samples),
-                                  mds_hash(key, ~(uint64_t)0)};
+                                  mds_hash(key, ~(uint64_t)0),
+                                  is_reversed(d, k, within)};
 }
 
 /* Windows are evaluated in the order of the file.  Packed rows are sorted by length, so
@@ -463,7 +493,7 @@ static struct sample_choice choose_evaluation_sample(const struct member *m,
     int64_t sample = within % m->samples;
 
     return (struct sample_choice){
-        m->packing ? mds_permute(0, m->samples, sample) : sample, 0};
+        m->packing ? mds_permute(0, m->samples, sample) : sample, 0, 0};
 }
 
 static enum mds_rc read_window(const struct mds_dataset *d, struct mds_source *s,
@@ -528,6 +558,9 @@ enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t 
     if (!source->kinds)
         stored.kind = NULL;
     MDS_TRY(read_sample(d, from.member, source, from.choice, &stored));
+    if (from.choice.reversed)
+        mds_sample_reverse_complement(mds_tokenizer_find(source->tokenizer), &stored,
+                                      d->seq_length + 1);
     if (out->kind && d->kind_of)
         mds_dataset_renumber_kinds(d, from.source, out->kind);
     return MDS_OK;

@@ -34,6 +34,7 @@ struct mds_dataset {
     int64_t seq_length, vocab;
     uint64_t seed;
     int packs;           /* samples are rows of whole documents */
+    int reverses;        /* half of the training samples of DNA */
     int documents_apart; /* attention does not cross from one document to another */
     char *split;         /* as the user wrote it, for messages */
     struct files files[MDS_SPLITS]; /* of --data-path: only the first */

@@ -101,6 +101,39 @@ size_t mds_tokenizer_encode(enum mds_tokenizer t, const unsigned char *bases, si
     return n;
 }
 
+/* Of the letters of dna: A C G T N as they are, not in lower case. */
+static int32_t complement_letter(int32_t letter)
+{
+    switch (letter) {
+    case 'A':
+        return 'T';
+    case 'C':
+        return 'G';
+    case 'G':
+        return 'C';
+    case 'T':
+        return 'A';
+    default:
+        return letter == 'N' ? 'N' : -1;
+    }
+}
+
+int32_t mds_tokenizer_complement(enum mds_tokenizer t, int32_t id)
+{
+    const struct tokenizer *k = &tokenizers[t];
+    int32_t other = 0;
+
+    if (k->bases == 0 || id == k->eod)
+        return -1;
+    if (t == MDS_TOKENIZER_DNA)
+        return complement_letter(id);
+    if (id == k->unknown)
+        return id;
+    for (int i = 0; i < k->bases; i++, id /= 4)
+        other = 4 * other + (3 - id % 4);
+    return other;
+}
+
 static unsigned char complement(unsigned char base)
 {
     return base % MDS_BASE_LOWER < MDS_BASE_N ? base ^ 3 : base;

@@ -59,6 +59,9 @@ int32_t mds_tokenizer_unknown(enum mds_tokenizer t);
 size_t mds_tokenizer_encode(enum mds_tokenizer t, const unsigned char *bases, size_t n,
                             int32_t *ids);
 
+/* The id of the reverse complement of a token; -1 if it is not made of bases. */
+int32_t mds_tokenizer_complement(enum mds_tokenizer t, int32_t id);
+
 /* Replace bases[n], which may be in lower case (MDS_BASE_LOWER), by its reverse
  * complement. */
 void mds_bases_reverse(unsigned char *bases, size_t n);

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "config/options.h"
+#include "data/complement.h"
 #include "data/dataset_impl.h"
 #include "data/make.h"
 #include "data/mix.h"
@@ -517,6 +518,111 @@ static void test_entropy(void **state)
     mds_dataset_close(d);
 }
 
+/* The words of a row of a data set, joined. */
+static void read_row(struct mds_dataset *d, enum mds_split split, int64_t i, int S,
+                     char *got)
+{
+    int32_t window[64];
+
+    assert_int_equal(
+        mds_dataset_sample(d, split, i, &(struct mds_sample){window, NULL, NULL}),
+        MDS_OK);
+    for (int j = 0; j <= S; j++)
+        got += sprintf(got, "%s", d->sources[0]->words[window[j]]);
+}
+
+static void reverse_text(const char *from, char *to)
+{
+    size_t n = strlen(from);
+
+    for (size_t i = 0; i < n; i++) {
+        const char *at = strchr("ACGTN", from[n - 1 - i]);
+
+        assert_non_null(at);
+        to[i] = "TGCAN"[at - "ACGTN"];
+    }
+    to[n] = '\0';
+}
+
+static void test_samples_are_reversed_by_seed(void **state)
+{
+    static const char bases[] = "ACGTN";
+    static const enum mds_tokenizer tokenizers[] = {
+        MDS_TOKENIZER_CODON, MDS_TOKENIZER_NUCLEOTIDE, MDS_TOKENIZER_DNA,
+        MDS_TOKENIZER_6MER};
+    enum { S = 7, SAMPLES = 100 };
+    struct mds_data_config c = {.paths = "r.h5", .split = "9,1,0"};
+    char plain[128], want[128], got[128], text[7010];
+    struct mds_dataset *none;
+
+    (void)state;
+    memcpy(text, ">r\n", 3);
+    for (int i = 0; i < 7000; i++) {
+        uint64_t r = mds_hash(1, (uint64_t)i) % 101;
+
+        text[3 + i] = bases[r < 100 ? r % 4 : 4];
+    }
+    strcpy(text + 7003, "\n");
+    write_text("r.fa", text);
+    for (size_t t = 0; t < sizeof tokenizers / sizeof *tokenizers; t++) {
+        struct mds_dataset *d[2], *again;
+        int reversed = 0, compared = 0;
+
+        assert_int_equal(make(tokenizers[t], "r.fa", "r.h5"), MDS_OK);
+        for (int i = 0; i < 2; i++) {
+            c.random_reverse_complement = i;
+            assert_int_equal(open_settled(&c, S, 5, &d[i]), MDS_OK);
+        }
+        assert_int_equal(open_settled(&c, S, 5, &again), MDS_OK);
+        for (int i = SAMPLES - 1; i >= 0; i--) {
+            read_row(d[1], MDS_SPLIT_TRAIN, i, S, got);
+            read_row(again, MDS_SPLIT_TRAIN, SAMPLES - 1 - i, S, plain);
+            read_row(again, MDS_SPLIT_TRAIN, i, S, want);
+            assert_string_equal(got, want); /* in any order of reading */
+            read_row(d[0], MDS_SPLIT_VALID, i, S, plain);
+            read_row(d[1], MDS_SPLIT_VALID, i, S, want);
+            assert_string_equal(plain, want);
+            read_row(d[0], MDS_SPLIT_TRAIN, i, S, plain);
+            if (strstr(plain, "<unk>") || strstr(plain, "<eod>"))
+                continue;
+            reverse_text(plain, want);
+            compared++;
+            reversed += strcmp(got, want) == 0;
+            assert_true(strcmp(got, plain) == 0 || strcmp(got, want) == 0);
+        }
+        assert_in_range(compared, SAMPLES / 2, SAMPLES);
+        assert_in_range(reversed, compared / 3, compared * 2 / 3);
+        mds_dataset_close(d[0]);
+        mds_dataset_close(d[1]);
+        mds_dataset_close(again);
+    }
+    make_counting("text", 100);
+    c.paths = "text";
+    assert_fails(open_settled(&c, S, 5, &none), MDS_EUSER, "is not made from FASTA");
+}
+
+/* Tags, ends and padding stay; bases are reversed around them, within documents, and
+ * take their kinds with them. */
+static void test_reversing_around_other_tokens(void **state)
+{
+    int32_t token[] = {'|', 'e', '|', 'A', 'C', '|', 'N',
+                       'T', 256, 'G', 'G', 'A', 256, 256};
+    int32_t start[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 9, 11, 11, 13};
+    unsigned char kind[] = {9, 9, 9, 1, 2, 9, 3, 4, 5, 6, 7, 8, 0, 0};
+    static const int32_t want[] = {'|', 'e', '|', 'A', 'N', '|', 'G',
+                                   'T', 256, 'C', 'C', 'T', 256, 256};
+    static const unsigned char kinds[] = {9, 9, 9, 4, 3, 9, 2, 1, 5, 7, 6, 8, 0, 0};
+
+    (void)state;
+    mds_sample_reverse_complement(MDS_TOKENIZER_DNA,
+                                  &(struct mds_sample){token, start, kind}, 14);
+    assert_memory_equal(token, want, sizeof want);
+    assert_memory_equal(kind, kinds, sizeof kinds);
+    mds_sample_reverse_complement(MDS_TOKENIZER_BYTES,
+                                  &(struct mds_sample){token, NULL, NULL}, 14);
+    assert_memory_equal(token, want, sizeof want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -534,6 +640,8 @@ int main(void)
         cmocka_unit_test(test_files_of_their_own),
         cmocka_unit_test(test_mixed_data),
         cmocka_unit_test(test_entropy),
+        cmocka_unit_test(test_samples_are_reversed_by_seed),
+        cmocka_unit_test(test_reversing_around_other_tokens),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
