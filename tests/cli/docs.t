@@ -127,16 +127,25 @@ test_expect_success 'functions and files that pages for developers name are ther
     test_must_fail test -s unknown || { cat unknown && false; }
 '
 # Call trees: `name  [file.c]  [remark]`, indented by two under the caller.  Without a file the
-# function is in its caller's file.  The file defines the function, and the caller's file names it.
+# function is in its caller's file.  The file defines the function, and the caller's body names it.
+# body FUNCTION FILE
+body() {
+    awk -v begin="^[a-z].*[ *]$1\\\\(" '$0 ~ begin { on = 1 } on
+        on && /\);$/ && !inside { on = 0 }
+        /^{/ { inside = 1 }
+        /^}/ { inside = 0; if (on) exit }' "$2"
+}
 test_expect_success 'docs/architecture.md: callers, functions and files of the trees' '
     awk "/^    [^ ]/ { tree = /^    [a-z_0-9]+  +[a-z_\/0-9]+\\.c( |\$)/ } tree && /^    /" \
         "$srcdir/docs/architecture.md" >trees && test "$(wc -l <trees)" -gt 100 &&
     awk "{ match(\$0, /[^ ]/); depth = (RSTART - 5) / 2
+            name[depth] = \$1
             file[depth] = \$2 ~ /^[a-z_0-9\/]+\\.c\$/ ? \$2 : file[depth - 1]
-            print \$1, file[depth], depth ? file[depth - 1] : file[depth] }" trees |
-        sort -u | while read -r name path caller; do
-        grep -q "^[a-z].*\<$name(" "$srcdir/src/$path" || echo "no $name in $path"
-        grep -q -w "$name" "$srcdir/src/$caller" || echo "$caller does not call $name"
+            print \$1, file[depth], name[depth - 1], file[depth - 1] }" trees |
+        sort -u | while read -r name path caller file; do
+        body $name "$srcdir/src/$path" | grep -q "^{" || echo "no $name in $path"
+        test -z "$file" || body $caller "$srcdir/src/$file" | grep -q -w "$name" ||
+            echo "$caller in $file does not call $name"
     done >unknown &&
     test_must_fail test -s unknown || { cat unknown && false; }
 '
