@@ -129,6 +129,8 @@ static int is_own_failure(const char *line)
 
 void mds_losses_read(struct mds_losses *l, const char *line)
 {
+    l->ended_early |= strncmp(line, "done: iteration ", 16) == 0 &&
+                      strstr(line, " (ended by ") != NULL;
     if (read_fault(l, line) || l->in_check)
         return;
     if (!read_death(l, line) && !read_silence(l, line) && !read_device(l, line))

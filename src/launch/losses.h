@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which ranks and nodes a run has lost, by what its ranks print. */
+/* Which ranks and nodes a run has lost, and how it ended, by what its ranks print. */
 #ifndef MDS_LAUNCH_LOSSES_H
 #define MDS_LAUNCH_LOSSES_H
 
@@ -21,6 +21,7 @@ struct mds_losses {
     int out_of_memory; /* the kernel killed a rank because host memory ran out */
     int may_follow;    /* the one here may have died because another did */
     int failed;        /* a rank has ended the run with another error */
+    int ended_early;   /* no loss: the run ended in order before its last iteration */
 };
 
 /* Read a line of the ranks' output.  Faults that --preflight names are all kept.  Of

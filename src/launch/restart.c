@@ -13,6 +13,7 @@
 #include "launch/supervise.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,13 +180,21 @@ static int restart_after_loss(struct job *j)
     return 1;
 }
 
+/* MPICH's mpiexec often ends with 0 when it has passed a signal on. */
+static int status_of(const struct job *j, const struct mds_outcome *o)
+{
+    if (o->status != 0 || !o->lost.ended_early || !j->config->checkpoint.save)
+        return o->status;
+    return mds_supervise_caught() == SIGTERM ? TERMINATED : UNFINISHED;
+}
+
 /* *status: in the end, if this returns 0. */
 static int start_again(struct job *j, const struct mds_outcome *o, int *status)
 {
     int unreplaced;
 
-    *status = o->status;
-    if (o->status == 0 || o->status == UNFINISHED || o->status == TERMINATED ||
+    *status = status_of(j, o);
+    if (*status == 0 || *status == UNFINISHED || *status == TERMINATED ||
         mds_supervise_caught())
         return 0;
     if (o->lost.out_of_memory) {

@@ -275,14 +275,10 @@ static void add_requeue(const struct mds_job *j, struct mds_str *out)
     mds_str_add(out, "fi\n");
 }
 
-/* MPICH's mpiexec ends with 0 now and then when it passes a signal on. */
-static void add_status_check(struct mds_str *out)
+/* A signal of the batch system may have reached the ranks alone. */
+static void add_preemption_check(struct mds_str *out)
 {
-    mds_str_add(out, "# why the run ended it knows better than some launchers\n"
-                     "[ \"$status\" -ne 0 ] ||\n"
-                     "    ! tail -n 1 \"$run/metrics.jsonl\" 2> /dev/null |\n"
-                     "    grep -q '\"reason\":\"signal\"' || status=85\n"
-                     "# 85: out of time; 86: preempted or cancelled\n"
+    mds_str_add(out, "# 85: out of time; 86: preempted or cancelled\n"
                      "[ -z \"$stopped\" ] || [ \"$status\" -ne 85 ] || status=86\n"
                      "[ \"$status\" -ne 86 ] || stopped=1\n");
 }
@@ -323,7 +319,7 @@ static void add_exit_handling(const struct mds_job *j, struct mds_str *out)
     const struct mds_batch_syntax *d = job_syntax(j);
     int requeue = j->chain == 1 && j->launch->options->requeue;
 
-    add_status_check(out);
+    add_preemption_check(out);
     mds_str_add(out, "if [ \"$status\" -eq 0 ]; then\n    touch \"$run/done\"\n"
                      "    exit 0\nfi\n");
     if (d->exclude && (j->chain > 1 || requeue))

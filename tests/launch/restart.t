@@ -94,6 +94,18 @@ test_expect_success 'a node that fails the check is left out, and the run starts
     grep "^mds: warn: node b is left out: preflight: rank 1 --save: ck/.*: Input/output error" out &&
     grep "^mds: info: starting without it" out && ! grep "restart 1" out && grep "^b # .*--save: ck" excluded
 '
+# forgetful WORDS...: a launcher that ends with 0, whatever its ranks do, and before that does so
+forgetful() {
+    printf '#!/bin/sh\ntrap "" TERM\n%s "$@"\n%s\nexit 0\n' "$MPIEXEC" "$*" >forgetful && chmod +x forgetful
+    # shellcheck disable=SC2086  # a list of words
+    mds_launch --nodes 2 --launcher-command ./forgetful -- $tiny --save ck --exit-interval 3
+    status=$?
+    rm -r ck
+    return $status
+}
+test_expect_success 'a launcher that forgets the status of the ranks' '
+    fault="" && rm -rf ck && test_expect_code 85 forgetful && test_expect_code 86 forgetful kill -TERM "\$PPID"
+'
 test_expect_success 'a mistake of the user is not tried again' '
     fault= && test_expect_code 1 on_nodes --train-iters 0 && test "$(grep -c -e " -hosts " out)" -le 1 &&
     test_expect_code 1 on_nodes --data-path gone.h5 && test ! -e excluded

@@ -274,14 +274,6 @@ test_expect_success 'a warned job saves' '
     done && cat job.log &&
     kill -USR1 $! && { wait $!; status=$?; cat job.log; test $status -eq 85; } && test -s runs/warned/checkpoints/latest
 '
-test_expect_success 'a launcher that forgets the status of ranks that were signalled' '
-    mkdir -p lossy runs/lossy && cat >lossy/mds_launch <<-\EOF && chmod +x lossy/mds_launch &&
-	#!/bin/sh
-	echo "{\"event\":\"end\",\"reason\":\"signal\"}" >runs/lossy/metrics.jsonl
-	EOF
-    sed "s/^run=.*/run=runs\/lossy/" job.sh >lossy.sh &&
-    PATH=$PWD/lossy:$PATH test_expect_code 85 sh lossy.sh && test ! -e runs/lossy/done
-'
 test_expect_success 'the same before the limit, of ranks that are none' '
     mkdir stub && cat >stub/mds_launch <<-\EOF && chmod +x stub/mds_launch &&
 	#!/bin/sh
