@@ -2,6 +2,7 @@
 EXTRA_DIST += \
 	bench/account.py \
 	bench/ceiling.py \
+	bench/data \
 	bench/async-save bench/checkpoint bench/context-extension bench/cpu \
 	bench/figures \
 	bench/gpu \

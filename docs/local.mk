@@ -43,7 +43,7 @@ EXTRA_DIST += \
   docs/html docs/install.md docs/start-developer.md docs/start-laptop.md \
   docs/start-polaris.md
 # What manual pages and messages refer to is installed, and what that refers to.
-dist_doc_DATA += docs/context-extension.md docs/running.md docs/data.md docs/glossary.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/parallelism.md \
+dist_doc_DATA += docs/context-extension.md docs/running.md docs/data.md docs/genome-corpus.md docs/glossary.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/parallelism.md \
   docs/profiling.md
 
 # The documentation as a web site, in html/ of the build directory.

@@ -22,6 +22,12 @@ fails() {
 test_must_be_empty() {
     ! test -s "$1"
 }
+# test_memory KIB COMMAND...: with no more heap and stack than that, beside its libraries
+test_memory() {
+    kib=$1
+    shift
+    (ulimit -d "$kib" && "$@")
+}
 test_path_is_missing() {
     ! test -e "$1"
 }
@@ -183,6 +189,37 @@ test_expect_success 'what does not count in the loss: N, soft-masked bases, tags
     grep "^kind *phage: weight 1, 5 tokens" out && grep "^kind *phage:repeat: weight 0.1, 4 tokens" out &&
     grep "^kind *ambiguous: weight 0, 2 tokens" out && grep "^kind *tag: weight 0, 8 tokens" out &&
     echo "|r1|ACGTAC|r1|GTNN" >want && mds_data dump k.h5 | test_cmp want -
+'
+
+test_expect_success 'a mix of genomes, as in docs/genome-corpus.md: the loss of each species' '
+    gunzip -c "$lambda" | sed "20,60s/[A-Z]/\\L&/g" >phage.fa &&
+    awk "BEGIN { srand(1); for (r = 0; r < 3; r++) { print \">c\" r; for (i = 0; i < 99; i++) {
+        s = \"\"; for (j = 0; j < 60; j++) s = s substr(\"ACGT\", int(rand() * 4) + 1, 1); print s } } }" |
+        gzip >random.fa.gz &&
+    for f in phage.fa random.fa.gz; do
+        mds_data make --tokenizer dna --lowercase-loss-weight 0.1 --kind ${f%%.*} --tag "|${f%%.*}|{record}|" \
+            --tag-every 64 --output ${f%%.*}.h5 $f || return 1
+    done &&
+    mds_pretrain --data-path 0.7 phage.h5 0.3 random.h5 --num-layers 1 --hidden-size 32 --num-attention-heads 2 \
+        --seq-length 128 --global-batch-size 8 --random-reverse-complement --train-iters 4 --eval-interval 2 \
+        --eval-iters 2 --split 90,10,0 --metrics-jsonl corpus.jsonl >out 2>&1 &&
+    grep "lm loss of phage: .* lm loss of " out && grep "lm loss of random:" out &&
+    grep "\"lm_loss_phage:repeat\":[0-9]" corpus.jsonl && grep "\"event\":\"eval\".*\"lm_loss_random\":" corpus.jsonl
+'
+
+test_expect_success 'FASTQ, and files that are damaged or larger than they look' '
+    printf "@r\nACGT\n+\nIIII\n" >reads.fq && gzip -k reads.fq &&
+    fails "reads.fq:1: no '\''>'\'' line before this: FASTQ? convert it with seqtk seq -a" \
+        mds_data make --tokenizer dna --output b.h5 reads.fq &&
+    fails "reads.fq.gz:1: no" mds_data make --tokenizer dna --output b.h5 reads.fq.gz &&
+    { echo ">r" && head -c 3000 "$lambda"; } | gzip >bytes.fa.gz &&
+    fails "record '\''r'\'': byte 0x1f is no nucleotide" mds_data make --tokenizer dna --output b.h5 bytes.fa.gz &&
+    head -c 30000000 /dev/zero | tr "\0" "\n" | gzip >bomb.gz && test "$(wc -c <bomb.gz)" -lt 100000 &&
+    fails "no '\''>'\'' line in it" mds_data make --tokenizer dna --output b.h5 bomb.gz &&
+    { printf ">" && head -c 30000000 /dev/zero | tr "\0" "x"; } | gzip >name.gz &&
+    fails "nothing to write" test_memory 65536 mds_data make --tokenizer dna --output b.h5 name.gz &&
+    { gzip -c reads.fq && echo rubbish; } >tail.gz &&
+    test_expect_code 1 mds_data make --tokenizer bytes --output b.h5 tail.gz 2>err && test_path_is_missing b.h5
 '
 
 test_expect_success 'no output appears unless all went well' '

@@ -41,7 +41,7 @@ cat > run.jsonl << 'EOD'
 {"event":"end","reason":"iterations"}
 EOD
 
-echo 1..12
+echo 1..15
 check "a name that is neither png nor svg" refuses 2 "end in .png or .svg" \
     "$plot" run.jsonl out.jpg
 check "a missing run" refuses 1 "none.jsonl: cannot be read" "$plot" none.jsonl out.svg
@@ -82,3 +82,13 @@ EOD
 chmod +x bin/awk
 check "numbers are not read as the locale has them" \
     env PATH="$work/bin:$PATH" LC_ALL=de_DE.UTF-8 "$plot" run.jsonl out.svg
+check "no losses by kind" refuses 1 "no loss by kind" \
+    env PATH="$work/bin:$PATH" "$plot" --by-kind run.jsonl out.svg
+cat >> run.jsonl << 'EOD'
+{"event":"step","iteration":4,"lm_loss":3,"lm_loss_ecoli":2.5,"lm_loss_ecoli:repeat":null}
+{"event":"eval","split":"validation","iteration":4,"lm_loss":3,"lm_loss_ecoli":3.5,"lm_loss_tag":1}
+{"event":"eval","split":"validation","iteration":6,"lm_loss":3,"lm_loss_ecoli":3.25}
+EOD
+check "losses by kind" env PATH="$work/bin:$PATH" "$plot" --by-kind run.jsonl out.svg
+printf '4 3.5\n6 3.25\n' > want
+check "of validation, each of its own" diff want train
