@@ -44,8 +44,12 @@ tests_unit_dataset_SOURCES = tests/unit/dataset.c tests/unit/scratch.h
 tests_unit_dataset_LDADD = $(data_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/documents
-tests_unit_documents_SOURCES = tests/unit/documents.c tests/unit/scratch.h
+tests_unit_documents_SOURCES = tests/unit/documents.c tests/unit/documents.h tests/unit/scratch.h
 tests_unit_documents_LDADD = $(data_libs) $(CMOCKA_LIBS)
+
+unit_tests += tests/unit/samples
+tests_unit_samples_SOURCES = tests/unit/samples.c tests/unit/documents.h tests/unit/scratch.h
+tests_unit_samples_LDADD = $(data_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/split
 tests_unit_split_SOURCES = tests/unit/split.c tests/unit/scratch.h

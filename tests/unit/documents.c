@@ -1,66 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* data: where documents begin in samples. */
-#include "scratch.h"
+#include "documents.h"
 
-#include "data/balance.h"
 #include "data/best_fit.h"
 #include "data/dataset.h"
-#include "data/kinds.h"
 #include "data/packing.h"
 #include "data/permute.h"
-
-static unsigned char *put(unsigned char *p, uint64_t v, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        *p++ = (unsigned char)(v >> 8 * i);
-    return p;
-}
-
-static void write_prefixed(const char *prefix, const char *extension, const void *bytes,
-                           size_t n)
-{
-    char name[64];
-
-    snprintf(name, sizeof name, "%s%s", prefix, extension);
-    write_file(name, bytes, n);
-}
-
-/* A Megatron pair of n documents of these lengths; token t is t.  Returns their sum. */
-static int64_t write_documents(const char *prefix, const int *length, int n)
-{
-    unsigned char *idx = calloc(1, (size_t)(34 + 20 * n + 8)), *p = idx, *bin;
-    int64_t tokens = 0;
-
-    memcpy(p, "MMIDIDX\0\0", 9);
-    p = put(put(put(put(p + 9, 1, 8), 4, 1), (uint64_t)n, 8), (uint64_t)n + 1, 8);
-    for (int i = 0; i < n; i++)
-        p = put(p, (uint64_t)length[i], 4);
-    for (int i = 0; i < n; i++) {
-        p = put(p, (uint64_t)tokens * 4, 8);
-        tokens += length[i];
-    }
-    for (int i = 0; i <= n; i++)
-        p = put(p, (uint64_t)i, 8);
-    write_prefixed(prefix, ".idx", idx, (size_t)(p - idx));
-    bin = calloc(1, (size_t)tokens * 4 + 1);
-    for (int64_t t = 0; t < tokens; t++)
-        put(bin + 4 * t, (uint64_t)t, 4);
-    write_prefixed(prefix, ".bin", bin, (size_t)tokens * 4);
-    free(idx);
-    free(bin);
-    return tokens;
-}
-
-static struct mds_dataset *open_documents(const struct mds_data_config *c, int64_t S)
-{
-    struct mds_dataset *d;
-    int64_t largest;
-
-    if (mds_dataset_open(c, S, 7, &d) || mds_dataset_largest_id(d, 0, 1, &largest) ||
-        mds_dataset_set_vocab(d, largest))
-        fail_msg("%s", mds_fail_text());
-    return d;
-}
+#include "data/split.h"
+#include "data/window.h"
 
 /* The documents' starts[n + 1], from their lengths. */
 static void sum_lengths(const int *length, int n, int64_t *start)
@@ -309,6 +256,69 @@ static void test_nothing_to_pack(void **state)
     mds_source_close(s);
 }
 
+/* ---- more documents than 32 bits can count ---- */
+
+enum { EACH = 3 }; /* tokens of every document */
+static const int64_t endless = INT64_C(3) << 30;
+
+static enum mds_rc endless_read(struct mds_source *s, int64_t first, int64_t count,
+                                int32_t *ids)
+{
+    (void)s;
+    for (int64_t i = 0; i < count; i++)
+        ids[i] = (int32_t)((first + i) % 1000);
+    return MDS_OK;
+}
+
+static enum mds_rc endless_starts(struct mds_source *s, int64_t first, int64_t count,
+                                  int64_t *starts)
+{
+    (void)s;
+    for (int64_t i = 0; i < count; i++)
+        starts[i] = EACH * (first + i);
+    return MDS_OK;
+}
+
+static void test_more_documents_than_32_bits_count(void **state)
+{
+    enum { S = 8, LAST = 30 };
+    static const struct mds_source_ops ops = {.read = endless_read,
+                                              .starts = endless_starts};
+    static const double shares[MDS_SPLITS] = {98, 1, 1};
+    struct mds_source s = {.ops = &ops,
+                           .path = "endless",
+                           .tokens = EACH * endless,
+                           .documents = endless,
+                           .vocab = 1000,
+                           .token_bases = 1,
+                           .reading = mds_reading_read("")};
+    struct mds_part parts[MDS_SPLITS];
+    struct mds_part last = {.spans = 1, .span = {{s.tokens - LAST, LAST}}};
+    int32_t token[S + 1], start[S + 1];
+    struct mds_packing *p;
+    int64_t document;
+
+    (void)state;
+    assert_int_equal(mds_source_document_at(&s, s.tokens - 1, &document), MDS_OK);
+    assert_int_equal(document, endless - 1);
+    assert_int_equal(mds_split_cut(&s, shares, MDS_SPLIT_AT_DOCUMENTS, parts), MDS_OK);
+    for (int k = 0; k < MDS_SPLITS; k++)
+        assert_int_equal(parts[k].span[0].first % EACH, 0);
+    assert_int_equal(parts[0].tokens + parts[1].tokens + parts[2].tokens, s.tokens);
+    assert_int_equal(mds_window_starts(&s, s.tokens - S, S, start), MDS_OK);
+    assert_int_equal(start[S - 1], S - EACH);
+    assert_int_equal(mds_packing_create(&s, &last, S, &p), MDS_OK);
+    assert_int_equal(mds_packing_stats(p)->documents, LAST / EACH);
+    assert_int_equal(mds_packing_stats(p)->rows, 4);
+    assert_int_equal(
+        mds_packing_read(p, &s, 0, 0, &(struct mds_sample){token, start, NULL}),
+        MDS_OK);
+    for (int i = 0; i <= S; i++)
+        assert_int_equal(start[i], i / EACH * EACH);
+    assert_int_equal(token[0], last.span[0].first % 1000);
+    mds_packing_destroy(p);
+}
+
 /* Each source of a mix has rows of its own, as many as its weight says. */
 static void test_packed_mix(void **state)
 {
@@ -362,209 +372,6 @@ static void test_evaluation_order(void **state)
     mds_dataset_close(d);
 }
 
-/* ---- balance ---- */
-
-/* The most expensive of so many equal parts of a batch, over the mean. */
-static double most_over_mean(const double *cost, const int64_t *order, int n, int parts)
-{
-    double all = 0, most = 0;
-
-    for (int k = 0; k < parts; k++) {
-        double sum = 0;
-
-        for (int i = k * n / parts; i < (k + 1) * n / parts; i++)
-            sum += cost[order ? order[i] : i];
-        all += sum;
-        most = sum > most ? sum : most;
-    }
-    return most / (all / parts);
-}
-
-/* Global batches of packed documents of heavy-tailed lengths: half of them are shorter
- * than a sixtieth of a row, some longer than a row. */
-static void test_ranks_get_like_work(void **state)
-{
-    enum { DOCUMENTS = 20000, S = 8192, BATCH = 64, BATCHES = 20 };
-    static int length[DOCUMENTS];
-    const struct mds_data_config c = {
-        .paths = "d", .split = "1", .pack_documents = MDS_PACK_ON};
-    struct mds_dataset *d;
-    struct mds_balance *b;
-    double *cost;
-
-    (void)state;
-    for (int i = 0; i < DOCUMENTS; i++)
-        length[i] =
-            2 +
-            (int)(128 / (1e-2 + (double)(mds_hash(5, (uint64_t)i) % 4096) / 4096 * 2));
-    write_documents("d", length, DOCUMENTS);
-    d = open_documents(&c, S);
-    assert_int_equal(mds_balance_create(BATCH, &b), MDS_OK);
-    cost = mds_balance_costs(b);
-    for (int ranks = 2; ranks <= 16; ranks *= 2) {
-        double before = 0, after = 0;
-
-        for (int i = 0; i < BATCHES; i++) {
-            for (int row = 0; row < BATCH; row++)
-                assert_int_equal(
-                    mds_dataset_pairs(d, MDS_SPLIT_TRAIN, i * BATCH + row, &cost[row]),
-                    MDS_OK);
-            before += most_over_mean(cost, NULL, BATCH, ranks) / BATCHES;
-            after += most_over_mean(cost, mds_balance_order(b), BATCH, ranks) / BATCHES;
-        }
-        print_message("%d ranks: attention of the busiest over the mean %.3f, in order "
-                      "of samples %.3f\n",
-                      ranks, after, before);
-        assert_true(after < 1.15 && before > 1.1 && after < before);
-    }
-    mds_balance_destroy(b);
-    mds_dataset_close(d);
-}
-
-/* Every row once, for any number of them; and in their old order if all are alike. */
-static void test_balance_keeps_rows(void **state)
-{
-    (void)state;
-    for (int n = 1; n < 60; n++)
-        for (int alike = 0; alike < 2; alike++) {
-            char seen[60] = {0};
-            const int64_t *order;
-            struct mds_balance *b;
-
-            assert_int_equal(mds_balance_create(n, &b), MDS_OK);
-            for (int i = 0; i < n; i++)
-                mds_balance_costs(b)[i] = alike ? 5 : (double)(i * i % 7);
-            order = mds_balance_order(b);
-            for (int i = 0; i < n; i++) {
-                assert_in_range(order[i], 0, n - 1);
-                assert_false(seen[order[i]]++);
-                assert_true(!alike || order[i] == i);
-            }
-            mds_balance_destroy(b);
-        }
-}
-
-/* The pairs of a packed row are those that its starts let attention compute. */
-static void test_pairs_are_of_the_row(void **state)
-{
-    static const int length[] = {5, 1, 40, 2, 2, 9, 1, 30, 7};
-    enum { S = 11, N = sizeof length / sizeof *length };
-    const struct mds_data_config c = {
-        .paths = "d", .split = "1", .pack_documents = MDS_PACK_ON};
-    int32_t token[S + 1], start[S + 1];
-    struct mds_dataset *d;
-
-    (void)state;
-    write_documents("d", length, N);
-    d = open_documents(&c, S);
-    for (int64_t i = 0; i < mds_dataset_samples(d, MDS_SPLIT_TRAIN); i++) {
-        double pairs, want = 0;
-
-        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i,
-                                            &(struct mds_sample){token, start, NULL}),
-                         MDS_OK);
-        assert_int_equal(mds_dataset_pairs(d, MDS_SPLIT_TRAIN, i, &pairs), MDS_OK);
-        for (int k = 0; k < S; k++) /* padding has a start each */
-            if (start[k] < k || start[k + 1] == k)
-                want += k - start[k] + 1;
-        assert_true(pairs == want);
-    }
-    mds_dataset_close(d);
-}
-
-/* ---- kinds ---- */
-
-static const struct mds_kind three_kinds[] = {
-    {"text", 1}, {"repeat", 0.25}, {"tag", 0}};
-
-/* Beside the pair `prefix` of so many tokens: token t is of kind t % 3. */
-static void write_kinds(const char *prefix, int64_t tokens,
-                        const struct mds_kind kinds[3])
-{
-    unsigned char *of_token = malloc((size_t)tokens);
-    struct mds_h5_dataset *set;
-    struct mds_h5 *f;
-    char path[64];
-
-    snprintf(path, sizeof path, "%s.kinds.h5", prefix);
-    for (int64_t t = 0; t < tokens; t++)
-        of_token[t] = (unsigned char)(t % 3);
-    assert_int_equal(mds_h5_create(path, path, &f), MDS_OK);
-    assert_int_equal(mds_kinds_write(f, path, kinds, 3), MDS_OK);
-    assert_int_equal(mds_h5_dataset_create(f, "/kinds/of_token", MDS_H5_U8, &set),
-                     MDS_OK);
-    assert_int_equal(mds_h5_dataset_append(set, of_token, tokens), MDS_OK);
-    assert_int_equal(mds_h5_dataset_close(set), MDS_OK);
-    assert_int_equal(mds_h5_close(f), MDS_OK);
-    free(of_token);
-}
-
-/* In windows and in packed rows, each token has its kind; padding has the first. */
-static void test_tokens_keep_their_kinds(void **state)
-{
-    static const int length[] = {5, 1, 0, 40, 2, 2, 9, 0, 0, 1, 30, 7};
-    enum { S = 11, N = sizeof length / sizeof *length };
-    int32_t token[S + 1], start[S + 1];
-    unsigned char kind[S + 1];
-
-    (void)state;
-    write_kinds("k", write_documents("k", length, N), three_kinds);
-    for (int on = 0; on < 2; on++) {
-        const struct mds_data_config c = {.paths = "k",
-                                          .split = "1",
-                                          .pack_documents =
-                                              on ? MDS_PACK_ON : MDS_PACK_OFF};
-        struct mds_dataset *d = open_documents(&c, S);
-        int64_t n = mds_dataset_samples(d, MDS_SPLIT_TRAIN);
-
-        assert_int_equal(mds_dataset_kinds(d).n, 3);
-        assert_string_equal(mds_dataset_kinds(d).kind[1].name, "repeat");
-        for (int64_t i = 0; i < 2 * n; i++) {
-            assert_int_equal(
-                mds_dataset_sample(d, MDS_SPLIT_TRAIN, i,
-                                   &(struct mds_sample){token, start, kind}),
-                MDS_OK);
-            for (int k = 0; k <= S; k++)
-                assert_int_equal(kind[k], token[k] % 3); /* token 0 pads */
-        }
-        mds_dataset_close(d);
-    }
-}
-
-/* Kinds of several files are one table, by name. */
-static void test_kinds_of_a_mix(void **state)
-{
-    static const struct mds_kind others[] = {{"tag", 0}, {"code", 2}, {"text", 1}};
-    static const struct mds_kind unlike[] = {{"tag", 0}, {"code", 2}, {"text", 3}};
-    static const unsigned char want[3][3] = {{0, 1, 2}, {2, 3, 0}, {4, 4, 4}};
-    const struct mds_data_config c = {.paths = "1 k0 1 k1 1 k2", .split = "1"};
-    const int length = 40;
-    enum { S = 7 };
-    unsigned char kind[S + 1];
-    struct mds_dataset *d;
-    int32_t token[S + 1];
-
-    (void)state;
-    write_kinds("k0", write_documents("k0", &length, 1), three_kinds);
-    write_kinds("k1", write_documents("k1", &length, 1), others);
-    write_documents("k2", &length, 1);
-    d = open_documents(&c, S);
-    assert_int_equal(mds_dataset_kinds(d).n, 5);
-    assert_string_equal(mds_dataset_kinds(d).kind[3].name, "code");
-    assert_string_equal(mds_dataset_kinds(d).kind[4].name, "other");
-    for (int64_t i = 0; i < 30; i++) {
-        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i,
-                                            &(struct mds_sample){token, NULL, kind}),
-                         MDS_OK);
-        for (int k = 0; k <= S; k++)
-            assert_int_equal(kind[k], want[i % 3][token[k] % 3]);
-    }
-    mds_dataset_close(d);
-    write_kinds("k1", length, unlike);
-    assert_fails(mds_dataset_open(&c, S, 7, &d), MDS_EUSER,
-                 "tokens of kind 'text' weigh 3, but 1 in another file");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,13 +380,9 @@ int main(void)
         cmocka_unit_test(test_every_token_is_a_target_once),
         cmocka_unit_test(test_packing_is_tight),
         cmocka_unit_test(test_nothing_to_pack),
+        cmocka_unit_test(test_more_documents_than_32_bits_count),
         cmocka_unit_test(test_packed_mix),
         cmocka_unit_test(test_evaluation_order),
-        cmocka_unit_test(test_ranks_get_like_work),
-        cmocka_unit_test(test_balance_keeps_rows),
-        cmocka_unit_test(test_pairs_are_of_the_row),
-        cmocka_unit_test(test_tokens_keep_their_kinds),
-        cmocka_unit_test(test_kinds_of_a_mix),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
