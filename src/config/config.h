@@ -169,6 +169,7 @@ struct mds_data_config {
     char *split;              /* train,valid,test proportions */
     int split_at;             /* enum mds_split_at */
     int pack_documents;       /* enum mds_pack */
+    int64_t window_stride;    /* of windows of long documents; 0: the whole window */
     int reset_attention_mask; /* attention stays inside of documents */
     int reset_position_ids;   /* positions begin again with each */
     int eod_mask_loss; /* no loss for a document's first token, behind another one */

@@ -283,6 +283,22 @@ static void resolve_documents(struct mds_config_run *run)
     }
 }
 
+static void check_window_stride(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    int64_t stride = run->config.data.window_stride, S = run->config.model.seq_length;
+    const char *origin = mds_config_origin(run, "data.window_stride");
+
+    if (stride > 0 && run->config.data.pack_documents != MDS_PACK_ON)
+        mds_diag_fault(diag, origin,
+                       "--window-stride is for --pack-documents on; without it, "
+                       "windows do not overlap");
+    if (stride > S)
+        mds_diag_fault(diag, origin,
+                       "--window-stride %lld: tokens between windows would never be "
+                       "targets: use at most --seq-length %lld",
+                       (long long)stride, (long long)S);
+}
+
 static void check_data_options(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_data_config *d = &run->config.data;
@@ -293,6 +309,7 @@ static void check_data_options(const struct mds_config_run *run, struct mds_diag
                        "--split '%s': must be proportions such as 949,50,1",
                        d->split ? d->split : "");
     check_data_paths(run, diag);
+    check_window_stride(run, diag);
     if (run->action == MDS_ACTION_RUN && !run->config.train.dry_run)
         mds_config_need_data(run, diag);
 }

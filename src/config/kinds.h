@@ -6,6 +6,9 @@
 
 enum { MDS_KINDS_MAX = 64, MDS_KIND_NAME_SIZE = 32 };
 
+/* Instead of a kind: a token that is no target. */
+enum { MDS_KIND_MASKED = 255 };
+
 struct mds_kind {
     char name[MDS_KIND_NAME_SIZE]; /* printable ASCII without blanks and quotes */
     double weight;                 /* 0 or more */

@@ -513,6 +513,12 @@ static const struct mds_option rows[] = {
      AT(data.random_reverse_complement), NULL,
      .help = "read half of the training samples of DNA, chosen by --seed and the "
              "sample's number, on the other strand"},
+    {data, "data.window_stride", "--window-stride", "MDS_WINDOW_STRIDE", MDS_OPT_COUNT,
+     "0", 0, 1e10, NULL, AT(data.window_stride), "tokens",
+     .help =
+         "with --pack-documents on: windows of a document longer than a row start so "
+         "many tokens apart and overlap; each token is a target once; 0: they do "
+         "not overlap"},
     {data, "data.reset_attention_mask", "--reset-attention-mask",
      "MDS_RESET_ATTENTION_MASK", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(data.reset_attention_mask), NULL,

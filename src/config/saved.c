@@ -156,9 +156,13 @@ void mds_config_limit_seq_length(struct mds_config_run *run, const char *origin,
 }
 
 /* How samples are made: a run goes on with those it began with. */
-static const char *const data_keys[] = {
-    "data.split_at",           "data.pack_documents", "data.reset_attention_mask",
-    "data.reset_position_ids", "data.eod_mask_loss",  "data.random_reverse_complement"};
+static const char *const data_keys[] = {"data.split_at",
+                                        "data.pack_documents",
+                                        "data.window_stride",
+                                        "data.reset_attention_mask",
+                                        "data.reset_position_ids",
+                                        "data.eod_mask_loss",
+                                        "data.random_reverse_complement"};
 
 enum mds_rc mds_config_inherit_model(struct mds_config_run *run, const char *text,
                                      const char *name, struct mds_diag *diag)

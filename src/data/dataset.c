@@ -176,7 +176,7 @@ static enum mds_rc set_member_part(struct mds_dataset *d, struct blend *b, int k
     m->part = *part;
     if (d->packs) {
         MDS_TRY(mds_packing_create(mds_blend_source(d, b, k), part, d->seq_length,
-                                   &m->packing));
+                                   d->window_stride, &m->packing));
         m->samples = mds_packing_stats(m->packing)->rows;
         return MDS_OK;
     }
@@ -320,6 +320,7 @@ enum mds_rc mds_dataset_open(const struct mds_data_config *c, int64_t seq_length
     d->seq_length = seq_length;
     d->seed = seed;
     d->packs = c->pack_documents == MDS_PACK_ON;
+    d->window_stride = c->window_stride;
     d->documents_apart = c->reset_attention_mask;
     d->reverses = c->random_reverse_complement;
     rc = open_and_split(d, c);
@@ -549,17 +550,14 @@ static enum mds_rc find_sample(const struct mds_dataset *d, enum mds_split s,
 enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
                                const struct mds_sample *out)
 {
-    struct mds_sample stored = *out;
     struct mds_source *source;
     struct origin from;
 
     MDS_TRY(find_sample(d, s, index, &from));
     source = d->sources[from.source];
-    if (!source->kinds)
-        stored.kind = NULL;
-    MDS_TRY(read_sample(d, from.member, source, from.choice, &stored));
+    MDS_TRY(read_sample(d, from.member, source, from.choice, out));
     if (from.choice.reversed)
-        mds_sample_reverse_complement(mds_tokenizer_find(source->tokenizer), &stored,
+        mds_sample_reverse_complement(mds_tokenizer_find(source->tokenizer), out,
                                       d->seq_length + 1);
     if (out->kind && d->kind_of)
         mds_dataset_renumber_kinds(d, from.source, out->kind);

@@ -33,10 +33,11 @@ struct blend {
 struct mds_dataset {
     int64_t seq_length, vocab;
     uint64_t seed;
-    int packs;           /* samples are rows of whole documents */
-    int reverses;        /* half of the training samples of DNA */
-    int documents_apart; /* attention does not cross from one document to another */
-    char *split;         /* as the user wrote it, for messages */
+    int packs;             /* samples are rows of whole documents */
+    int64_t window_stride; /* as of mds_packing_create */
+    int reverses;          /* half of the training samples of DNA */
+    int documents_apart;   /* attention does not cross from one document to another */
+    char *split;           /* as the user wrote it, for messages */
     struct files files[MDS_SPLITS]; /* of --data-path: only the first */
     struct mds_source **sources;    /* [n_sources] of all lists */
     int n_sources;

@@ -66,10 +66,8 @@ void mds_dataset_renumber_kinds(const struct mds_dataset *d, int source,
 {
     const unsigned char *number = d->kind_of + source * MDS_KINDS_MAX;
 
-    if (!d->sources[source]->kinds)
-        memset(kind, number[0], (size_t)d->seq_length + 1);
-    else
-        for (int64_t i = 0; i <= d->seq_length; i++)
+    for (int64_t i = 0; i <= d->seq_length; i++)
+        if (kind[i] != MDS_KIND_MASKED)
             kind[i] = number[kind[i]];
 }
 

@@ -6,6 +6,7 @@
 #include "data/best_fit.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A document that is longer than a row. */
 struct long_document {
@@ -21,6 +22,7 @@ struct ranges {
 };
 
 struct mds_packing {
+    int64_t stride;     /* from one window to the next */
     int64_t row_tokens; /* seq_length + 1 */
     struct long_document *cut;
     int64_t n_cut;
@@ -37,6 +39,12 @@ static int64_t window_rows(const struct mds_packing *p)
 static double pairs_of(double length)
 {
     return length * (length + 1) / 2;
+}
+
+/* The tokens of a window that the one before it has, too. */
+static int64_t overlap(const struct mds_packing *p)
+{
+    return p->row_tokens - p->stride;
 }
 
 /* ---- cut documents into windows and ranges ---- */
@@ -61,7 +69,7 @@ static enum mds_rc add_range(struct ranges *p, int64_t first, int64_t length)
 /* Add the full windows of a long document; *first and *length become its rest. */
 static enum mds_rc add_windows(struct mds_packing *p, int64_t *first, int64_t *length)
 {
-    int64_t step = p->row_tokens - 1, windows = (*length - 1) / step;
+    int64_t step = p->stride, windows = (*length - p->row_tokens) / step + 1;
     struct long_document *cut = mds_grow(p->cut, (size_t)p->n_cut, sizeof *cut);
 
     if (!cut)
@@ -71,7 +79,7 @@ static enum mds_rc add_windows(struct mds_packing *p, int64_t *first, int64_t *l
     p->n_cut++;
     p->stats.cut++;
     p->stats.tokens += windows * p->row_tokens;
-    p->stats.pairs += (double)windows * pairs_of((double)step);
+    p->stats.pairs += (double)windows * pairs_of((double)p->row_tokens - 1);
     *first += windows * step;
     *length -= windows * step;
     return MDS_OK;
@@ -84,10 +92,11 @@ static enum mds_rc add_document(struct mds_packing *p, int64_t first, int64_t le
     if (length < 2)
         return MDS_OK;
     p->stats.documents++;
-    if (length > p->row_tokens)
+    if (length > p->row_tokens) {
         MDS_TRY(add_windows(p, &first, &length));
-    if (length < 2) /* no rest: the last window ended with the document */
-        return MDS_OK;
+        if (length <= overlap(p)) /* no rest: the last window ended with the document */
+            return MDS_OK;
+    }
     p->stats.tokens += length;
     p->stats.pairs += pairs_of((double)length);
     return add_range(&p->packed, first, length);
@@ -172,7 +181,8 @@ static enum mds_rc pack_ranges(struct mds_packing *p)
 }
 
 enum mds_rc mds_packing_create(struct mds_source *s, const struct mds_part *part,
-                               int64_t seq_length, struct mds_packing **out)
+                               int64_t seq_length, int64_t stride,
+                               struct mds_packing **out)
 {
     struct mds_packing *p;
     enum mds_rc rc = MDS_OK;
@@ -186,6 +196,7 @@ enum mds_rc mds_packing_create(struct mds_source *s, const struct mds_part *part
     if (!p)
         return MDS_EMEM;
     p->row_tokens = seq_length + 1;
+    p->stride = stride > 0 ? stride : seq_length;
     for (int i = 0; i < part->spans && !rc; i++)
         rc = add_documents(p, s, &part->span[i]);
     if (!rc && p->packed.n > 0)
@@ -239,6 +250,12 @@ double mds_packing_pairs(const struct mds_packing *p, int64_t row)
 
 /* ---- reading a row ---- */
 
+/* Full windows of documents before number `document` of those that were cut. */
+static int64_t windows_before(const struct mds_packing *p, int64_t document)
+{
+    return document > 0 ? p->cut[document - 1].windows : 0;
+}
+
 /* The first token of window number `window`, counted over all long documents. */
 static int64_t window_start(const struct mds_packing *p, int64_t window)
 {
@@ -252,19 +269,43 @@ static int64_t window_start(const struct mds_packing *p, int64_t window)
         else
             high = middle;
     }
-    window -= low > 0 ? p->cut[low - 1].windows : 0;
-    return p->cut[low].first + window * (p->row_tokens - 1);
+    return p->cut[low].first + (window - windows_before(p, low)) * p->stride;
+}
+
+/* Whether the window or rest that begins with this token overlaps the window before:
+ * whether the token is inside a document that was cut. */
+static int continues_document(const struct mds_packing *p, int64_t first)
+{
+    int64_t low = 0,
+            high = p->n_cut; /* cut[low - 1].first < first <= cut[high].first */
+    int64_t windows;
+
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+
+        if (p->cut[middle].first < first)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return 0;
+    windows = p->cut[low - 1].windows - windows_before(p, low - 1);
+    return first <= p->cut[low - 1].first + windows * p->stride;
 }
 
 /* n tokens of the source from `first` on become those of the row from `at` on, of a
- * document that begins there. */
-static enum mds_rc read_range(struct mds_source *s, int64_t first, int64_t n,
-                              int64_t at, const struct mds_sample *out)
+ * document that begins there.  Tokens that an earlier window has are no targets. */
+static enum mds_rc read_range(const struct mds_packing *p, struct mds_source *s,
+                              int64_t first, int64_t n, int64_t at,
+                              const struct mds_sample *out)
 {
     for (int64_t i = at; out->start && i < at + n; i++)
         out->start[i] = (int32_t)at;
     if (out->kind)
         MDS_TRY(mds_source_read_kinds(s, first, n, out->kind + at));
+    if (out->kind && overlap(p) > 1 && continues_document(p, first))
+        memset(out->kind + at, MDS_KIND_MASKED, (size_t)overlap(p));
     return mds_source_read(s, first, n, out->token + at);
 }
 
@@ -288,9 +329,9 @@ enum mds_rc mds_packing_read(const struct mds_packing *p, struct mds_source *s,
         return mds_fail(MDS_EBUG, "packed row %lld of %lld", (long long)row,
                         (long long)p->stats.rows);
     if (row < windows)
-        return read_range(s, window_start(p, row), p->row_tokens, 0, out);
+        return read_range(p, s, window_start(p, row), p->row_tokens, 0, out);
     for (int64_t i = p->begin[row - windows]; i < p->begin[row - windows + 1]; i++) {
-        MDS_TRY(read_range(s, p->packed.first[i], p->packed.length[i], at, out));
+        MDS_TRY(read_range(p, s, p->packed.first[i], p->packed.length[i], at, out));
         at += p->packed.length[i];
     }
     pad_row(at, p->row_tokens, pad, out);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pack whole documents into rows of seq_length + 1 tokens.
  *
- * A document that is longer than a row is cut into windows of a full row. Each window
- * begins with the last token of the one before, so every token but the document's first
- * is a target exactly once. The rest of a cut document is packed like a short document.
- * Short documents are never cut: they are packed by best fit, the longest first. A
- * document of one token has nothing to predict and is left out.
+ * A document that is longer than a row is cut into windows of a full row, which begin
+ * `stride` tokens apart. With stride seq_length each window begins with the last token
+ * of the one before; with a smaller one, tokens that the window before has are masked.
+ * So every token but the document's first is a target exactly once. The rest of a cut
+ * document is packed like a short document. Short documents are never cut: they are
+ * packed by best fit, the longest first. A document of one token has nothing to predict
+ * and is left out.
  *
  * The rows depend only on the lengths of the documents. Host memory: 12 bytes per
  * document; during mds_packing_create another 28 per document and 8 per token of a
@@ -19,10 +21,12 @@
 
 struct mds_packing;
 
-/* Pack the documents in `part` of s.  MDS_EUSER if rows would have more than 2^31 - 2
- * tokens.  The caller destroys *out. */
+/* Pack the documents in `part` of s.  stride: 1 .. seq_length, or 0 for seq_length; the
+ * mask of overlapping windows is in the samples' kinds.  MDS_EUSER if rows would have
+ * more than 2^31 - 2 tokens.  The caller destroys *out. */
 enum mds_rc mds_packing_create(struct mds_source *s, const struct mds_part *part,
-                               int64_t seq_length, struct mds_packing **out);
+                               int64_t seq_length, int64_t stride,
+                               struct mds_packing **out);
 void mds_packing_destroy(struct mds_packing *p); /* NULL is fine */
 
 struct mds_packing_stats {

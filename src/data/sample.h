@@ -9,7 +9,8 @@ struct mds_sample {
     int32_t *token;
     int32_t *start;      /* index, in the sample, of the first token of each token's
                             document: 0 if that is before it; or NULL */
-    unsigned char *kind; /* of each token, in the data set's table; or NULL */
+    unsigned char *kind; /* of each token, in the data set's table, or MDS_KIND_MASKED;
+                            or NULL */
 };
 
 #endif

@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 void mds_source_close(struct mds_source *s)
 {
@@ -50,6 +51,10 @@ enum mds_rc mds_source_read(struct mds_source *s, int64_t first, int64_t count,
 enum mds_rc mds_source_read_kinds(struct mds_source *s, int64_t first, int64_t count,
                                   unsigned char *kinds)
 {
+    if (!s->kinds) {
+        memset(kinds, 0, (size_t)count);
+        return MDS_OK;
+    }
     return mds_kinds_read(s->kinds, s->path, first, count, kinds);
 }
 

@@ -69,7 +69,7 @@ void mds_source_close(struct mds_source *s); /* NULL is fine */
  * with file and position. */
 enum mds_rc mds_source_read(struct mds_source *s, int64_t first, int64_t count,
                             int32_t *ids);
-/* The kinds of tokens inside a source that has kinds. */
+/* The kinds of tokens inside the source; all 0 if it has none. */
 enum mds_rc mds_source_read_kinds(struct mds_source *s, int64_t first, int64_t count,
                                   unsigned char *kinds);
 enum mds_rc mds_source_starts(struct mds_source *s, int64_t first, int64_t count,

@@ -70,7 +70,8 @@ struct mds_step_result {
  *   token  the inputs, and shifted by one the targets
  *   start  index, in the row, of the first token of each token's document; read only if
  *          the configuration has documents apart (mds_data_has_starts)
- *   kind   of each token; read only if the configuration has kinds */
+ *   kind   of each token, or MDS_KIND_MASKED: no target; may be NULL if the
+ *          configuration has no kinds */
 struct mds_engine_rows {
     const int32_t *token, *start;
     const unsigned char *kind;

@@ -15,20 +15,23 @@ static int32_t input_at(const struct mds_engine_rows *rows, int64_t i)
     return rows->token[i];
 }
 
+/* -1, no loss, where the next token is masked. */
 static int32_t target_at(const struct mds_engine_rows *rows, int64_t i)
 {
-    return rows->token[i + 1];
+    int masked = rows->kind && rows->kind[i + 1] == MDS_KIND_MASKED;
+
+    return masked ? -1 : rows->token[i + 1];
 }
 
-/* -1, no loss, where the next token is another document's. */
+/* -1 where the next token is another document's, too. */
 static int32_t target_in_document_at(const struct mds_engine_rows *rows, int64_t i)
 {
-    return rows->start[i + 1] == rows->start[i] ? rows->token[i + 1] : -1;
+    return rows->start[i + 1] == rows->start[i] ? target_at(rows, i) : -1;
 }
 
 static int32_t kind_at(const struct mds_engine_rows *rows, int64_t i)
 {
-    return rows->kind[i + 1];
+    return rows->kind[i + 1] == MDS_KIND_MASKED ? 0 : rows->kind[i + 1];
 }
 
 /* Copy this rank's tokens of a micro-batch, rows [B, S+1], to e->staged [tokens, B]. */

@@ -22,7 +22,7 @@
 struct values {
     char *tokenizer, *output, *split, *kind, *tag;
     int frame, strand, split_at, ids, text;
-    int64_t vocab, eod, from, count, seq_length, tag_every, threads;
+    int64_t vocab, eod, from, count, seq_length, stride, tag_every, threads;
     double lowercase_weight;
 };
 
@@ -84,6 +84,9 @@ static const struct mds_option rows[] = {
     {info, NULL, "--seq-length", NULL, MDS_OPT_COUNT, "0", 0, 1e10, NULL,
      AT(seq_length), "tokens",
      .help = "as of mds_pretrain: show how --pack-documents on would fill its rows"},
+    {info, NULL, "--window-stride", NULL, MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(stride),
+     "tokens",
+     .help = "as of mds_pretrain: windows of long documents start so far apart"},
 
     {dumping, NULL, "--from", NULL, MDS_OPT_COUNT, "0", 0, MDS_OPT_NO_MAX, NULL,
      AT(from), "n", .help = "first token"},
@@ -360,7 +363,7 @@ static enum mds_rc print_splits(struct mds_source *s, const struct values *v,
 }
 
 /* How all documents of the file fill rows of S tokens and a target. */
-static enum mds_rc print_packing(struct mds_source *s, int64_t S)
+static enum mds_rc print_packing(struct mds_source *s, int64_t S, int64_t stride)
 {
     struct mds_part all = {.spans = 1, .span = {{0, s->tokens}}};
     const struct mds_packing_stats *p;
@@ -368,7 +371,11 @@ static enum mds_rc print_packing(struct mds_source *s, int64_t S)
 
     if (S < 1 || s->tokens < 1)
         return MDS_OK;
-    MDS_TRY(mds_packing_create(s, &all, S, &packing));
+    if (stride > S)
+        return mds_fail(MDS_EUSER,
+                        "--window-stride %lld: must be at most --seq-length %lld",
+                        (long long)stride, (long long)S);
+    MDS_TRY(mds_packing_create(s, &all, S, stride, &packing));
     p = mds_packing_stats(packing);
     printf("%-12s %lld row%s of %lld tokens, %.3g %% padding\n", "packed",
            (long long)p->rows, mds_plural(p->rows), (long long)S,
@@ -459,7 +466,7 @@ static enum mds_rc data_run_info(const struct mds_invocation *c)
     if (!rc)
         rc = print_splits(s, option_values(c), shares);
     if (!rc)
-        rc = print_packing(s, option_values(c)->seq_length);
+        rc = print_packing(s, option_values(c)->seq_length, option_values(c)->stride);
     mds_source_close(s);
     return rc;
 }

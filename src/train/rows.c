@@ -14,7 +14,7 @@ enum mds_rc mds_run_alloc_rows(struct run *r)
 {
     size_t n = (size_t)(local_rows(r) * row_tokens(r));
     int starts = mds_data_has_starts(&r->config->data);
-    int kinds = r->config->data.kinds.n > 0;
+    int kinds = r->config->data.kinds.n > 0 || r->config->data.window_stride > 0;
 
     r->rows.token = mds_zalloc(n, sizeof *r->rows.token);
     if (starts)
@@ -81,13 +81,18 @@ enum mds_rc mds_run_read_rows(const struct run *r, enum mds_split split, int64_t
 
 /* ---- is there anything to learn? ---- */
 
+static int counts(const struct mds_kind_table *t, unsigned char kind)
+{
+    return kind != MDS_KIND_MASKED && (t->n == 0 || t->kind[kind].weight > 0);
+}
+
 static int has_target(const struct run *r, const struct mds_sample *row)
 {
     const struct mds_data_config *d = &r->config->data;
 
     for (int64_t i = 1; i < row_tokens(r); i++)
         if ((!d->eod_mask_loss || row->start[i] == row->start[i - 1]) &&
-            (!row->kind || d->kinds.kind[row->kind[i]].weight > 0))
+            (!row->kind || counts(&d->kinds, row->kind[i])))
             return 1;
     return 0;
 }

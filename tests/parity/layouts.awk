@@ -258,6 +258,7 @@ BEGIN {
     variant("llama+win")
     weights("gpt+kinds")
     weights("llama+docs+kinds")
+    weights("gpt+docs+stride")
     model = "llama+docs"
     on(1, 0, 1, 4, 1, 1)
     exact(0, "none", "none", 0)

@@ -42,6 +42,7 @@ options_of() {
     win) echo '--window-size 11 --window-attn-skip-freq 3' ;;
     relu2) echo '--squared-relu' ;;
     docs) echo '--pack-documents on' ;;
+    stride) echo '--window-stride 40' ;;
     drop) echo '--hidden-dropout 0.1 --attention-dropout 0.1' ;;
     bf16) echo '--bf16' ;;
     fp16) echo '--fp16 --initial-loss-scale 1024' ;;

@@ -332,6 +332,11 @@ static void test_documents_of_a_checkpoint(void **state)
     }
     expect_changes_of(packs, "data: {pack_documents: off}\n", "",
                       "--pack-documents on (now off)");
+    expect_misfit("--window-stride 32", 1,
+                  "--window-stride is for --pack-documents on");
+    expect_misfit("--pack-documents on --seq-length 64 --window-stride 65", 1,
+                  "--window-stride 65: tokens between windows would never be targets: "
+                  "use at most --seq-length 64");
 }
 
 static void test_slips_in_the_environment(void **state)

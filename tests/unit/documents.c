@@ -217,7 +217,7 @@ static void test_packing_is_tight(void **state)
     write_documents("d", length, 3000);
     assert_int_equal(mds_source_open("d", &s), MDS_OK);
     part.span[0] = (struct mds_span){0, s->tokens};
-    assert_int_equal(mds_packing_create(s, &part, 2047, &p), MDS_OK);
+    assert_int_equal(mds_packing_create(s, &part, 2047, 0, &p), MDS_OK);
     assert_int_equal(mds_packing_stats(p)->tokens, sum);
     assert_int_equal(mds_packing_stats(p)->rows, (sum + 2047) / 2048);
     assert_true(mds_packing_padding(p) < 0.002);
@@ -243,9 +243,9 @@ static void test_nothing_to_pack(void **state)
     mds_dataset_close(d);
     write_documents("d", some, 3);
     assert_int_equal(mds_source_open("d", &s), MDS_OK);
-    assert_fails(mds_packing_create(s, &part, INT64_C(1) << 31, &p), MDS_EUSER,
+    assert_fails(mds_packing_create(s, &part, INT64_C(1) << 31, 0, &p), MDS_EUSER,
                  "packed into rows of at most 2147483645 tokens");
-    assert_int_equal(mds_packing_create(s, &part, 16, &p), MDS_OK);
+    assert_int_equal(mds_packing_create(s, &part, 16, 0, &p), MDS_OK);
     assert_int_equal(mds_packing_stats(p)->cut, 1);
     assert_int_equal(mds_packing_stats(p)->left_out, 1);
     assert_int_equal(mds_packing_stats(p)->documents, 2);
@@ -307,7 +307,7 @@ static void test_more_documents_than_32_bits_count(void **state)
     assert_int_equal(parts[0].tokens + parts[1].tokens + parts[2].tokens, s.tokens);
     assert_int_equal(mds_window_starts(&s, s.tokens - S, S, start), MDS_OK);
     assert_int_equal(start[S - 1], S - EACH);
-    assert_int_equal(mds_packing_create(&s, &last, S, &p), MDS_OK);
+    assert_int_equal(mds_packing_create(&s, &last, S, 0, &p), MDS_OK);
     assert_int_equal(mds_packing_stats(p)->documents, LAST / EACH);
     assert_int_equal(mds_packing_stats(p)->rows, 4);
     assert_int_equal(

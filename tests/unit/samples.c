@@ -209,6 +209,59 @@ static void test_kinds_of_a_mix(void **state)
                  "tokens of kind 'text' weigh 3, but 1 in another file");
 }
 
+/* ---- overlapping windows ---- */
+
+/* Each token but its document's first is a target once; and in a document that is cut
+ * it sees as many tokens before it as the overlap has. */
+static void check_stride(const int *length, int n, int64_t S, int64_t stride)
+{
+    const struct mds_data_config c = {.paths = "d",
+                                      .split = "1",
+                                      .pack_documents = MDS_PACK_ON,
+                                      .window_stride = stride};
+    int32_t *token = calloc((size_t)S + 1, sizeof *token);
+    int32_t *start = calloc((size_t)S + 1, sizeof *start);
+    unsigned char *kind = calloc((size_t)S + 1, 1);
+    int64_t tokens = write_documents("d", length, n), at = 0;
+    int *targets = calloc((size_t)tokens, sizeof *targets);
+    int64_t *least = calloc((size_t)tokens, sizeof *least);
+    struct mds_dataset *d = open_documents(&c, S);
+    int64_t rows = mds_dataset_samples(d, MDS_SPLIT_TRAIN);
+
+    for (int64_t i = 0; i < rows; i++) {
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i,
+                                            &(struct mds_sample){token, start, kind}),
+                         MDS_OK);
+        for (int64_t k = 1; k <= S; k++)
+            if (start[k] < k && kind[k] != MDS_KIND_MASKED) {
+                targets[token[k]]++;
+                least[token[k]] = k - start[k];
+            }
+    }
+    for (int i = 0; i < n; i++)
+        for (int64_t k = 0; k < length[i]; k++, at++) {
+            assert_int_equal(targets[at], k > 0);
+            assert_true(least[at] >= (k < S - stride + 1 ? k : S - stride + 1));
+        }
+    mds_dataset_close(d);
+    free(token);
+    free(start);
+    free(kind);
+    free(targets);
+    free(least);
+}
+
+static void test_windows_overlap(void **state)
+{
+    static const int some[] = {5, 1, 40, 0, 2, 17, 18, 2, 9, 1, 30, 7, 33, 34, 16};
+    enum { N = sizeof some / sizeof *some };
+
+    (void)state;
+    for (int64_t S = 1; S <= 40; S++)
+        for (int64_t stride = 1; stride <= S; stride += 1 + S / 7)
+            check_stride(some, N, S, stride);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_pairs_are_of_the_row),
         cmocka_unit_test(test_tokens_keep_their_kinds),
         cmocka_unit_test(test_kinds_of_a_mix),
+        cmocka_unit_test(test_windows_overlap),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
