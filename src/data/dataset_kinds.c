@@ -19,15 +19,15 @@ static enum mds_rc find_or_add(struct mds_dataset *d, const struct mds_source *s
         k++;
     if (k == MDS_KINDS_MAX)
         return mds_fail(MDS_EUSER,
-                        "%s: with it the data has more than %d kinds of tokens: use "
-                        "fewer names",
+                        "%s: with this file there are more than %d kinds of tokens: "
+                        "give some of them the same name",
                         s->path, MDS_KINDS_MAX);
     if (k == d->n_kinds)
         d->kind[d->n_kinds++] = *kind;
     if (d->kind[k].weight != kind->weight)
         return mds_fail(MDS_EUSER,
-                        "%s: tokens of kind '%s' weigh %g, but %g in another file: a "
-                        "kind has one weight",
+                        "%s: tokens of kind '%s' weigh %g, but %g in another file: "
+                        "give both the same weight, or different names",
                         s->path, kind->name, kind->weight, d->kind[k].weight);
     *number = (unsigned char)k;
     return MDS_OK;

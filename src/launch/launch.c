@@ -365,21 +365,25 @@ static enum mds_rc predict_step(const struct mds_launch *l,
 }
 
 /* Print the layouts that fit with the options that are set. */
-static void print_layouts_that_fit(const struct mds_launch *l)
+/* Returns whether there are any. */
+static int print_layouts_that_fit(const struct mds_launch *l)
 {
     struct mds_config_run *asked = NULL;
     struct mds_plan_request r;
     struct mds_diag diag = {0};
-    struct mds_plan p;
+    struct mds_plan p = {0};
+    int any = 0;
 
     if (mds_launch_config(l, NULL, 0, &asked))
-        return;
+        return 0;
     if (!mds_launch_request(l, asked, &r) && !mds_plan_search(&r, &diag, &p)) {
         mds_plan_advise(&r, &p, stderr);
+        any = p.fit_count > 0;
         mds_plan_fini(&p);
     }
     mds_diag_fini(&diag);
     mds_config_run_destroy(asked);
+    return any;
 }
 
 /* Whether the layout fits, by the profile; mds_pretrain asks again on the nodes. */
@@ -387,10 +391,11 @@ static enum mds_rc check_memory(const struct mds_launch *l,
                                 const struct mds_estimate *e)
 {
     char need[32], have[32];
+    int any;
 
     if (e->fits)
         return MDS_OK;
-    print_layouts_that_fit(l);
+    any = print_layouts_that_fit(l);
     mds_format_bytes((double)e->device_bytes, need, sizeof need);
     mds_format_bytes((double)e->device_limit, have, sizeof have);
     if (e->device_bytes <= e->device_limit) {
@@ -400,9 +405,12 @@ static enum mds_rc check_memory(const struct mds_launch *l,
     return mds_fail(
         MDS_EUSER,
         "this does not fit on %lld node%s of %s (%lld rank%s): a rank needs %s of %s; "
-        "layouts that fit are listed above; --no-check-memory starts it anyway",
+        "%s; --no-check-memory starts it anyway",
         (long long)l->nodes, mds_plural(l->nodes), l->machine->name,
-        (long long)l->ranks, mds_plural(l->ranks), need, have);
+        (long long)l->ranks, mds_plural(l->ranks), need, have,
+        any ? "layouts that fit are listed above"
+            : "no layout with these options fits: use more nodes or a shorter "
+              "sequence");
 }
 
 static void warn_if_path_missing(const char *path)

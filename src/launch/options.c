@@ -85,7 +85,7 @@ static const struct mds_option rows[] = {
      1e5, NULL, AT(spare_nodes), "nodes",
      .help =
          "with submit: ask for this many nodes more than the run uses; they replace "
-         "nodes in --exclude"},
+         "nodes in --exclude and nodes that fail"},
     {job, "launch.chain", "--chain", NULL, MDS_OPT_INT, "1", 1, 1000, NULL, AT(chain),
      "jobs",
      .help = "with submit: number of jobs in a row, each resuming from the one before"},

@@ -119,10 +119,10 @@ static const char *reason_to_stop(const struct job *j)
     if (!c->checkpoint.save)
         return "there is no --save to resume from";
     if (j->restarts >= j->launch.options->max_restarts)
-        return "that was the last of --max-restarts";
+        return "it has been restarted --max-restarts times";
     if (j->in_vain)
-        return "no checkpoint was written since the last loss, so it might go on like "
-               "that";
+        return "no checkpoint was written since the last restart, so it might fail "
+               "again at the same step";
     if (c->train.exit_duration_s > 0 &&
         mds_clock_s() - j->began_s >= c->train.exit_duration_s)
         return "the time of --exit-duration-in-mins is over";

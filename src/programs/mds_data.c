@@ -60,13 +60,15 @@ static const struct mds_option rows[] = {
     {make, "make.lowercase_loss_weight", "--lowercase-loss-weight", NULL, MDS_OPT_REAL,
      "1", 0, 1e6, NULL, AT(lowercase_weight), "weight",
      .help =
-         "FASTA: what soft-masked (lower-case) bases count in the loss, as the kind "
-         "'repeat'; unset: as others"},
+         "FASTA: weight in the loss of soft-masked (lower-case) bases, which become "
+         "the kind 'repeat'; unset: as other bases"},
     {make, NULL, "--kind", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(kind), "name",
      .help = "the kind of all tokens, such as a species: the loss is logged by kind"},
     {make, NULL, "--tag", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(tag), "text",
-     .help = "dna: tokens without loss at the start of each record and every "
-             "--tag-every tokens, in lower case; {record} is the record's name"},
+     .help =
+         "dna: text to put at the start of each record and after every "
+         "--tag-every tokens, in lower case and with weight 0 in the loss; {record} "
+         "is the record's name"},
     {make, "make.tag_every", "--tag-every", NULL, MDS_OPT_COUNT, "8192", 1,
      MDS_OPT_NO_MAX, NULL, AT(tag_every), "tokens",
      .help = "dna: tokens of sequence from one --tag to the next"},
@@ -203,8 +205,8 @@ static enum mds_rc check_make(const struct mds_invocation *c, struct mds_make *m
     enum mds_tokenizer tokenizer;
 
     if (!a->tokenizer)
-        return mds_fail(MDS_EUSER, "make: --tokenizer codon, nucleotide, dna, 6-mer, "
-                                   "bytes or ids is missing");
+        return mds_fail(MDS_EUSER, "make: --tokenizer is missing: codon, nucleotide, "
+                                   "dna, 6-mer, 6-mer-overlapping, bytes or ids");
     if (!a->output)
         return mds_fail(MDS_EUSER, "make: --output FILE.h5 is missing");
     tokenizer = mds_tokenizer_find(a->tokenizer);
@@ -227,8 +229,8 @@ static enum mds_rc check_make(const struct mds_invocation *c, struct mds_make *m
 static void print_make_stats(const struct mds_make *m, const struct mds_make_stats *s)
 {
     if (s->empty > 0)
-        mds_warn("%lld empty line%s left out, the first is %s:%lld; a text without "
-                 "tokens is no document",
+        mds_warn("%lld empty line%s left out, the first is %s:%lld; a line without ids "
+                 "is not a document",
                  (long long)s->empty, mds_plural(s->empty), s->empty_input,
                  (long long)s->empty_line);
     if (s->skipped > 0)

@@ -122,7 +122,7 @@ ids() {
 }
 test_expect_success 'ids of another tokenizer: a document a line, blanks or lists of JSON' '
     printf "5 4,3\n\n[1, 69999]\r\n7 50256\n0" >lines && ids lines >out 2>err &&
-    echo "mds: warn: 1 empty line left out, the first is lines:2; a text without tokens is no document" >want &&
+    echo "mds: warn: 1 empty line left out, the first is lines:2; a line without ids is not a document" >want &&
     test_cmp want err && printf "1\n2\n" >full && printf "3\n[]\n4\n \n" >holes &&
     ids full 2>err && test_must_be_empty err && ids full holes 2>err &&
     grep "warn: 2 empty lines left out, the first is holes:2;" err && ids lines >out 2>err &&

@@ -149,7 +149,8 @@ test_expect_success 'nor one that is set to what does not fit: settings that wou
     too_large --layout plan 2>planned && cat planned &&
     grep -F "plan: $(sed -n "s/^  tensor/tensor/p" err)" planned &&
     test_must_fail too_large -- --recompute-granularity none --seq-length 100k 2>err && cat err &&
-    grep "^nothing fits" err && grep "if --recompute-granularity is left to the plan: " err
+    grep "^nothing fits" err && grep "if --recompute-granularity is left to the plan: " err &&
+    grep "no layout with these options fits: use more nodes" err
 '
 test_expect_success 'a job has the programs, nodes and ranks that were planned, whoever starts it' '
     MACHINE=polaris MODEL_SIZE_KEY=GPT1_3B NGPU_PER_HOST=2 NGPUS=3 PPSIZE=3 mds_launch submit \
