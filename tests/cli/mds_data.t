@@ -26,6 +26,7 @@ test_must_be_empty() {
 test_memory() {
     kib=$1
     shift
+    # shellcheck disable=SC3045  # ulimit knows -d wherever Linux is
     (ulimit -d "$kib" && "$@")
 }
 test_path_is_missing() {
