@@ -9,6 +9,7 @@ EXTRA_DIST += \
 	bench/lib.sh \
 	bench/longseq \
 	bench/offload \
+	bench/packing \
 	bench/peers/alst.py \
 	bench/peers/gpt.py \
 	bench/peers/llmc.py \

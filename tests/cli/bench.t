@@ -35,6 +35,15 @@ test_expect_success 'context-extension: losses by length and by position, before
     grep -E "^64( [0-9.]{6}){3}   0-64( [0-9.]{6}){3}$" results &&
     grep -E "^256( [0-9.]{6}){3}   128-256( [0-9.]{6}){3}$" results
 '
+# 32 documents of 1519 tokens in all: three rows of 512 if packed, 32 if not.
+test_expect_success PYTHON 'packing: real tokens a second of packed and of padded rows, and the ceiling' '
+    bench packing --layers 1 --hidden 16 --heads 2 --seq 512 --median 16 --rows 3 --steps 1 &&
+    cat results && grep "^# 32 documents, 1519 tokens: .* of 3 rows.; packed 3 rows of 512 tokens, 1.3 % padding" results &&
+    awk "\$1 ~ /^(packed|padded|ceiling)\$/ { n++; if (\$2 * \$3 < 1400 || \$2 * \$3 > 1640) bad = 1; s[\$1] = \$2 }
+        END { exit bad || n != 3 || s[\"padded\"] <= s[\"packed\"] || s[\"padded\"] <= s[\"ceiling\"] }" results &&
+    test_must_fail env BENCH_FLAGS=--nonsense "$srcdir/bench/packing" --seq 512 --median 16 "$builddir" 2>err &&
+    grep "the packed run made fewer than 2 steps" err && grep "mds: error: .*--nonsense" err
+'
 test_expect_success 'kernels: a product is timed' '
     "$builddir/bench/kernels" -t 1 product=64,64,64 >out && cat out &&
     grep -E "^product 64 64 64( 0\.[0-9]+){3}$" out &&
