@@ -18,7 +18,7 @@ needed='autoconf automake pkg-config make gcc mpich libmpich-dev libhdf5-dev
 # hwloc's plugins read topologies from XML; they are only recommended by its library.
 for_launch='libhwloc-dev libhwloc-plugins libpmix-dev'
 for_train='gnuplot-nox bowtie-examples'
-for_check='libcmocka-dev sharness python3-torch python3-numpy'
+for_check='libcmocka-dev sharness strace python3-torch python3-numpy'
 
 say() {
     printf '==> %s\n' "$*"
@@ -142,6 +142,7 @@ list_missing() {
     has 'cmocka (for tests)' 'module cmocka' any_module cmocka
     has 'sharness (for tests)' 'a file: SHARNESS_DIR=... in the environment' \
         test -r "${SHARNESS_DIR:-/usr/share/sharness}/sharness.sh"
+    has 'strace (for tests)' 'module strace' any_command strace
     has 'PyTorch (for tests)' 'module pytorch (or PYTHON=...)' any_torch
 }
 

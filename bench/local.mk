@@ -17,7 +17,7 @@ EXTRA_DIST += \
 	bench/published bench/published-runs.txt \
 	bench/records.py \
 	bench/results \
-	bench/scaling \
+	bench/scaling bench/startup \
 	bench/torch_cpu.py
 TESTS += tests/cli/bench.t
 dist_check_SCRIPTS += tests/cli/bench.t
