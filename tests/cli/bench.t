@@ -35,7 +35,6 @@ test_expect_success 'context-extension: losses by length and by position, before
     grep -E "^64( [0-9.]{6}){3}   0-64( [0-9.]{6}){3}$" results &&
     grep -E "^256( [0-9.]{6}){3}   128-256( [0-9.]{6}){3}$" results
 '
-<<<<<<< Updated upstream
 # 32 documents of 1519 tokens in all: three rows of 512 if packed, 32 if not.
 test_expect_success PYTHON 'packing: real tokens a second of packed and of padded rows, and the ceiling' '
     bench packing --layers 1 --hidden 16 --heads 2 --seq 512 --median 16 --rows 3 --steps 1 &&
@@ -44,11 +43,10 @@ test_expect_success PYTHON 'packing: real tokens a second of packed and of padde
         END { exit bad || n != 3 || s[\"padded\"] <= s[\"packed\"] || s[\"padded\"] <= s[\"ceiling\"] }" results &&
     test_must_fail env BENCH_FLAGS=--nonsense "$srcdir/bench/packing" --seq 512 --median 16 "$builddir" 2>err &&
     grep "the packed run made fewer than 2 steps" err && grep "mds: error: .*--nonsense" err
-=======
+'
 test_expect_success 'startup: a line for each number of ranks, and for one that fails' '
     bench startup --ranks "1 2" && grep -E "^ +2( +[0-9]+\.[0-9]{2}){5}$" results && test "$(grep -c "^ *[12] " results)" -eq 2 &&
     test_must_fail bench startup --ranks 2 --limit 0.01 && grep "^failed:  2: status 124" results
->>>>>>> Stashed changes
 '
 test_expect_success 'kernels: a product is timed' '
     "$builddir/bench/kernels" -t 1 product=64,64,64 >out && cat out &&
