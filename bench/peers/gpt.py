@@ -12,6 +12,7 @@ A TRY is a list of settings, such as 8,none,whole:
   0.N                      let torch.compile save at most this part of the activations
   blocks, whole            compile each block, or the model as a whole
   cudnn, flash             attention
+  float8                   products of the blocks in FP8: torchao's recipe tensorwise
   keep, reshard            with several GPUs: keep weights gathered between forward and
                            backward, or not
 
@@ -20,6 +21,8 @@ embedding and head. With --llama KV,FFN it is Llama: RMSNorm, SwiGLU of width FF
 key/value heads, no biases, a separate head. The residual stream is bf16 as in mds; autocast
 alone would leave it fp32 and make the peer a few percent slower. Gradients are summed over
 GPUs in fp32.
+
+float8 needs torchao beside torch.
 
 Prints a JSON line for each TRY as it ends. Without a GPU it runs on the CPU, as a test.
 """
@@ -181,10 +184,19 @@ def shard(model, settings):
     fully_shard(model, mp_policy=policy, reshard_after_forward=False)
 
 
+def convert_to_float8(blocks):
+    from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+
+    # tensorwise is the default; without a GPU products are emulated
+    convert_to_float8_training(blocks, config=Float8LinearConfig(emulate=not GPU))
+
+
 def build(o, settings, device, ranks):
     """Return the model on its device, and the (compiled) function that computes the loss."""
     with torch.device("meta" if ranks > 1 else device):
         model = GPT(o, settings.recompute)
+    if settings.float8:
+        convert_to_float8(model.blocks)
     run = model
     if settings.whole and ranks == 1:
         run = torch.compile(model)
@@ -205,7 +217,7 @@ class Settings:
     def __init__(self, text):
         self.text = text
         self.batch, self.recompute, self.attention = 1, "none", "cudnn"
-        self.whole, self.reshard = False, True
+        self.whole, self.reshard, self.float8 = False, True, False
         for word in text.split(","):
             if word.isdigit():
                 self.batch = int(word)
@@ -219,6 +231,8 @@ class Settings:
                 self.whole = word == "whole"
             elif word in ("keep", "reshard"):
                 self.reshard = word == "reshard"
+            elif word == "float8":
+                self.float8 = True
             else:
                 sys.exit(f"gpt.py: unknown setting {word} in TRY {text}; see --help")
 
