@@ -177,6 +177,7 @@ struct mds_data_config {
     int random_reverse_complement; /* half of the training samples of DNA */
 
     struct mds_kind_table kinds; /* of the data's tokens */
+    double apart; /* for plans and dry runs, no option: mds_data_apart; 0: not known */
 };
 
 /* Whether anything depends on where documents begin. */

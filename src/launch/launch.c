@@ -263,7 +263,7 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv 
         rc = mds_ckpt_inherit_model(*out, &diag);
     if (!rc) {
         default_nvme_path(l, *out, log, &diag);
-        mds_launch_read_vocab(*out, log);
+        mds_launch_read_data(*out, log);
     }
     if (!rc && log)
         mds_diag_log(&diag);

@@ -34,9 +34,9 @@ void mds_launch_close(struct mds_launch *l);
 enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv *extra,
                               int log, struct mds_config_run **out);
 
-/* If no vocabulary size is set, take it from the data files, if they can be read here
- * and state one. */
-void mds_launch_read_vocab(struct mds_config_run *run, int log);
+/* If the data files can be read here: take the vocabulary size from them, unless one is
+ * set or they state none; and what documents that are packed leave of attention. */
+void mds_launch_read_data(struct mds_config_run *run, int log);
 
 /* Fill in a plan request for this configuration on these nodes; both are borrowed.
  * MDS_EUSER if the configuration has no model. */

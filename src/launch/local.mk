@@ -29,7 +29,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/submit.c src/launch/submit.h \
   src/launch/supervise.c src/launch/supervise.h \
   src/launch/sweep.c \
-  src/launch/vocab.c \
+  src/launch/data_facts.c \
   src/launch/argv.c src/launch/argv.h
 launch_libs = src/launch/libmds_launch.a $(ckpt_libs) $(plan_libs) $(data_libs) \
   $(PMIX_LIBS) $(HWLOC_LIBS)

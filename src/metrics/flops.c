@@ -51,11 +51,12 @@ static double twice_keys(const struct mds_flops_model *m)
            (double)m->local_layers * window * (2 - window / seq);
 }
 
-/* One forward pass of QK^T and PV over the whole square, or over twice what windows
- * leave of half of it, per token. */
+/* One forward pass of QK^T and PV over the whole square (of each document), or over
+ * twice what windows leave of half of it, per token. */
 static double attention_forward(const struct mds_flops_model *m)
 {
-    return 4.0 * (double)m->heads * (double)m->head_dim * twice_keys(m);
+    return 4.0 * (double)m->heads * (double)m->head_dim * twice_keys(m) *
+           (1 - m->apart);
 }
 
 double mds_flops_matmul_params(const struct mds_flops_model *m)
@@ -65,8 +66,7 @@ double mds_flops_matmul_params(const struct mds_flops_model *m)
 
 double mds_flops_causal(const struct mds_flops_model *m, int64_t tokens)
 {
-    double seen = attention_forward(m) / 2 * (1 - m->apart);
-    double per_token = 6 * mds_flops_matmul_params(m) + 3 * seen;
+    double per_token = 6 * mds_flops_matmul_params(m) + 3 * attention_forward(m) / 2;
 
     return per_token * (double)tokens;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Floating-point operations of a training step, from the model's shape, by two
  * conventions.  A multiply and an add are two operations; everything that is not a
- * GEMM is left out of both. */
+ * GEMM is left out of both.  Where documents do not attend to each other, both count
+ * the squares of their lengths (`apart`) and not that of the sequence's. */
 #ifndef MDS_METRICS_FLOPS_H
 #define MDS_METRICS_FLOPS_H
 

@@ -214,7 +214,7 @@ static void fill_rates(const struct mds_metrics *m, int64_t iteration,
     mean->tokens_per_s = (double)tokens / mean->elapsed_s;
     mean->tokens_per_s_per_rank = (double)tokens / rank_s;
     mean->megatron_flops_per_s_per_rank =
-        mds_flops_megatron(&run->model, tokens, run->recompute) / rank_s;
+        mds_flops_megatron(&model, tokens, run->recompute) / rank_s;
     mean->causal_flops_per_s_per_rank = mds_flops_causal(&model, tokens) / rank_s;
     mean->eta_s = mean->elapsed_s * (double)(run->iters - iteration);
 }

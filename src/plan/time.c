@@ -5,17 +5,30 @@
 
 #include <math.h>
 
+static int is_attention(int op)
+{
+    return op == MDS_OP_ATTENTION_FWD || op == MDS_OP_ATTENTION_BWD;
+}
+
+/* Packed documents do not attend to each other; the ledger counts whole rows. */
+static double shortened_by_documents(const struct mds_config *c, double amount)
+{
+    return amount * (1 - c->data.apart);
+}
+
 /* FLOP/s of an operation that is not memory-bound.  Ring attention works
  * on chunks of half a rank's share, most of them against all keys of another: a query
- * meets as many as in a causal sequence of the share's length. */
+ * meets as many as in a causal sequence of the share's length.  Packed documents run
+ * at the speed of their mean length, each token's counted. */
 static double flops_rate(const struct mds_machine *m, const struct mds_config *c,
                          int op)
 {
     double narrow = m->rates.matmul_flops, wide = m->rates.matmul_fp32_flops;
     double seq = (double)(c->model.seq_length / c->parallel.ring), rate = narrow;
 
-    if (op == MDS_OP_ATTENTION_FWD || op == MDS_OP_ATTENTION_BWD)
-        rate = mds_machine_attention_flops(m, (double)c->model.head_dim, seq,
+    if (is_attention(op))
+        rate = mds_machine_attention_flops(m, (double)c->model.head_dim,
+                                           shortened_by_documents(c, seq),
                                            op == MDS_OP_ATTENTION_BWD);
     return c->train.type == MDS_TYPE_F32 ? rate * wide / narrow : rate;
 }
@@ -28,7 +41,11 @@ static int is_copy(int op)
 static double op_s(const struct mds_machine *m, const struct mds_config *c,
                    const struct mds_ledger *l, int op)
 {
-    return fmax(l->op[op].cost.flops / flops_rate(m, c, op),
+    double flops = l->op[op].cost.flops;
+
+    if (is_attention(op))
+        flops = shortened_by_documents(c, flops);
+    return fmax(flops / flops_rate(m, c, op),
                 l->op[op].cost.bytes / m->rates.memory_bytes_s) +
            (double)l->op[op].calls * m->rates.call_s;
 }

@@ -2,6 +2,7 @@
 #include "train/dry_run.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "data/dataset.h"
 #include "train/run.h"
 
 static void print_coordinates(const struct mds_config *c, const struct mds_groups *g,
@@ -195,6 +196,27 @@ static void print_operations(const struct mds_ledger *l, FILE *f)
             mds_format_bytes(all.bytes, bytes, sizeof bytes));
 }
 
+/* The ledger counts whole rows; of packed rows attention computes less. */
+static void print_documents(const struct mds_config *c, const struct mds_ledger *l,
+                            FILE *f)
+{
+    double apart = mds_data_apart(&c->data, c->model.seq_length), attention, all = 0;
+    char flops[32], left[32];
+
+    if (apart == 0)
+        return;
+    for (int i = 0; i < MDS_OPS; i++)
+        all += l->op[i].cost.flops;
+    attention =
+        l->op[MDS_OP_ATTENTION_FWD].cost.flops + l->op[MDS_OP_ATTENTION_BWD].cost.flops;
+    fprintf(f,
+            "  packed documents: attention computes %.3g %% of these FLOPs, %s; all "
+            "operations %s\n\n",
+            100 * (1 - apart),
+            mds_format_count(attention * (1 - apart), flops, sizeof flops),
+            mds_format_count(all - attention * apart, left, sizeof left));
+}
+
 static void print_group_traffic(const struct mds_comm *c, FILE *f)
 {
     const struct mds_comm_stats *s = mds_comm_stats(c);
@@ -231,6 +253,7 @@ static enum mds_rc dry_run_step(const struct mds_config *c, struct mds_dev *dev,
     MDS_TRY(print_checkpoint(c, &need, f));
     print_growth(c, g, &need, f);
     print_operations(mds_dev_ledger(dev), f);
+    print_documents(c, mds_dev_ledger(dev), f);
     print_communication(g, f);
     fprintf(f, "\nsimulated in %.3f s\n", mds_clock_s() - begin);
     return MDS_OK;

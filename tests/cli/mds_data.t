@@ -139,6 +139,17 @@ test_expect_success 'ids of another tokenizer: a document a line, blanks or list
     mds_pretrain --data-path i.h5 --num-layers 1 --hidden-size 32 --num-attention-heads 2 \
         --seq-length 4 --split 1,0,0 --eval-iters 0 --train-iters 1 2>&1 | grep "70000 words"
 '
+test_expect_success 'dry runs and plans count the attention of packed documents' '
+    for n in 1 2 3 4 5 6 7 8; do seq -s " " 1 127; done >eight && ids eight &&
+    model="--data-path i.h5 --split 1,0,0 --num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 1024" &&
+    mds_data info --seq-length 1024 i.h5 >out && grep "^attention *12.6 % of that of rows without" out &&
+    mds_pretrain --dry-run --pack-documents on $model >out &&
+    grep "^  packed documents: attention computes 12.6 % of these FLOPs, [0-9.]* [MG]; all operations [0-9.]* G$" out &&
+    mds_pretrain --dry-run $model >out && test_must_fail grep "packed documents" out &&
+    mds_launch plan --machine polaris --nodes 1 -- --pack-documents on $model >out 2>err &&
+    grep "packed documents: attention computes 12.6 % of what it would" err &&
+    mds_pretrain --dry-run --pack-documents on --data-path gone.h5 ${model#* * } >out && ! grep "packed documents" out
+'
 test_expect_success 'text is split between documents; a run goes on as it began' '
     seq 1 20 | sed "s/.*/1 2 3 4 5 6 7 8 9/" >twenty && ids twenty && mds_data info --split 8,1,1 i.h5 >out &&
     grep "^split *8,1,1, between documents$" out &&

@@ -2,6 +2,8 @@
 /* data: where documents begin in samples. */
 #include "documents.h"
 
+#include <math.h>
+
 #include "data/best_fit.h"
 #include "data/dataset.h"
 #include "data/packing.h"
@@ -344,6 +346,29 @@ static void test_packed_mix(void **state)
     mds_dataset_close(d);
 }
 
+/* For plans: what attention does not compute, of all rows of all sources. */
+static void test_share_of_pairs_apart(void **state)
+{
+    static const int longs[] = {160, 17, 17}, shorts[] = {8, 8, 8, 8, 8, 8};
+    struct mds_data_config c = packs;
+    double row = 16 * 17 / 2.0, of_shorts = 1 - 2 * (8 * 9 / 2) / row;
+
+    (void)state;
+    write_documents("long", longs, 3);
+    write_documents("short", shorts, 6);
+    c.paths = "long"; /* 9 windows and a rest of 16, and two rows of one document */
+    assert_true(mds_data_apart(&c, 16) < 1e-9);
+    c.paths = "short";
+    assert_true(fabs(mds_data_apart(&c, 16) - of_shorts) < 1e-9);
+    c.paths = "3 long 1 short";
+    assert_true(fabs(mds_data_apart(&c, 16) - of_shorts / 4) < 1e-9);
+    c.paths = "3 long 1 gone";
+    assert_true(mds_data_apart(&c, 16) == 0);
+    c.paths = "short";
+    c.pack_documents = MDS_PACK_OFF;
+    assert_true(mds_data_apart(&c, 16) == 0);
+}
+
 /* The first rows to be evaluated are not all windows of the longest document. */
 static void test_evaluation_order(void **state)
 {
@@ -382,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_nothing_to_pack),
         cmocka_unit_test(test_more_documents_than_32_bits_count),
         cmocka_unit_test(test_packed_mix),
+        cmocka_unit_test(test_share_of_pairs_apart),
         cmocka_unit_test(test_evaluation_order),
     };
 

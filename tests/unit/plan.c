@@ -29,6 +29,27 @@ static int on_host(const struct mds_plan_entry *e)
     return e->layout.offload_optimizer != MDS_PLACE_DEVICE;
 }
 
+/* Packed documents shorten attention in proportion, and need the memory of whole rows.
+ */
+static void documents_shorten_attention(void **state)
+{
+    struct toy t = open_toy("--seq-length 65536 --zero-stage 1 --micro-batch-size 1");
+    struct mds_estimate whole, half, less;
+
+    (void)state;
+    whole = search(&t, 1)->fits[0].estimate;
+    t.run->config.data.apart = 0.5;
+    half = search(&t, 1)->fits[0].estimate;
+    t.run->config.data.apart = 0.25;
+    less = search(&t, 1)->fits[0].estimate;
+    assert_true(half.compute_s < 0.8 * whole.compute_s);
+    assert_true(fabs(whole.compute_s - 2 * less.compute_s + half.compute_s) < 1e-6);
+    assert_true(half.device_bytes == whole.device_bytes);
+    assert_true(half.model_flops * half.step_s <
+                0.8 * whole.model_flops * whole.step_s);
+    close_toy(&t);
+}
+
 /* Of layouts as fast as each other the one that keeps less on the host goes first. */
 static void offload_is_ranked_2_percent_slower(void **state)
 {
@@ -477,6 +498,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layouts_that_fit_are_ranked_by_speed),
+        cmocka_unit_test(documents_shorten_attention),
         cmocka_unit_test(offload_is_ranked_2_percent_slower),
         cmocka_unit_test(spare_memory_saves_attention_results),
         cmocka_unit_test(tiled_full_recompute_saves_attention),

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The vocabulary of data that are here, for plans: embedding and logits of 66 codons
- * are not those of GPT-2's 50,257 words. */
+/* What plans need to know of data that are here: the vocabulary (embedding and logits
+ * of 66 codons are not those of GPT-2's 50,257 words), and how much of attention packed
+ * documents leave. */
 #include "base/log.h"
 #include "base/minmax.h"
+#include "data/dataset.h"
 #include "data/paths.h"
 #include "data/source.h"
 #include "launch/launch.h"
@@ -27,7 +29,7 @@ static int64_t largest_vocabulary(const struct mds_paths *p)
     return most;
 }
 
-void mds_launch_read_vocab(struct mds_config_run *run, int log)
+static void read_vocabulary(struct mds_config_run *run, int log)
 {
     const char *text = mds_config_data_paths(&run->config.data);
     struct mds_paths paths;
@@ -46,4 +48,22 @@ void mds_launch_read_vocab(struct mds_config_run *run, int log)
     mds_settings_derived(&run->settings, "model.vocab", "words of the data");
     if (log)
         mds_info("vocabulary: the %lld words of %s", (long long)words, text);
+}
+
+static void read_documents(struct mds_config_run *run, int log)
+{
+    struct mds_config *c = &run->config;
+
+    c->data.apart = mds_data_apart(&c->data, c->model.seq_length);
+    if (log && c->data.apart > 0)
+        mds_info(
+            "packed documents: attention computes %.3g %% of what it would in rows "
+            "without documents",
+            100 * (1 - c->data.apart));
+}
+
+void mds_launch_read_data(struct mds_config_run *run, int log)
+{
+    read_vocabulary(run, log);
+    read_documents(run, log);
 }
