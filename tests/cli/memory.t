@@ -160,6 +160,10 @@ grows() {
 for options in "--tensor-model-parallel-size 2" "--zero-stage 1" "--pipeline-model-parallel-size 2"; do
     test_expect_success "whole tensors for --export-weights are in the accounts: $options" "grows $options"
 done
+test_expect_success 'a dry run has the vocabulary of the data' '
+    mds_pretrain $small --dry-run >want && mds_pretrain ${small%--vocab-size*} --dry-run --data-path t.h5 >out 2>err &&
+    table want >a && table out >b && test_cmp a b && grep "vocabulary: the 66 words of t.h5" err
+'
 test_expect_success 'and so they are in dry runs' '
     # shellcheck disable=SC2086
     mds_pretrain $wide --vocab-size 66 --dry-run --export-weights w.st >with &&
