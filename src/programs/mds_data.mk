@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 bin_PROGRAMS += src/programs/mds_data
-src_programs_mds_data_SOURCES = src/programs/mds_data.c $(programs_with_subcommands)
+src_programs_mds_data_SOURCES = src/programs/mds_data.c src/programs/mds_data.h \
+  src/programs/mds_data_info.c $(programs_with_subcommands)
 src_programs_mds_data_LDADD = src/device/libmds_device.a $(data_libs)
 
 dist_man_MANS += docs/mds_data.1
