@@ -22,7 +22,8 @@ key/value heads, no biases, a separate head. The residual stream is bf16 as in m
 alone would leave it fp32 and make the peer a few percent slower. Gradients are summed over
 GPUs in fp32.
 
-float8 needs torchao beside torch.
+float8 needs torchao beside torch. With --documents FILE rows hold several documents: a line of
+FILE has the lengths of a row's documents, and FlexAttention keeps attention within each.
 
 Prints a JSON line for each TRY as it ends. Without a GPU it runs on the CPU, as a test.
 """
@@ -46,6 +47,7 @@ from torch.utils.checkpoint import (
     checkpoint,
     create_selective_checkpoint_contexts,
 )
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 GPU = torch.cuda.is_available()
 ATTENTION = {
@@ -99,18 +101,23 @@ class Block(nn.Module):
         self.up = nn.Linear(hidden, gates * o.ffn, bias=bias)
         self.down = nn.Linear(o.ffn, hidden, bias=bias)
 
-    def attend(self, x, table):
+    def attend(self, x, table, mask):
         B, S, H = x.shape
         heads = self.qkv(x).view(B, S, self.heads + 2 * self.kv_heads, H // self.heads)
         q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 2)
         if table is not None:
             q, k = rotate(q, table), rotate(k, table)
-        y = F.scaled_dot_product_attention(
+        attention, how = F.scaled_dot_product_attention, {"is_causal": True}
+        if isinstance(mask, torch.Tensor):
+            how = {"attn_mask": mask}
+        elif mask is not None:
+            attention, how = flex_attention, {"block_mask": mask}
+        y = attention(
             q.transpose(1, 2),
             k.transpose(1, 2),
             v.transpose(1, 2),
-            is_causal=True,
             enable_gqa=self.kv_heads < self.heads,
+            **how,
         )
         return self.out(y.transpose(1, 2).reshape(B, S, H))
 
@@ -120,20 +127,20 @@ class Block(nn.Module):
         gate, up = self.up(x).chunk(2, -1)
         return self.down(F.silu(gate) * up)
 
-    def inner(self, x, table):
-        x = x + self.attend(self.norm1(x), table)
+    def inner(self, x, table, mask):
+        x = x + self.attend(self.norm1(x), table, mask)
         return x + self.mlp(self.norm2(x))
 
-    def forward(self, x, table):
+    def forward(self, x, table, mask):
         if self.recompute not in ("full", "selective"):
-            return self.inner(x, table)
+            return self.inner(x, table, mask)
         how = {}
         if self.recompute == "selective":
             how["context_fn"] = functools.partial(
                 create_selective_checkpoint_contexts, keep_attention
             )
         return checkpoint(
-            self.inner, x, table, use_reentrant=False, preserve_rng_state=False, **how
+            self.inner, x, table, mask, use_reentrant=False, preserve_rng_state=False, **how
         )
 
 
@@ -155,13 +162,13 @@ class GPT(nn.Module):
         logits = F.linear(self.norm(x), weight)
         return F.cross_entropy(logits.flatten(0, 1).float(), target.flatten())
 
-    def forward(self, token, target, table):
+    def forward(self, token, target, table, mask):
         x = self.word(token)
         if self.position is not None:
             x = x + self.position
         x = x.to(torch.bfloat16)
         for block in self.blocks:
-            x = block(x, table)
+            x = block(x, table, mask)
         return self.head(x, self.out.weight, target)
 
 
@@ -245,6 +252,41 @@ def causal_flops(o, tokens):
     return 6 * products * tokens + 6 * o.layers * o.hidden * o.seq * tokens
 
 
+class Row:
+    """A row of several documents: positions and the mask of attention for each token, and
+    which of them have a target. Tokens behind the last document are padding."""
+
+    def __init__(self, lengths, o, table, device):
+        if sum(lengths) > o.seq:
+            sys.exit(f"gpt.py: a row of {sum(lengths)} tokens in --documents: --seq is {o.seq}")
+        padding = [1] * (o.seq - sum(lengths))
+        sizes = torch.tensor(lengths + padding, device=device)
+        document = torch.repeat_interleave(torch.arange(len(sizes), device=device), sizes)
+        start = torch.cumsum(sizes, 0) - sizes
+        position = torch.arange(o.seq, device=device) - start[document]
+        self.tokens = sum(lengths)
+        self.table = tuple(t[position] for t in table)
+        self.has_target = position < sizes[document] - 1
+
+        def same_document(_b, _h, q, k):
+            return (q >= k) & (document[q] == document[k])
+
+        if GPU:
+            make = torch.compile(create_block_mask)
+            self.mask = make(same_document, None, None, o.seq, o.seq, device=device)
+        else:  # where FlexAttention has no backward pass
+            i = torch.arange(o.seq)
+            self.mask = same_document(0, 0, i[:, None], i)
+
+
+def read_rows(o, table, device):
+    """The rows of --documents; without it, None."""
+    if not o.documents:
+        return None
+    with open(o.documents) as f:
+        return [Row([int(n) for n in line.split()], o, table, device) for line in f]
+
+
 class Clock:
     """Seconds between marks, measured by CUDA events if there is a GPU."""
 
@@ -277,8 +319,8 @@ def make_adamw(parameters):
 
 
 def train(o, settings, device, ranks):
-    """Train for one TRY. Returns the steps' seconds, the time when the first step ended,
-    and the last loss."""
+    """Train for one TRY. Returns the steps' seconds, their tokens in the mean, the time when
+    the first step ended, and the last loss."""
     functorch.activation_memory_budget = (
         settings.recompute if isinstance(settings.recompute, float) else 1.0
     )
@@ -288,7 +330,9 @@ def train(o, settings, device, ranks):
     table = None
     if o.position == "rope":
         table = rotary_table(o.seq, o.hidden // o.heads, o.rotary_base, device)
+    rows = read_rows(o, table, device)
     tokens = torch.randint(o.vocab, (4, settings.batch, o.seq + 1), device=device)
+    mask, seen = None, 0
     # FSDP2 casts weights itself
     bf16 = contextlib.nullcontext()
     if ranks == 1:
@@ -298,9 +342,14 @@ def train(o, settings, device, ranks):
         if i == o.warmup:
             clock.mark()
         token, target = tokens[i % 4, :, :-1], tokens[i % 4, :, 1:]
+        if rows:
+            row = rows[i % len(rows)]
+            table, mask = row.table, row.mask
+            target = torch.where(row.has_target, target, -100)
+        seen += (row.tokens if rows else settings.batch * o.seq) if i >= o.warmup else 0
         adamw.zero_grad(set_to_none=True)
         with bf16:
-            loss = run(token, target, table)
+            loss = run(token, target, table, mask)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         adamw.step()
@@ -309,7 +358,7 @@ def train(o, settings, device, ranks):
         if first is None:
             loss.item()
             first = time.time()
-    return clock.laps(), first, loss.item()
+    return clock.laps(), seen / o.steps, first, loss.item()
 
 
 def memory(device):
@@ -330,23 +379,23 @@ def attempt(o, settings, device, ranks, started):
     record = {"try": settings.text, "micro_batch": settings.batch, "gpus": ranks}
     begun = time.time()
     try:
-        laps, first, loss = train(o, settings, device, ranks)
+        laps, tokens, first, loss = train(o, settings, device, ranks)
     except (torch.OutOfMemoryError, RuntimeError) as e:
         lines = str(e).strip().splitlines() or [type(e).__name__]
         record["error"] = lines[0][:200]
         return record
-    step = statistics.median(laps)
-    tokens = settings.batch * o.seq
+    step = statistics.mean(laps) if o.documents else statistics.median(laps)
     record |= {
         "step_s": step,
         "step_min_s": min(laps),
         "step_max_s": max(laps),
         "steps": len(laps),
         "tokens_per_s_per_gpu": tokens / step,
-        "causal_tflops_per_gpu": causal_flops(o, tokens) / step / 1e12,
         "first_step_s": first - (started or begun),
         "loss": loss,
     }
+    if not o.documents:
+        record["causal_tflops_per_gpu"] = causal_flops(o, tokens) / step / 1e12
     return record | memory(device)
 
 
@@ -368,11 +417,14 @@ def options():
     p.add_argument("--llama", metavar="KV,FFN", help="Llama's block; implies rope")
     p.add_argument("--rotary-base", type=float, default=1e4)
     p.add_argument("--position", choices=("learned", "rope"), default="learned")
+    p.add_argument("--documents", metavar="FILE", help="rows of documents; needs rope and 1 a step")
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--warmup", type=int, default=4)
     p.add_argument("--eager", action="store_true", help="compile nothing")
     p.add_argument("--started", type=float, help="when the first TRY was launched")
     o = p.parse_args()
+    if o.documents and o.position != "rope":
+        p.error("--documents needs --position rope")
     o.kv_heads, o.ffn = o.heads, 4 * o.hidden
     if o.llama:
         o.kv_heads, o.ffn = map(int, o.llama.split(","))
