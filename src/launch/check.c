@@ -1,11 +1,102 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/log.h"
+#include "base/units.h"
 #include "launch/launch.h"
 #include "launch/supervise.h"
+#include "parallel/group_tests.h"
+#include "plan/network.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- what the profile predicts ---- */
+
+/* A layout on a machine. */
+struct layout {
+    struct mds_network network;
+    const struct mds_parallel_config *parallel;
+    int world;
+};
+
+/* What a test takes in the group of rank 0, by a run on dry groups. */
+struct prediction {
+    char name[32];
+    int ranks;
+    double s, bytes_s;
+};
+
+static enum mds_rc predict_test(const struct layout *l,
+                                const struct mds_group_test *test, int64_t bytes,
+                                struct prediction *out)
+{
+    static char unused[3]; /* three addresses */
+    const struct mds_group_buffers b = {unused, unused + 1, unused + 2};
+    struct mds_groups groups = {0};
+    const struct mds_group *g = groups.made;
+    enum mds_rc rc = MDS_OK;
+
+    MDS_TRY(mds_groups_create(l->parallel, l->world, 0, NULL, &groups));
+    while (g->axes != test->axes)
+        g++;
+    if (mds_comm_size(g->comm) > 1)
+        rc = test->run(g->comm, &b, bytes);
+    snprintf(out->name, sizeof out->name, "%.12s %.16s", mds_comm_tag(g->comm),
+             test->name);
+    out->ranks = mds_comm_size(g->comm);
+    out->s = mds_network_s(&l->network, mds_groups_span(&groups, g),
+                           mds_comm_stats(g->comm));
+    out->bytes_s = (double)mds_comm_stats(g->comm)->wire_bytes / out->s;
+    mds_groups_fini(&groups);
+    return rc;
+}
+
+static enum mds_rc print_predictions(const struct layout *l)
+{
+    const char *name = l->network.machine->name;
+    char time[32], rate[32];
+
+    printf("predicted from the links in profile %s:\n  %-24s %6s %12s %12s\n", name,
+           "group", "ranks", "short", "B/s");
+    for (const struct mds_group_test *t = mds_group_tests; t->name; t++) {
+        int64_t bytes = mds_group_test_long(!l->network.direct);
+        struct prediction brief, whole;
+
+        MDS_TRY(predict_test(l, t, MDS_GROUP_TEST_SHORT, &brief));
+        MDS_TRY(predict_test(l, t, bytes, &whole));
+        if (whole.ranks > 1)
+            printf("  %-24s %6d %12s %12s\n", whole.name, whole.ranks,
+                   mds_format_step(brief.s, time, sizeof time),
+                   mds_format_count(whole.bytes_s, rate, sizeof rate));
+    }
+    return MDS_OK;
+}
+
+/* For the layout in `arguments`. */
+static enum mds_rc predict_collectives(const struct mds_launch *l,
+                                       const struct mds_argv *arguments)
+{
+    struct mds_config_run *run = NULL;
+    struct mds_diag diag = {0};
+    enum mds_rc rc;
+
+    if (l->ranks == 1)
+        return MDS_OK;
+    MDS_TRY(mds_launch_config(l, arguments, 0, &run));
+    rc = mds_config_resolve(run, l->ranks, &diag);
+    if (!rc) {
+        const struct layout layout = {
+            mds_network_of(l->machine, &run->config, (int)l->per_node),
+            &run->config.parallel, (int)l->ranks};
+
+        rc = print_predictions(&layout);
+    }
+    mds_diag_fini(&diag);
+    mds_config_run_destroy(run);
+    return rc;
+}
+
+/* ---- the check ---- */
 
 static enum mds_rc run_ranks(const struct mds_launch *l,
                              const struct mds_argv *arguments, int *ok)
@@ -76,6 +167,8 @@ static enum mds_rc check_nodes(const struct mds_launch *l)
 
     if (!rc)
         rc = run_ranks(l, &arguments, &ok);
+    if (!rc && !l->options->print)
+        rc = predict_collectives(l, &arguments);
     if (!rc && !ok)
         rc = may_blame_network(l)
                  ? try_plain_network(l, &arguments)

@@ -4,6 +4,7 @@ src_parallel_libmds_parallel_a_SOURCES = \
   src/parallel/attention.c src/parallel/attention.h src/parallel/attention_shape.h \
   src/parallel/chunked.c src/parallel/chunked.h \
   src/parallel/groups.c src/parallel/groups.h \
+  src/parallel/group_tests.c src/parallel/group_tests.h \
   src/parallel/par.c src/parallel/par.h \
   src/parallel/ring.c \
   src/parallel/rope.c src/parallel/rope.h \

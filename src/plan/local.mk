@@ -12,6 +12,7 @@ src_plan_libmds_plan_a_SOURCES = \
   src/plan/layout.c src/plan/layout.h \
   src/plan/layout_table.c \
   src/plan/longest.c \
+  src/plan/network.c src/plan/network.h \
   src/plan/plan.h \
   src/plan/predict.c src/plan/predict.h \
   src/plan/print.c \

@@ -2,6 +2,7 @@
 /* A roofline over a step's ledger. */
 #include "plan/time.h"
 #include "parallel/tensor_parallel.h"
+#include "plan/network.h"
 
 #include <math.h>
 
@@ -61,75 +62,6 @@ static double compute_s(const struct mds_machine *m, const struct mds_config *c,
     return s;
 }
 
-/* Bytes a second of one rank.  Inside a node: its link.  Beyond: the node's adapters
- * are shared by the groups that cross there; of a ring's bytes each node sends what one
- * member does, of an all-to-all what all do. */
-static double link_rate(const struct mds_machine *m, struct mds_span s, int per_node,
-                        enum mds_comm_kind kind)
-{
-    int here = mds_span_in_node(s, per_node);
-    double share, beyond;
-
-    if (here == s.size)
-        return s.size == 2 && m->links.pair_bytes_s > 0 ? m->links.pair_bytes_s
-                                                        : m->links.gpu_bytes_s;
-    share = m->links.net_bytes_s / per_node;
-    if (kind == MDS_COMM_ALL_TO_ALL) {
-        beyond = (double)(s.size - here) / (s.size - 1);
-        return share / beyond;
-    }
-    if (kind != MDS_COMM_SEND && kind != MDS_COMM_RECV)
-        share *= here;
-    return share < m->links.gpu_bytes_s ? share : m->links.gpu_bytes_s;
-}
-
-static double tree_depth(double n)
-{
-    return n > 1 ? ceil(log2(n)) : 0;
-}
-
-/* How many latencies one call takes.  Inside a node one per doubling of ranks, as was
- * measured.  Beyond, a gather and a reduction go around a ring of the nodes (NCCL has
- * no tree for them), a sum over all around it twice, or up and down a tree of nodes,
- * whichever is shorter; a message is one more, messages to all go at once. */
-static double group_hops(struct mds_span s, int per_node, enum mds_comm_kind kind)
-{
-    int here = mds_span_in_node(s, per_node);
-    double nodes = ceil((double)s.size / here), inside = tree_depth(here);
-
-    switch (kind) {
-    case MDS_COMM_SEND:
-    case MDS_COMM_RECV:
-        return inside + (nodes > 1);
-    case MDS_COMM_ALL_GATHER:
-    case MDS_COMM_REDUCE_SCATTER:
-        return inside + nodes - 1;
-    case MDS_COMM_ALL_REDUCE:
-        return inside + fmin(2 * (nodes - 1), 2 * tree_depth(nodes));
-    default:
-        return tree_depth(s.size);
-    }
-}
-
-/* Time of all calls of one collective in a group. */
-static double collective_s(const struct mds_machine *m, struct mds_span s, int per_node,
-                           const struct mds_comm_stats *stats, enum mds_comm_kind kind)
-{
-    return (double)stats->of[kind].wire_bytes / link_rate(m, s, per_node, kind) +
-           (double)stats->of[kind].calls * group_hops(s, per_node, kind) *
-               m->links.latency_s;
-}
-
-static double group_s(const struct mds_machine *m, int per_node,
-                      const struct mds_traffic *t)
-{
-    double sum = 0;
-
-    for (int k = 0; k < MDS_COMM_KINDS; k++)
-        sum += collective_s(m, t->span, per_node, &t->comm, (enum mds_comm_kind)k);
-    return sum;
-}
-
 static const struct mds_traffic *traffic_along(const struct mds_dry_step *r,
                                                unsigned axes)
 {
@@ -138,6 +70,14 @@ static const struct mds_traffic *traffic_along(const struct mds_dry_step *r,
     while (t->axes != axes)
         t++;
     return t;
+}
+
+static double group_s(const struct mds_network *net, const struct mds_dry_step *r,
+                      unsigned axes)
+{
+    const struct mds_traffic *t = traffic_along(r, axes);
+
+    return mds_network_s(net, t->span, &t->comm);
 }
 
 /* What of s seconds of messages shows behind `cover` seconds of computing: all that
@@ -207,11 +147,12 @@ static double ring_s(const struct mds_machine *m, const struct mds_config *c,
 /* Gradients and weights.  Sums travel behind the backward pass; weights that are
  * gathered after the update (below stage 3) behind the first forward pass, at stage 3
  * ahead of the blocks that need them. */
-static double data_s(const struct mds_machine *m, const struct mds_config *c,
-                     int per_node, const struct mds_traffic *t, double compute_s)
+static double data_s(const struct mds_network *net, const struct mds_config *c,
+                     const struct mds_traffic *t, double compute_s)
 {
-    double all = group_s(m, per_node, t);
-    double gather = collective_s(m, t->span, per_node, &t->comm, MDS_COMM_ALL_GATHER);
+    double all = mds_network_s(net, t->span, &t->comm);
+    double gather =
+        mds_network_collective_s(net, t->span, &t->comm, MDS_COMM_ALL_GATHER);
     double forward = forward_s(c, compute_s);
 
     if (!c->train.overlap_grad_reduce)
@@ -302,18 +243,16 @@ static void set_rank_times(const struct mds_machine *m, const struct mds_config 
                            int per_node, const struct mds_dry_step *r,
                            struct mds_estimate *e)
 {
-    double tensor = group_s(m, per_node, traffic_along(r, MDS_AXIS_TENSOR));
-    double ulysses = group_s(m, per_node, traffic_along(r, MDS_AXIS_ULYSSES));
-    double ring = group_s(m, per_node, traffic_along(r, MDS_AXIS_RING));
-    double world = group_s(m, per_node, traffic_along(r, MDS_AXES_ALL));
+    const struct mds_network net = mds_network_of(m, c, per_node);
 
     e->compute_s = compute_s(m, c, &r->ledger);
-    e->tensor_s = tensor_s(c, tensor, e->compute_s);
-    e->sequence_s = ulysses + ring_s(m, c, &r->ledger, ring);
-    e->data_s =
-        world + data_s(m, c, per_node, traffic_along(r, MDS_AXES_TOKENS), e->compute_s);
-    e->pipeline_s = group_s(m, per_node, traffic_along(r, MDS_AXIS_PIPELINE)) +
-                    group_s(m, per_node, traffic_along(r, MDS_GROUP_ENDS));
+    e->tensor_s = tensor_s(c, group_s(&net, r, MDS_AXIS_TENSOR), e->compute_s);
+    e->sequence_s = group_s(&net, r, MDS_AXIS_ULYSSES) +
+                    ring_s(m, c, &r->ledger, group_s(&net, r, MDS_AXIS_RING));
+    e->data_s = group_s(&net, r, MDS_AXES_ALL) +
+                data_s(&net, c, traffic_along(r, MDS_AXES_TOKENS), e->compute_s);
+    e->pipeline_s =
+        group_s(&net, r, MDS_AXIS_PIPELINE) + group_s(&net, r, MDS_GROUP_ENDS);
     e->host_s = host_s(m, c, per_node, r, e->compute_s + e->tensor_s + e->sequence_s);
 }
 

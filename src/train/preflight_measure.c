@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/clock.h"
-#include "base/minmax.h"
 #include "device/arena.h"
 #include "device/nvml.h"
 #include "io/folder.h"
 #include "io/write_speed.h"
+#include "parallel/group_tests.h"
 #include "tensor/op.h"
 #include "train/preflight.h"
 
@@ -163,65 +163,14 @@ void mds_preflight_measure_rank(const struct mds_world *w, const struct mds_conf
 
 /* ---- groups ---- */
 
-/* What a test sends and receives. */
-struct buffers {
-    char *a, *b, *work;
-    int64_t bytes;
-};
-
-static enum mds_rc all_reduce(struct mds_comm *c, const struct buffers *b,
-                              int64_t bytes, double *sent)
-{
-    int64_t n = mds_comm_size(c), count = bytes / (int64_t)sizeof(float);
-
-    *sent = 2.0 * (double)(n - 1) * (double)bytes / (double)n;
-    return mds_comm_all_reduce(c, b->a, count, MDSK_F32, b->work);
-}
-
-static enum mds_rc all_to_all(struct mds_comm *c, const struct buffers *b,
-                              int64_t bytes, double *sent)
-{
-    int64_t n = mds_comm_size(c), each = bytes / n;
-
-    *sent = (double)(n - 1) * (double)each;
-    return mds_comm_all_to_all(c, b->a, b->b, each);
-}
-
-static enum mds_rc ring(struct mds_comm *c, const struct buffers *b, int64_t bytes,
-                        double *sent)
-{
-    int n = mds_comm_size(c), me = mds_comm_rank(c);
-    struct mds_comm_p2p out = {0}, in = {0};
-
-    *sent = (double)bytes;
-    MDS_TRY(mds_comm_send_start(c, b->a, bytes, (me + 1) % n, 0, &out));
-    MDS_TRY(mds_comm_recv_start(c, b->b, bytes, (me + n - 1) % n, 0, &in));
-    MDS_TRY(mds_comm_p2p_wait(&out));
-    return mds_comm_p2p_wait(&in);
-}
-
-static const struct {
-    unsigned axes;
-    const char *name;
-    enum mds_rc (*run)(struct mds_comm *c, const struct buffers *b, int64_t bytes,
-                       double *sent);
-} tests[] = {
-    {MDS_AXIS_TENSOR, "all_reduce", all_reduce},
-    {MDS_AXIS_TENSOR, "all_to_all", all_to_all},
-    {MDS_AXIS_ULYSSES, "all_to_all", all_to_all},
-    {MDS_AXIS_RING, "ring", ring},
-    {MDS_AXES_TOKENS, "all_reduce", all_reduce},
-    {MDS_AXES_TOKENS, "all_to_all", all_to_all},
-    {MDS_AXIS_PIPELINE, "ring", ring},
-};
-enum { TESTS = sizeof tests / sizeof *tests };
-_Static_assert((int)TESTS <= (int)MDS_PREFLIGHT_TESTS, "a record must hold all tests");
+_Static_assert((int)MDS_GROUP_TESTS <= (int)MDS_PREFLIGHT_TESTS,
+               "a record must hold all tests");
 
 /* best_s = the fastest of three runs after one to warm up; *sent = bytes sent in
  * one. */
-static enum mds_rc time_test(int test, struct mds_comm *c, struct mds_dev *dev,
-                             const struct buffers *b, int64_t bytes, double *best_s,
-                             double *sent)
+static enum mds_rc time_test(const struct mds_group_test *test, struct mds_comm *c,
+                             struct mds_dev *dev, const struct mds_group_buffers *b,
+                             int64_t bytes, double *best_s, int64_t *sent)
 {
     *best_s = INFINITY;
     for (int i = 0; i < 4; i++) {
@@ -229,7 +178,9 @@ static enum mds_rc time_test(int test, struct mds_comm *c, struct mds_dev *dev,
 
         MDS_TRY(mds_comm_barrier(c));
         begin = mds_clock_s();
-        MDS_TRY(tests[test].run(c, b, bytes, sent));
+        *sent = -mds_comm_stats(c)->wire_bytes;
+        MDS_TRY(test->run(c, b, bytes));
+        *sent += mds_comm_stats(c)->wire_bytes;
         MDS_TRY(mds_dev_wait(dev));
         if (i > 0)
             *best_s = fmin(*best_s, mds_clock_s() - begin);
@@ -237,53 +188,45 @@ static enum mds_rc time_test(int test, struct mds_comm *c, struct mds_dev *dev,
     return MDS_OK;
 }
 
-static enum mds_rc measure_group(int test, struct mds_comm *c, struct mds_dev *dev,
-                                 const struct buffers *b,
+static enum mds_rc measure_group(const struct mds_group_test *test, struct mds_comm *c,
+                                 struct mds_dev *dev, const struct mds_group_buffers *b,
                                  struct mds_preflight_record *out)
 {
     struct mds_preflight_test *t = &out->test[out->tests];
-    double s, sent;
+    int64_t bytes = mds_group_test_long(is_gpu(dev)), sent;
+    double s;
 
-    snprintf(t->name, sizeof t->name, "%.12s %s", mds_comm_tag(c), tests[test].name);
+    snprintf(t->name, sizeof t->name, "%.12s %s", mds_comm_tag(c), test->name);
     t->size = mds_comm_size(c);
     t->here = mds_comm_rank(c);
-    MDS_TRY(time_test(test, c, dev, b, 64 << 10, &t->small_s, &sent));
-    MDS_TRY(time_test(test, c, dev, b, b->bytes, &s, &sent));
-    t->rate = sent / s;
+    MDS_TRY(time_test(test, c, dev, b, MDS_GROUP_TEST_SHORT, &t->small_s, &sent));
+    MDS_TRY(time_test(test, c, dev, b, bytes, &s, &sent));
+    t->rate = (double)sent / s;
     out->tests++;
     return MDS_OK;
-}
-
-static int64_t work_bytes(const struct mds_groups *g, int64_t bytes)
-{
-    int64_t most = 0;
-
-    for (int i = 0; i < g->n; i++)
-        most = mds_max(most, mds_comm_all_reduce_work(g->made[i].comm,
-                                                      bytes / (int64_t)sizeof(float),
-                                                      MDSK_F32));
-    return most;
 }
 
 enum mds_rc mds_preflight_measure_groups(const struct mds_groups *g,
                                          struct mds_dev *dev,
                                          struct mds_preflight_record *out)
 {
-    struct buffers b = {.bytes = is_gpu(dev) ? 64 << 20 : 1 << 20};
+    int64_t bytes = mds_group_test_long(is_gpu(dev));
+    struct mds_group_buffers b;
     struct mds_arena arena = {0};
     enum mds_rc rc;
 
-    MDS_TRY(
-        mds_arena_init(&arena, dev, "preflight", 2 * b.bytes + work_bytes(g, b.bytes)));
-    b.a = arena.base;
-    b.b = b.a + b.bytes;
-    b.work = b.b + b.bytes;
+    MDS_TRY(mds_arena_init(&arena, dev, "preflight",
+                           2 * bytes + mds_group_test_work(g, bytes)));
+    b.in = arena.base;
+    b.out = b.in + bytes;
+    b.work = b.out + bytes;
     rc = MDS_OK;
-    for (int i = 0; i < TESTS && !rc; i++) {
-        struct mds_comm *c = mds_group(g, tests[i].axes);
+    for (const struct mds_group_test *test = mds_group_tests; test->name && !rc;
+         test++) {
+        struct mds_comm *c = mds_group(g, test->axes);
 
         if (c && mds_comm_size(c) > 1)
-            rc = measure_group(i, c, dev, &b, out);
+            rc = measure_group(test, c, dev, &b, out);
     }
     if (!rc) /* after a failure, messages may still arrive in these buffers */
         mds_arena_fini(&arena);

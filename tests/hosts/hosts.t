@@ -62,6 +62,41 @@ test_expect_success 'MPICH from the list of nodes of PBS: the check names four h
     done && grep "^mpiexec.mpich .* -n 8 -ppn 2 -f $hosts/nodefile env UCX_TLS=tcp,sysv,self" out &&
     for host in h1 h2 h3 h4; do grep "^  $host  .* G " out || return; done && grep "^  data all_reduce  *4 " out && grep "^preflight: no faults" out
 '
+# Speeds of collectives across hosts, beside those that the links lead to (src/plan/network.c), within a factor of 1.6:
+# eight ranks share two cores here.  Two groups share each link, or each node has two ranks of a group.
+delay=1e-4
+[ -s "$hosts/netem" ] && echo "# links have no delay: $(cat "$hosts/netem")" || delay=2e-3
+sed "s/net_bytes_s: 3e9/net_bytes_s: 125e6/; s/gpu_bytes_s: 3e9/gpu_bytes_s: 500e6/; s/latency_s: 2e-6/latency_s: $delay/" \
+    hydra.yaml >links.yaml
+# predicted ROWS OPTION...: so many rows of groups across hosts are as predicted
+predicted() {
+    want=$1
+    shift
+    for try in 1 2 3; do
+        # shellcheck disable=SC2086  # a list of words
+        on h1 timeout 60 mds_launch check --machine links.yaml --hostfile "$hosts/hostfile" --layout given -- $tiny \
+            --num-attention-heads 8 --seq-length 128 "$@" >out 2>&1
+        awk -v want="$want" '
+            /^collectives over/ { table = 1 }
+            /^predicted from/ { table = 2 }
+            !/^  [a-z]* (all_|ring)/ || $1 == "tp" { next }
+            { bytes_s = $6 * ($7 == "G" ? 1000 : $7 == "M" ? 1 : 0.001) }
+            table == 1 { measured[$1 " " $2] = bytes_s }
+            table == 2 {
+                ratio = measured[$1 " " $2] / bytes_s
+                printf "  %-20s of %d: predicted %.1f, measured %.1f MB/s\n", $1 " " $2, $3, bytes_s, measured[$1 " " $2]
+                if (ratio < 1.6 && ratio > 1 / 1.6) good++; else bad++
+            }
+            END { exit bad || good != want }' out && return
+    done
+    cat out
+    return 1
+}
+test_expect_success 'all-reduce, all-to-all and rings across hosts take as long as plans say' '
+    predicted 2 --tensor-model-parallel-size 2 &&
+    predicted 4 --tensor-model-parallel-size 1 --ds-sequence-parallel-size 4 --context-parallel-size 2 &&
+    predicted 3 --tensor-model-parallel-size 1 --context-parallel-size 8
+'
 # rows MPIEXEC... -- ROW...: layouts of tests/parity
 rows() {
     words=

@@ -14,6 +14,7 @@
 #include "config/options.h"
 #include "kernels/attention.h"
 #include "plan/layout.h"
+#include "plan/network.h"
 #include "plan/predict.h"
 
 /* A configuration of these options, for so many ranks. */
@@ -457,6 +458,42 @@ static void nccl_buffers_grow_with_peers(void **state)
     mds_comm_destroy(alone);
 }
 
+/* Two ranks a node, and 1 GB/s between nodes: what a rank's messages of 1 GB take in a
+ * group of eight, and in one of four that shares the nodes with another. */
+static void groups_share_the_links_of_nodes(void **state)
+{
+    static const struct {
+        enum mds_comm_kind kind;
+        int direct;
+        struct mds_span span;
+        double s;
+    } rows[] = {
+        {MDS_COMM_SEND, 0, {8, 1}, 1},
+        {MDS_COMM_SEND, 1, {4, 2}, 2},
+        {MDS_COMM_ALL_REDUCE, 0, {8, 1}, 1},
+        {MDS_COMM_ALL_REDUCE, 0, {4, 2}, 2},
+        {MDS_COMM_ALL_REDUCE, 1, {8, 1}, 2 * 6.0 / 7},
+        {MDS_COMM_ALL_REDUCE, 1, {4, 2}, 2},
+        {MDS_COMM_ALL_TO_ALL, 0, {8, 1}, 2 * 6.0 / 7},
+        {MDS_COMM_ALL_TO_ALL, 1, {4, 2}, 2},
+        {MDS_COMM_ALL_TO_ALL, 0, {2, 1}, 0.1},
+    };
+    struct mds_machine *m = machine("h200");
+
+    (void)state;
+    m->links.gpu_bytes_s = m->links.pair_bytes_s = 1e10;
+    m->links.net_bytes_s = 1e9;
+    m->links.latency_s = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct mds_network net = {m, 2, rows[i].direct};
+        struct mds_comm_stats stats = {0};
+
+        stats.of[rows[i].kind].wire_bytes = 1000000000;
+        assert_true(fabs(mds_network_s(&net, rows[i].span, &stats) - rows[i].s) < 1e-9);
+    }
+    mds_machine_destroy(m);
+}
+
 /* Heads are taken together while their sums of dq stay within a GiB. */
 static void attention_backward_is_split_by_scratch(void **state)
 {
@@ -590,6 +627,7 @@ int main(void)
         cmocka_unit_test(the_host_update_overlaps_in_part),
         cmocka_unit_test(offload_overlaps_in_part),
         cmocka_unit_test(nccl_buffers_grow_with_peers),
+        cmocka_unit_test(groups_share_the_links_of_nodes),
         cmocka_unit_test(attention_backward_is_split_by_scratch),
     };
 
