@@ -412,7 +412,8 @@ static void test_lse_stride(void **state)
     problem_fini(&p);
 }
 
-int main(void)
+/* attention [PATTERN]: the tests whose names match, such as 'test_documents*'. */
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_own),
@@ -424,5 +425,6 @@ int main(void)
         cmocka_unit_test(test_lse_stride),
     };
 
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
