@@ -111,7 +111,7 @@ static enum mds_rc run_ranks(const struct mds_launch *l,
         printf("%s\n", line.s ? line.s : "");
     }
     if (!rc && !l->options->print)
-        rc = mds_supervise(&command, &outcome);
+        rc = mds_supervise(&command, mds_launch_term_signal(l), &outcome);
     if (!rc && !l->options->print)
         *ok = outcome.status == 0;
     mds_str_fini(&line);

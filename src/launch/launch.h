@@ -56,6 +56,10 @@ enum mds_rc mds_launch_arguments(const struct mds_launch *l,
 enum mds_rc mds_launch_command(const struct mds_launch *l,
                                const struct mds_argv *arguments, struct mds_argv *out);
 
+/* The signal to send to the launcher so that the ranks save and exit as after
+ * SIGTERM. */
+int mds_launch_term_signal(const struct mds_launch *l);
+
 /* Start the ranks and wait for them.  If they lose a node, start them again on a spare
  * one (restart.c).  *status: the exit status for this program. */
 enum mds_rc mds_launch_run(const struct mds_launch_options *options, int argc,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The lines are written by monitor/monitor_process.c, monitor/peer_timeout.c,
- * programs/mds_pretrain.c and metrics/preflight.c.  A launcher may put a label before
- * them. */
+ * programs/mds_pretrain.c, metrics/preflight.c, MPI and srun.  A launcher may put a
+ * label before them. */
 #include "launch/losses.h"
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int same_host(const struct mds_losses *l, const char *host)
@@ -127,8 +128,29 @@ static int is_own_failure(const char *line)
     return text != NULL;
 }
 
+/* The status that a rank has exited with, or has given MPI_Abort; 0: the line has none.
+ * MPICH: "Abort(1) on node 0 (rank 0 in comm 0): application called
+ * MPI_Abort(MPI_COMM_WORLD, 1) - process 0".  Open MPI: "with errorcode 1."
+ * srun: "srun: error: n1: task 0: Exited with exit code 1" */
+static int read_status(const char *line)
+{
+    static const char *const before[] = {
+        "application called MPI_Abort(MPI_COMM_WORLD, ", "with errorcode ",
+        "Exited with exit code "};
+
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        const char *at = strstr(line, before[i]);
+
+        if (at)
+            return atoi(at + strlen(before[i]));
+    }
+    return 0;
+}
+
 void mds_losses_read(struct mds_losses *l, const char *line)
 {
+    if (l->status == 0)
+        l->status = read_status(line);
     l->ended_early |= strncmp(line, "done: iteration ", 16) == 0 &&
                       strstr(line, " (ended by ") != NULL;
     if (read_fault(l, line) || l->in_check)

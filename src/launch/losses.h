@@ -22,6 +22,7 @@ struct mds_losses {
     int may_follow;    /* the one here may have died because another did */
     int failed;        /* a rank has ended the run with another error */
     int ended_early;   /* no loss: the run ended in order before its last iteration */
+    int status;        /* of the first rank that failed, as MPI or srun says; or 0 */
 };
 
 /* Read a line of the ranks' output.  Faults that --preflight names are all kept.  Of

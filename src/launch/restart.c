@@ -180,12 +180,22 @@ static int restart_after_loss(struct job *j)
     return 1;
 }
 
-/* MPICH's mpiexec often ends with 0 when it has passed a signal on. */
+/* The status of the ranks.  The launcher's may be another: srun has 137 if it kills the
+ * other ranks of one that fails, and MPICH's mpiexec often has 0 when it has passed a
+ * signal on. */
 static int status_of(const struct job *j, const struct mds_outcome *o)
 {
-    if (o->status != 0 || !o->lost.ended_early || !j->config->checkpoint.save)
-        return o->status;
-    return mds_supervise_caught() == SIGTERM ? TERMINATED : UNFINISHED;
+    int status = o->status;
+
+    if (status != 0 && o->lost.status != 0)
+        status = o->lost.status;
+    else if (status > 128 && o->lost.failed)
+        status = REPEATS;
+    if (status == 0 && o->lost.ended_early && j->config->checkpoint.save)
+        status = UNFINISHED;
+    if (status == UNFINISHED && mds_supervise_caught() == SIGTERM)
+        status = TERMINATED;
+    return status;
 }
 
 /* *status: in the end, if this returns 0. */
@@ -242,7 +252,7 @@ static enum mds_rc start_ranks(const struct job *j, struct mds_outcome *out)
     if (!rc)
         rc = print_command(&command);
     if (!rc && !j->launch.options->print)
-        rc = mds_supervise(&command, out);
+        rc = mds_supervise(&command, mds_launch_term_signal(&j->launch), out);
     mds_argv_fini(&command);
     return rc;
 }

@@ -17,7 +17,7 @@ enum mds_rc mds_nccl_open(void)
     if (mds_nccl.ncclSend || !mdsk_library_open(MDS_NCCL_FILE, names, &mds_nccl))
         return MDS_OK;
     return mds_fail(
-        MDS_ECOMM, "NCCL: %s; load its module, or add its directory to LD_LIBRARY_PATH",
+        MDS_EUSER, "NCCL: %s; load its module, or add its directory to LD_LIBRARY_PATH",
         mdsk_library_error_text());
 }
 

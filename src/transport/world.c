@@ -98,7 +98,7 @@ static enum mds_rc fail_alone(const struct launcher *l, long copies, int *rank)
     *rank = meant_rank(l);
     name_library(library, sizeof library);
     return mds_fail(
-        MDS_ECOMM,
+        MDS_EUSER,
         "%s started %ld copies of this program (%s), but MPI reports 1 rank in each: "
         "the program uses %s; %s",
         l->name, copies, l->variable, library,
@@ -230,7 +230,7 @@ enum mds_rc mds_world_init(struct mds_world *w)
     atexit(abort_others);
     if (level < MPI_THREAD_FUNNELED)
         return mds_fail(
-            MDS_ECOMM,
+            MDS_EUSER,
             "this MPI was built without support for threads: use one that was");
     MDS_TRY(find_local_ranks(&found));
     if (launcher)

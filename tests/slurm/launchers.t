@@ -51,7 +51,7 @@ test_expect_success 'srun: all threads of all cores, and all memory, are for the
 test_expect_success SLURM_PMIX 'MPICH under pmix: one clear line, not four runs of one rank' '
     profile wrong.yaml "$builddir" "--mpi=pmix, -u" &&
     MACHINE=$PWD/wrong.yaml && submit wrong TRAIN_ITERS=5 && becomes $job FAILED 60 &&
-    cat wrong/TINY-64-2n/job-$job.log &&
+    cat wrong/TINY-64-2n/job-$job.log && about $job | grep -x "ExitCode=1:0" &&
     grep "mds: error: srun started 4 copies .*--mpi=pmix or --mpi=pmi2" \
         wrong/TINY-64-2n/job-$job.log >lines && test "$(wc -l <lines)" -eq 1 && test ! -s wrong/TINY-64-2n/metrics.jsonl
 '

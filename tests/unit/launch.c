@@ -464,6 +464,29 @@ static void losses_are_read_from_what_ranks_print(void **state)
                 5, "n2", "was killed by signal 9 (Killed)");
 }
 
+static void status_of_the_first_rank_that_failed_is_read(void **state)
+{
+    struct mds_losses l = {.n = 0};
+
+    (void)state;
+    mds_losses_read(&l, "mds: [rank 1 n1] error: gone.h5: No such file or directory");
+    assert_int_equal(l.status, 0);
+    mds_losses_read(&l, "Abort(1) on node 1 (rank 1 in comm 0): application called "
+                        "MPI_Abort(MPI_COMM_WORLD, 1) - process 1");
+    mds_losses_read(&l, "Abort(75) on node 0 (rank 0 in comm 0): application called "
+                        "MPI_Abort(MPI_COMM_WORLD, 75) - process 0");
+    assert_int_equal(l.status, 1);
+    l = (struct mds_losses){.n = 0};
+    mds_losses_read(&l,
+                    "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD");
+    mds_losses_read(&l, "with errorcode 75.");
+    assert_int_equal(l.status, 75);
+    l = (struct mds_losses){.n = 0};
+    mds_losses_read(&l, "srun: error: n1: task 0: Exited with exit code 85");
+    mds_losses_read(&l, "srun: error: n1: task 1: Killed");
+    assert_int_equal(l.status, 85);
+}
+
 static void faults_of_the_preflight_are_all_read(void **state)
 {
     struct mds_losses l = {.n = 0};
@@ -719,6 +742,7 @@ int main(void)
         cmocka_unit_test(nodes_are_left_out),
         cmocka_unit_test(nodes_of_a_file_are_left_out),
         cmocka_unit_test(losses_are_read_from_what_ranks_print),
+        cmocka_unit_test(status_of_the_first_rank_that_failed_is_read),
         cmocka_unit_test(faults_of_the_preflight_are_all_read),
         cmocka_unit_test(slots_count_where_they_are_said),
         cmocka_unit_test(slots_of_pbs_count),
