@@ -42,6 +42,8 @@ static const struct mds_batch_syntax dialects[] = {
                              .after = "--dependency=afterany:",
                              .cancel = "scancel",
                              .outlive = "--no-kill",
+                             .preempted = "scontrol show job \"$SLURM_JOB_ID\" | "
+                                          "grep -q 'PreemptTime=[0-9]'",
                              .update = "scontrol update JobId=\"$job\" "
                                        "ExcNodeList=\"$excluded\""},
     [MDS_SCHEDULER_COBALT] = {.prefix = "#COBALT ",

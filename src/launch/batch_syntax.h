@@ -21,11 +21,13 @@ struct mds_batch_syntax {
     const char *id;         /* the variable that has the id of this job */
     const char *index;      /* the variable that says which job of an array this is */
 
-    const char *submit; /* the command that submits a script */
-    const char *cancel; /* the command that cancels jobs */
-    const char *update; /* keeps a waiting $job from getting the nodes $excluded */
-    const char *after;  /* its option to wait for a job, before that one's id */
-    const char *again;  /* submits the job's script from within the job; NULL: scontrol
+    const char *submit;    /* the command that submits a script */
+    const char *cancel;    /* the command that cancels jobs */
+    const char *update;    /* keeps a waiting $job from getting the nodes $excluded */
+    const char *after;     /* its option to wait for a job, before that one's id */
+    const char *preempted; /* succeeds in a job that is being preempted, and has to
+                              requeue itself if it ends before it is killed */
+    const char *again; /* submits the job's script from within the job; NULL: scontrol
                            requeue does */
 };
 

@@ -11,7 +11,8 @@
  *   requeue   A job that ends before its run is done, and left a newer checkpoint than
  *             it found, is started again, except with status 1: by scontrol requeue,
  *             elsewhere by submitting the script once more.  One that made no progress
- *             would make none again.
+ *             would make none again.  A job that is preempted is always requeued, by
+ *             the batch system or here.
  *   chain     Jobs that were submitted behind it go on instead; the last of them says
  *             that the run is not done, and fails.  With status 1 they are cancelled.
  *   exclude   A file with the nodes that the run has lost.  mds_launch does not use
@@ -283,6 +284,18 @@ static void add_preemption_check(struct mds_str *out)
                      "[ \"$status\" -ne 86 ] || stopped=1\n");
 }
 
+/* If the ranks have saved and exited before a preempted job's time of grace is over,
+ * Slurm takes its end for a failure, and does not requeue it. */
+static void add_requeue_of_preempted(const struct mds_batch_syntax *d,
+                                     struct mds_str *out)
+{
+    mds_str_add(out,
+                "if %s; then\n"
+                "    scontrol requeue \"$SLURM_JOB_ID\" && exit \"$status\"\n"
+                "fi\n",
+                d->preempted);
+}
+
 /* run.yaml lists the jobs of the chain, "jobs: [12, 13]", but not those that somebody
  * submitted later.  Without a batch system mds_launch knows which is the last. */
 static void add_chain_end(const struct mds_batch_syntax *d, struct mds_str *out)
@@ -322,6 +335,8 @@ static void add_exit_handling(const struct mds_job *j, struct mds_str *out)
     add_preemption_check(out);
     mds_str_add(out, "if [ \"$status\" -eq 0 ]; then\n    touch \"$run/done\"\n"
                      "    exit 0\nfi\n");
+    if (d->preempted && j->launch->options->requeue)
+        add_requeue_of_preempted(d, out);
     if (d->exclude && (j->chain > 1 || requeue))
         add_excluded_nodes(j, out);
     if (j->chain > 1)

@@ -24,7 +24,7 @@ fi
 # machine FILE KIND COMMAND FLAGS NAME VALUE...: a profile with that launcher and those variables of the MPI's network
 machine() {
     sed -e "s/^  kind: srun/  kind: $2/; s/^  command: .*/  command: $3/; s|^  flags: .*|  flags: [$4]|" \
-        -e '/^  binding:/d; s/count: 2/count: 4/; s/gpus: 4/gpus: 2/' "$srcdir/tests/slurm/cluster.yaml" > "$1"
+        -e '/^  binding:/d; s/gpus: 4/gpus: 2/' "$srcdir/tests/slurm/cluster.yaml" > "$1"
     printf 'environment:\n  source: "tests/hosts/hosts.t"\n  date: 2026-11-23\n' >> "$1"
     file=$1
     shift 4

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
-# A Slurm of two nodes, n1 and n2, of eight cores with two threads and four GPUs each, all on this host, beside whatever
+# A Slurm of four nodes, n1 to n4 (n1 and n2 in the default partition), of eight cores with two threads and four GPUs each, all on this host, beside whatever
 # Slurm it has: own folder, own ports, own keys.  The GPUs are the null device.  Sourced.
 #
 #     cluster_missing        what this host lacks for it, or nothing
@@ -73,21 +73,25 @@ JobRequeue=1
 KillWait=5
 MinJobAge=3600
 SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2
-NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(($2 + 1)) CPUs=16 Sockets=1 CoresPerSocket=8 ThreadsPerCore=2 RealMemory=1000 Gres=gpu:fake:4
-NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$(($2 + 2)) CPUs=16 Sockets=1 CoresPerSocket=8 ThreadsPerCore=2 RealMemory=1000 Gres=gpu:fake:4
-PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+NodeName=n[1-4] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$(($2 + 1))-$(($2 + 4))] CPUs=16 Sockets=1 CoresPerSocket=8 ThreadsPerCore=2 RealMemory=1000 Gres=gpu:fake:4
+# a job in urgent takes the nodes of others, which have 20 s to end
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=debug Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP GraceTime=20
+PartitionName=wide Nodes=ALL MaxTime=INFINITE State=UP
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=2
 END
-    echo "NodeName=n[1-2] Name=gpu Type=fake File=$1/gpu[0-3]" > "$1/gres.conf"
+    echo "NodeName=n[1-4] Name=gpu Type=fake File=$1/gpu[0-3]" > "$1/gres.conf"
     # PBS_* for jobs that qsub submits
     for plugin in /usr/lib/*/slurm-wlm/spank_pbs.so; do
         [ ! -e "$plugin" ] || echo "optional $plugin"
     done > "$1/plugstack.conf"
 }
 
-# both_idle: within ten seconds
-both_idle() {
+# all_idle: within ten seconds
+all_idle() {
     for _ in $(seq 20); do
-        [ "$(sinfo -h -o %D -t idle 2> /dev/null)" != 2 ] || return 0
+        [ "$(sinfo -h -p wide -o %D -t idle 2> /dev/null)" != 4 ] || return 0
         sleep 0.5
     done
     sinfo
@@ -95,11 +99,14 @@ both_idle() {
 }
 
 cluster_up() {
-    mkdir -p "$1/state" "$1/spool/n1" "$1/spool/n2" "$1/tmp/n1" "$1/tmp/n2" || return
+    mkdir -p "$1/state" || return
+    for node in n1 n2 n3 n4; do
+        mkdir -p "$1/spool/$node" "$1/tmp/$node" || return
+    done
     for i in 0 1 2 3; do
         mknod "$1/gpu$i" c 1 3 || return
     done
-    write_slurm_conf "$1" "$(free_ports 3)"
+    write_slurm_conf "$1" "$(free_ports 5)"
     dd if=/dev/urandom of="$1/munge.key" bs=128 count=1 2> /dev/null &&
         chmod 0400 "$1/munge.key" || return
     SLURM_CONF=$1/slurm.conf
@@ -107,7 +114,11 @@ cluster_up() {
     munged --force --key-file="$1/munge.key" --socket="$1/munge.sock" \
         --pid-file="$1/munged.pid" --log-file="$1/munged.log" \
         --seed-file="$1/munge.seed" &&
-        slurmctld && slurmd -N n1 && slurmd -N n2 && both_idle
+        slurmctld || return
+    for node in n1 n2 n3 n4; do
+        slurmd -N $node || return
+    done
+    all_idle
 }
 
 # processes_of FOLDER: daemons, jobs and clients of the Slurm there, which all have its

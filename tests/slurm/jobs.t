@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
-test_description='jobs that mds_launch submits to a Slurm of two nodes'
+test_description='jobs that mds_launch submits to a Slurm of four nodes'
 # shellcheck source=tests/slurm/setup.sh
 . "${srcdir:?run by tests/slurm/run}/tests/slurm/setup.sh"
 

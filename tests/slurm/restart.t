@@ -26,7 +26,7 @@ rank() {
 says() {
     grep -e "$1" "$runs"/*/job-"$job".log || ! grep -v 'iteration  ' "$runs"/*/job-"$job".log
 }
-# ends_as_whole TIMES: after that many restarts, as the run that nothing happened to, to the bit
+# ends_as_whole TIMES: after that many restarts, with the losses of the run that nothing happened to, to the bit
 ends_as_whole() {
     becomes "$job" COMPLETED 90 && about "$job" | grep -x "Restarts=$1" &&
         test -e "$runs/TINY-64-2n/done" &&
@@ -61,24 +61,42 @@ test_expect_success 'of an array the run that is warned goes on, and the others 
     first_step_once pair/TINY-32-1n && first_step_once pair/TINY-64-1n &&
     test "$(grep -c "\"event\":\"run\"" pair/TINY-64-1n/metrics.jsonl)" -eq 2
 '
-test_expect_success 'kill -9 of a rank: the same job goes on with a spare node' '
-    nodes=1 && run spare SPARE_NODES=1 MDS_PREFLIGHT=0 && nodes=2 && appears spare/TINY-64-1n/checkpoints/latest 60 &&
-    kill -9 $(rank 1) && becomes $job COMPLETED 90 && about $job | grep -x Restarts=0 &&
-    says "warn: node n1 is left out: rank 1 .*\(was killed by signal 9\|died\)" && says "^srun.* -w n2 " &&
-    grep "^n1 # " spare/TINY-64-1n/exclude && first_step_once spare/TINY-64-1n
+test_expect_success 'kill -9 of a rank: the same job goes on with a spare node, and the next of its chain is not given the bad one' '
+    queue=wide launch_options="--chain 2 --spare-nodes 1" && run spare MDS_EXIT_INTERVAL=100 &&
+    set -- $(echo $job | tr -d ,) && job=$1 && appears spare/TINY-64-2n/checkpoints/latest 60 &&
+    kill -9 $(rank 2) && becomes $1 COMPLETED 90 && says "warn: node n2 is left out: rank 2 .*\(was killed by signal 9\|died\)" &&
+    says "^srun.* -w n1,n3 " && grep "^n2 # " spare/TINY-64-2n/exclude && job=$2 && ends_as_whole 0 &&
+    about $2 | grep -x ExcNodeList=n2 && about $2 | grep -x "NodeList=n\[1,3-4\]" &&
+    mds_launch report spare | grep "does not use node n2: .*UTC: rank 2 "
+'
+test_expect_success 'a rank that is silent: the same job goes on with a spare node' '
+    queue=wide launch_options="--spare-nodes 1" && run silent MDS_DISTRIBUTED_TIMEOUT_MINUTES=3s && queue=debug launch_options= &&
+    appears silent/TINY-64-2n/checkpoints/latest 60 && kill -STOP $(rank 2) && ends_as_whole 0 &&
+    says "warn: node n2 is left out: rank 2 has been silent for 3 s" && says "^srun.* -w n1,n3 "
+'
+# exits JOB STATUS
+exits() {
+    becomes "$1" FAILED 60 && about "$1" | grep -x "ExitCode=$2:0" || ! about "$1"
+}
+test_expect_success 'the status of a job: 1 after a mistake, 75 after a crash, 85 before the limit' '
+    nodes=1 queue=wide launch_options=--no-requeue && run mistake DATA_PATH=gone.h5 && mistake=$job &&
+    run limit TRAIN_ITERS=2000 && limit=$job && run crash TRAIN_ITERS=2000 && nodes=2 queue=debug launch_options= &&
+    appears limit/TINY-64-1n/checkpoints/latest 60 && scancel --batch --signal=USR1 $limit &&
+    appears crash/TINY-64-1n/checkpoints/latest 60 && kill -9 $(rank 1) && exits $job 75 &&
+    runs=limit && exits $limit 85 && runs=mistake && exits $mistake 1
+'
+test_expect_success 'a job that is preempted saves in its time of grace, and goes on' '
+    run preempted && appears preempted/TINY-64-2n/checkpoints/latest 60 &&
+    sbatch --partition=urgent --nodes=4 --exclusive --output=/dev/null --wrap=true && ends_as_whole 1 &&
+    says "ended by signal" && says "Exited with exit code 86"
 '
 # One node each from here on: there is half a minute to wait for.
 test_expect_success 'a limit of a minute: the run leaves in time' '
     nodes=1 walltime=0:01:00 && run limited TRAIN_ITERS=1000000 && limited=$job &&
     grep -x "#SBATCH --signal=B:USR1@30" limited/*/job.sh
 '
-test_expect_success 'scontrol requeue, as a preempting job does it' '
-    nodes=1 walltime=0:10:00 && run preempted && appears preempted/TINY-64-1n/checkpoints/latest 60 &&
-    scontrol requeue $job && becomes $job COMPLETED 90 && about $job | grep -x Restarts=1 &&
-    first_step_once preempted/TINY-64-1n
-'
 test_expect_success 'scancel: the job is not started again' '
-    nodes=1 && run cancelled && appears cancelled/TINY-64-1n/checkpoints/latest 60 &&
+    nodes=1 walltime=0:10:00 && run cancelled && appears cancelled/TINY-64-1n/checkpoints/latest 60 &&
     scancel $job && becomes $job CANCELLED 30 && sleep 2 && test "$(state $job)" = CANCELLED &&
     test ! -e cancelled/TINY-64-1n/done
 '

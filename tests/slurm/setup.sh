@@ -45,7 +45,7 @@ tiny='--device cpu --model-table tiny.yaml --threads 1 --eval-iters 0 --log-inte
     --lr 3e-3 --global-batch-size 8'
 
 # submit FOLDER VARIABLES... [-- OPTIONS...]: two ranks on each of $nodes (2) nodes,
-# for $walltime (ten minutes).  Data parallel, unless they say else: little to wait for.
+# of partition $queue (debug) for $walltime (ten minutes).  Data parallel, unless they say else: little to wait for.
 # Its number in $job.  $launch_options go to mds_launch.
 submit() {
     runs=$1
@@ -58,7 +58,7 @@ submit() {
     [ $# -eq 0 ] || shift
     # shellcheck disable=SC2086  # lists of words
     env MODEL_SIZE_KEY=TINY SEQ_LEN=64 NGPU_PER_HOST=2 MPSIZE=1 $variables mds_launch submit \
-        --runs "$runs" ${launch_options-} debug "${nodes:-2}" "${walltime:-0:10:00}" me -- $tiny "$@" > submitted &&
+        --runs "$runs" ${launch_options-} "${queue:-debug}" "${nodes:-2}" "${walltime:-0:10:00}" me -- $tiny "$@" > submitted &&
         cat submitted && job=$(sed -n 's/.*: //p' submitted)
 }
 
