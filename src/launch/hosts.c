@@ -76,19 +76,25 @@ static enum mds_rc append_host(struct mds_hosts *h, const char *name, int slots)
 
 /* ---- Slurm's form ---- */
 
-/* Of "text" the part before the first comma that is outside of brackets. */
+/* Of "text" the part before the first comma or + that is outside of brackets. */
 static size_t hostlist_item_length(const char *text)
 {
     int depth = 0;
     size_t n = 0;
 
-    for (; text[n] && (depth > 0 || text[n] != ','); n++)
+    for (; text[n] && (depth > 0 || !strchr(",+", text[n])); n++)
         depth += (text[n] == '[') - (text[n] == ']');
     return n;
 }
 
 static enum mds_rc expand_hostlist_item(const char *head, const char *rest,
                                         struct mds_hosts *out);
+
+static int is_node_name(const char *text)
+{
+    return !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                              "0123456789._-")];
+}
 
 /* "1-3" or "07" of a bracket: each number, then what follows the bracket. */
 static enum mds_rc expand_range(const char *head, const char *range, const char *rest,
@@ -144,9 +150,12 @@ static enum mds_rc expand_hostlist_item(const char *head, const char *rest,
 
     if (snprintf(name, sizeof name, "%s%.*s", head, n, rest) >= MAX_NAME)
         return mds_fail(MDS_EUSER, "a name of more than %d bytes", MAX_NAME - 1);
+    if (!open && strchr(rest, ']'))
+        return mds_fail(MDS_EUSER, "'%s': ] without [", rest);
     if (!open)
-        return strchr(rest, ']') ? mds_fail(MDS_EUSER, "'%s': ] without [", rest)
-                                 : append_host(out, name, 1);
+        return is_node_name(name)
+                   ? append_host(out, name, 1)
+                   : mds_fail(MDS_EUSER, "'%s' is not the name of a node", name);
     if (!close || close == open + 1)
         return mds_fail(MDS_EUSER, "'%s': %s", rest,
                         close ? "nothing between [ and ]" : "[ without ]");
@@ -189,7 +198,7 @@ enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out)
         else
             rc = expand_hostlist_item("", word, &h);
         free(word);
-        p += n + (p[n] == ',');
+        p += n + (p[n] != '\0');
     }
     if (!rc && h.count == 0)
         rc = mds_fail(MDS_EUSER, "no names");

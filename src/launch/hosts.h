@@ -24,8 +24,9 @@ int64_t mds_hosts_find(const struct mds_hosts *h, const char *name);
 /* Remove the nodes that are in `bad`.  Returns how many were removed. */
 size_t mds_hosts_remove(struct mds_hosts *h, const struct mds_hosts *bad);
 
-/* Expand a Slurm node list, "a,node[1-3,07],rack[1-2]n[0-3]", to at most 100000 nodes.
- * MDS_EUSER quotes the part that cannot be parsed. */
+/* Expand a node list as Slurm writes it, "a,node[1-3,07],rack[1-2]n[0-3]", or PBS,
+ * "n1+n2", to at most 100000 nodes.  MDS_EUSER quotes the part that cannot be
+ * parsed. */
 enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out);
 
 /* Read a hostfile with one node per line: "name", "name slots=N" or "name:N".  Batch

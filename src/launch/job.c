@@ -88,8 +88,10 @@ static void check_queue(const struct mds_job *j, const struct mds_queue *first,
         }
     most_s = row ? row->max_s : all.max_s;
     if (!row)
-        mds_diag_fault(diag, NULL, "%lld node%s: queue %s takes %lld to %lld",
+        mds_diag_fault(diag, NULL, "%lld node%s%s: queue %s takes %lld to %lld",
                        (long long)mds_job_nodes(j), mds_plural(mds_job_nodes(j)),
+                       j->launch->options->spare_nodes > 0 ? " with the spare ones"
+                                                           : "",
                        all.name, (long long)all.min_nodes, (long long)all.max_nodes);
     else if (row->max_s < all.max_s)
         snprintf(to, sizeof to, ", to %lld to %lld nodes", (long long)row->min_nodes,
@@ -156,12 +158,23 @@ static void check_project(const char *project, struct mds_diag *diag)
                        first_line_length(project), project);
 }
 
+/* The script has this list, also in a directive. */
+static void check_excluded(const char *nodes, struct mds_diag *diag)
+{
+    struct mds_hosts h = {0};
+
+    if (nodes && *nodes && mds_hosts_expand(nodes, &h))
+        mds_diag_fault(diag, NULL, "--exclude: %s", mds_fail_text());
+    mds_hosts_fini(&h);
+}
+
 void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
 {
     const struct mds_machine *m = j->launch->machine;
     const struct mds_queue *q = j->queue ? mds_machine_queue(m, j->queue, 0) : NULL;
 
     check_folder(j, (enum mds_scheduler)m->batch.scheduler, diag);
+    check_excluded(j->launch->options->exclude, diag);
     if (m->batch.scheduler == MDS_SCHEDULER_NONE) {
         check_without_scheduler(j, diag);
         return;

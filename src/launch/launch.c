@@ -40,20 +40,24 @@ static enum mds_rc count_ranks_per_node(struct mds_launch *l)
 static int64_t nodes_to_ask_for(const struct mds_launch *l, int job)
 {
     const struct mds_launch_options *o = l->options;
+    const struct mds_placement *p = &l->placement;
 
     if (job && o->nodes_asked)
         return o->nodes_asked;
     if (o->nodes)
         return o->nodes;
-    if (job && o->ranks && !mds_placement_hosts(&l->placement) &&
+    if (job && o->ranks && !mds_placement_hosts(p) &&
         l->machine->batch.scheduler != MDS_SCHEDULER_NONE)
         return (o->ranks + l->per_node - 1) / l->per_node;
-    return l->placement.nodes;
+    if (!job && o->spare_nodes > 0)
+        return p->nodes + (int64_t)p->excluded - o->spare_nodes;
+    return p->nodes;
 }
 
 static enum mds_rc count_nodes(struct mds_launch *l, int job)
 {
-    int64_t there = l->placement.nodes;
+    const struct mds_placement *p = &l->placement;
+    int64_t there = p->nodes, excluded = (int64_t)p->excluded;
 
     l->nodes = nodes_to_ask_for(l, job);
     if (l->nodes > l->machine->node.count &&
@@ -63,10 +67,23 @@ static enum mds_rc count_nodes(struct mds_launch *l, int job)
                  (long long)l->machine->node.count);
     if (job)
         return MDS_OK;
-    if (mds_placement_hosts(&l->placement) && l->nodes > there)
-        return mds_fail(MDS_EUSER, "%lld nodes asked for, but %s has %lld",
-                        (long long)l->nodes, l->placement.nodes_from, (long long)there);
-    return MDS_OK;
+    if (l->nodes < 1)
+        return mds_fail(MDS_EUSER,
+                        "--spare-nodes %lld: %s has %lld node%s, so none is "
+                        "left for the run",
+                        (long long)l->options->spare_nodes, p->nodes_from,
+                        (long long)(there + excluded), mds_plural(there + excluded));
+    if (!mds_placement_hosts(p) || l->nodes <= there)
+        return MDS_OK;
+    if (excluded > 0)
+        return mds_fail(MDS_EUSER,
+                        "%lld nodes asked for, but %s has %lld, of which %lld %s "
+                        "excluded",
+                        (long long)l->nodes, p->nodes_from,
+                        (long long)(there + excluded), (long long)excluded,
+                        excluded == 1 ? "is" : "are");
+    return mds_fail(MDS_EUSER, "%lld nodes asked for, but %s has %lld",
+                    (long long)l->nodes, p->nodes_from, (long long)there);
 }
 
 /* A number of ranks decides how many nodes are needed, or how full one is. */
@@ -127,7 +144,7 @@ enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, i
     struct mds_gpus here;
     int known = mds_gpus_detect(&here);
     const struct mds_exclusions exclude = {options->exclude, options->exclude_file,
-                                           options->nodes > 0 ? options->nodes : 1};
+                                           options->nodes, options->spare_nodes};
     char host[MDS_HOST_SIZE];
     enum mds_rc rc;
 

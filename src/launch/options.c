@@ -34,7 +34,8 @@ static const struct mds_option rows[] = {
      .path = MDS_PATH_FILE},
     {place, "launch.exclude", "--exclude", "EXCLUDE", MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(exclude), "nodes",
-     .help = "nodes not to use, such as n3,n[7-9]; mds_launch check names bad ones"},
+     .help = "nodes not to use, such as n3,n[7-9] or n3+n7; mds_launch check names bad "
+             "ones"},
     {place, "launch.exclude_file", "--exclude-file", "EXCLUDE_FILE", MDS_OPT_STRING,
      NULL, 0, 0, NULL, AT(exclude_file), "file",
      .help = "nodes to leave out, one a line, while there are enough others; those "
@@ -83,9 +84,11 @@ static const struct mds_option rows[] = {
      NULL, AT(nodes_asked), "nodes", .help = "with submit: nodes to ask for"},
     {job, "launch.spare_nodes", "--spare-nodes", "SPARE_NODES", MDS_OPT_INT, "0", 0,
      1e5, NULL, AT(spare_nodes), "nodes",
-     .help =
-         "with submit: ask for this many nodes more than the run uses; they replace "
-         "nodes in --exclude and nodes that fail"},
+     .help = "nodes that the run does not use, but that replace nodes in --exclude and "
+             "nodes "
+             "that fail: with submit, so many more are asked for; in a job, the run "
+             "uses all "
+             "others"},
     {job, "launch.chain", "--chain", NULL, MDS_OPT_INT, "1", 1, 1000, NULL, AT(chain),
      "jobs",
      .help = "with submit: number of jobs in a row, each resuming from the one before"},

@@ -38,9 +38,10 @@ struct mds_placement {
 
 /* Nodes to leave out; NULL: none of that kind. */
 struct mds_exclusions {
-    const char *list; /* as Slurm writes them: whatever follows */
-    const char *file; /* one a line: as long as `needed` others are left */
-    int64_t needed;
+    const char *list; /* these are always left out */
+    const char *file; /* those in it (one a line) as long as there are enough others */
+    int64_t nodes;    /* that the run needs; 0: all of the job but `spare` */
+    int64_t spare;
 };
 
 /* Query, in this order, PMIx, the launcher's environment, the batch system, this host's

@@ -118,6 +118,21 @@ static void remove_hosts(struct mds_placement *p, const struct mds_hosts *bad)
     }
 }
 
+/* The job may have been told not to get them, or their names may be wrong. */
+static void tell_unknown(const struct mds_hosts *all, const struct mds_hosts *bad)
+{
+    const char *first = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < bad->count; i++)
+        if (mds_hosts_find(all, bad->name[i]) < 0 && n++ == 0)
+            first = bad->name[i];
+    if (n == 1)
+        mds_info("--exclude: %s is not a node of this job", first);
+    else if (n > 1)
+        mds_info("--exclude: %s and %zu more are not nodes of this job", first, n - 1);
+}
+
 static enum mds_rc exclude_list(struct mds_placement *p, const char *text)
 {
     const struct mds_hosts *first = mds_placement_hosts(p);
@@ -131,6 +146,7 @@ static enum mds_rc exclude_list(struct mds_placement *p, const char *text)
                         "with --hostfile",
                         text);
     MDS_TRY(mds_hosts_expand(text, &bad));
+    tell_unknown(first, &bad);
     remove_hosts(p, &bad);
     mds_hosts_fini(&bad);
     return first->count > 0
@@ -174,13 +190,23 @@ static enum mds_rc exclude_file(struct mds_placement *p, const char *path,
     return rc;
 }
 
+static int64_t nodes_needed(const struct mds_placement *p,
+                            const struct mds_exclusions *e)
+{
+    const struct mds_hosts *left = mds_placement_hosts(p);
+
+    if (e->nodes > 0 || !left)
+        return e->nodes;
+    return e->spare > 0 ? (int64_t)(left->count + p->excluded) - e->spare : 1;
+}
+
 static enum mds_rc exclude_hosts(struct mds_placement *p,
                                  const struct mds_exclusions *e)
 {
     if (!e)
         return MDS_OK;
     MDS_TRY(exclude_list(p, e->list));
-    return exclude_file(p, e->file, e->needed);
+    return exclude_file(p, e->file, nodes_needed(p, e));
 }
 
 enum mds_rc mds_placement_find(const struct mds_machine *m, const char *hostfile,

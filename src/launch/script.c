@@ -77,6 +77,26 @@ static void add_profile_directives(const struct mds_job *j, const char *text,
     }
 }
 
+/* As Slurm takes them; PBS lists have + between nodes. */
+static void add_given_exclusions(const struct mds_job *j, struct mds_str *out)
+{
+    const char *given = j->launch->options->exclude;
+
+    for (const char *p = given; p && *p; p++)
+        mds_str_add(out, "%c", *p == '+' ? ',' : *p);
+}
+
+static void add_exclusions(const struct mds_job *j, struct mds_str *out)
+{
+    const struct mds_batch_syntax *d = job_syntax(j);
+
+    if (!d->exclude || !j->launch->options->exclude)
+        return;
+    mds_str_add(out, "%s%s", d->prefix, d->exclude);
+    add_given_exclusions(j, out);
+    mds_str_add(out, "\n");
+}
+
 static void add_directives(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
@@ -91,7 +111,7 @@ static void add_directives(const struct mds_job *j, struct mds_str *out)
     add_directive(d, d->project, j->project, out);
     add_directive(d, d->walltime, j->walltime_s > 0 ? time : NULL, out);
     add_directive(d, d->nodes, nodes, out);
-    add_directive(d, d->exclude, j->launch->options->exclude, out);
+    add_exclusions(j, out);
     add_profile_directives(j, m->batch.directives, out);
     add_directive(d, d->fixed, "", out);
     add_directive(d, d->rerun[j->launch->options->requeue != 0], "", out);
@@ -240,14 +260,13 @@ static void add_wait_loop(struct mds_str *out)
 /* Set excluded to the nodes that Slurm must not give to the next job. */
 static void add_excluded_nodes(const struct mds_job *j, struct mds_str *out)
 {
-    const char *given = j->launch->options->exclude;
-
     mds_str_add(out, "excluded=\n"
                      "if [ -s \"$run/exclude\" ]; then # nodes that the run has lost\n"
                      "    excluded=");
-    if (given) {
-        mds_shell_quote(given, out);
-        mds_str_add(out, ",");
+    if (j->launch->options->exclude) {
+        mds_str_add(out, "'");
+        add_given_exclusions(j, out);
+        mds_str_add(out, "',");
     }
     mds_str_add(out, "$(sed 's/[ #].*//; /^$/d' \"$run/exclude\" | sort -u | "
                      "paste -sd, -)\nfi\n");

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "ckpt/folder.h"
+#include "launch/batch_syntax.h"
 #include "launch/folder.h"
 #include "launch/job.h"
 
@@ -246,6 +247,21 @@ static void warn_of_scratch_folder(const struct mds_job *j)
                  j->folder, scratch, m->name);
 }
 
+/* Only Slurm can be told which nodes a job must not get. */
+static void warn_of_excluded_nodes(const struct mds_job *j)
+{
+    const struct mds_launch_options *o = j->launch->options;
+    enum mds_scheduler s = (enum mds_scheduler)j->launch->machine->batch.scheduler;
+
+    if (o->exclude && o->spare_nodes == 0 && s != MDS_SCHEDULER_NONE &&
+        !mds_batch_syntax_of(s)->exclude)
+        mds_warn(
+            "--exclude %s: the batch system may give these nodes to the job, which "
+            "then fails at its start; ask for spare nodes to replace them "
+            "(--spare-nodes)",
+            o->exclude);
+}
+
 static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
                                    const struct mds_config_run *asked)
 {
@@ -285,6 +301,7 @@ static enum mds_rc make_and_submit(struct mds_launch *l, struct mds_job *j,
     if (!o->print)
         MDS_TRY(mds_folder_make(o->folder, name, folder));
     warn_of_scratch_folder(j);
+    warn_of_excluded_nodes(j);
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
     j->checkpoints = c->save ? c->save : checkpoints;
     if (c->load && strcmp(c->load, j->checkpoints) != 0)

@@ -66,6 +66,34 @@ test_expect_success 'spare nodes, and nodes to leave out' '
     printf "%s\n" n1 n2 n3 >nodes && mds_launch --machine polaris --exclude n2 --nodes 2 --print --hostfile nodes \
         -- --model-size-key GPT1_7B --seq-length 2048 >line && grep -e "--hosts n1,n3 " line
 '
+# on_three OPTIONS...: the command for a job of n1 to n3
+on_three() {
+    mds_launch --machine polaris --print --hostfile nodes "$@" -- --model-size-key GPT1_7B --seq-length 2048 >line 2>err
+    status=$?
+    cat line err
+    return $status
+}
+test_expect_success 'spare nodes of a job, in which some are excluded' '
+    on_three --spare-nodes 1 && grep -e "--hosts n1,n2 " line && on_three --spare-nodes 1 --exclude n1+n9 &&
+    grep -e "--hosts n2,n3 " line && grep "info: --exclude: n9 is not a node of this job" err &&
+    echo "n2 # slow" >bad && on_three --spare-nodes 1 --exclude-file bad && grep -e "--hosts n1,n3 " line
+'
+test_expect_success 'too many spare or excluded nodes, and lists that are none' '
+    test_must_fail on_three --spare-nodes 3 && grep "error: --spare-nodes 3: HOSTFILE has 3 nodes, so none is left" err &&
+    test_must_fail on_three --spare-nodes 1 --exclude n1,n2 && grep "error: 2 nodes asked for, but HOSTFILE has 3, of which 2 are excluded" err &&
+    test_must_fail on_three --exclude "n[1-3]" && grep "error: --exclude .*: excludes all nodes of the job" err &&
+    test_must_fail on_three --exclude "n1 n2" && grep "error: .*n1 n2. is not the name of a node" err
+'
+test_expect_success '--exclude in the syntax of qsub, and where qsub cannot exclude nodes' '
+    export MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 &&
+    mds_launch submit --print --machine h200 --exclude n3+n4 batch 2 1:00:00 me >job &&
+    grep "^#SBATCH --exclude=n3,n4$" job && grep -x "    excluded=.n3,n4.,.*" job &&
+    mds_launch submit --print --machine polaris --exclude n3+n4 debug 1 0:30:00 me >job 2>err; cat err &&
+    grep "warn: --exclude n3+n4: the batch system may give these nodes to the job" err && ! grep "#PBS.*n3" job &&
+    test_must_fail mds_launch submit --print --machine h200 --exclude "n3;x" batch 2 1:00:00 me 2>err && cat err &&
+    grep "error: --exclude: .*n3;x. is not the name of a node" err;
+    result=$?; unset MODEL_SIZE_KEY SEQ_LEN TRAIN_ITERS; return $result
+'
 test_expect_success 'queue limits: all faults, nothing submitted' '
     rm -f qsub.log &&
     test_must_fail env MACHINE=polaris MODEL_SIZE_KEY=GPT13B \

@@ -32,6 +32,7 @@ static void slurm_lists_expand(void **state)
         {"n[08-11]", "n08 n09 n10 n11"},
         {"r[1-2]n[0-1],x", "r1n0 r1n1 r2n0 r2n1 x"},
         {"nid[001000-001001,001010]-ib", "nid001000-ib nid001001-ib nid001010-ib"},
+        {"n1+n2.site+x[1-2]", "n1 n2.site x1 x2"}, /* as PBS writes them */
     };
 
     (void)state;
@@ -57,6 +58,8 @@ static void broken_lists_are_refused(void **state)
         {"n[1-300][1-1000]", "more than 1"},
         {"n[1-2-3]", "not a range"},
         {"n[1-3],m,n[3-4]", "node n3 is listed twice"},
+        {"n1 n2", "'n1 n2' is not the name of a node"},
+        {"n1;", "'n1;' is not the name of a node"},
     };
 
     (void)state;
@@ -380,7 +383,7 @@ static void nodes_are_left_out(void **state)
 static void nodes_of_a_file_are_left_out(void **state)
 {
     static const char *const variables[] = {NULL};
-    struct mds_exclusions e = {.file = "bad", .needed = 2};
+    struct mds_exclusions e = {.file = "bad", .nodes = 2};
     struct mds_placement p;
 
     (void)state;
@@ -394,13 +397,18 @@ static void nodes_of_a_file_are_left_out(void **state)
     assert_int_equal(mds_placement_leave_out(&p, "n4"), MDS_OK);
     assert_string_equal(mds_placement_hosts(&p)->name[1], "n5");
     mds_placement_fini(&p);
-    e.needed = 4; /* the one that was listed last is worse */
+    e.nodes = 4; /* the one that was listed last is worse */
     assert_int_equal(mds_placement_find(&four_gpus, "five", &e, NULL, &p), MDS_OK);
     assert_int_equal(p.nodes, 4);
     assert_int_equal(mds_hosts_find(mds_placement_hosts(&p), "n3"), -1);
     mds_placement_fini(&p);
+    e.nodes = 0; /* all but the spare ones */
+    e.spare = 1;
+    assert_int_equal(mds_placement_find(&four_gpus, "five", &e, NULL, &p), MDS_OK);
+    assert_int_equal(p.nodes, 4);
+    mds_placement_fini(&p);
     put("bad", "");
-    e.needed = 1;
+    e.spare = 0;
     assert_int_equal(mds_placement_find(&four_gpus, "five", &e, NULL, &p), MDS_OK);
     assert_int_equal(p.nodes, 5);
     mds_placement_fini(&p);
