@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Nucleotide FASTA: '>' headers, ';' comment lines, any line length, LF or CRLF.
  *
- * A C G T are bases, in lower case with MDS_BASE_LOWER added; U is T, the other IUPAC
+ * A C G T are bases, in lower case with MDS_BASE_LOWER added (MDS_BASE_MARKED is for
+ * data/feature_bases.h); U is T, the other IUPAC
  * letters (R Y S W K M B D H V N) and gaps (- .) are N.  Protein letters and other
  * bytes are MDS_EUSER naming file, line and record.
  *
@@ -13,7 +14,7 @@
 #include "io/reader.h"
 
 enum mds_base { MDS_BASE_A, MDS_BASE_C, MDS_BASE_G, MDS_BASE_T, MDS_BASE_N };
-enum { MDS_BASE_LOWER = 8 };
+enum { MDS_BASE_LOWER = 8, MDS_BASE_MARKED = 16, MDS_BASES = 32 };
 
 struct mds_fasta;
 

@@ -9,6 +9,8 @@ src_data_libmds_data_a_SOURCES = \
   src/data/dataset_kinds.c \
   src/data/dataset_log.c \
   src/data/fasta.c src/data/fasta.h \
+  src/data/feature_bases.c src/data/feature_bases.h \
+  src/data/features.c src/data/features.h \
   src/data/id_lines.c src/data/id_lines.h \
   src/data/kinds.c src/data/kinds.h \
   src/data/make.c src/data/make.h \

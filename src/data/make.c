@@ -14,6 +14,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 /* The output, and what the inputs give for it. */
@@ -149,7 +150,11 @@ static void add_stats(struct work *w, const struct mds_make_stats *s)
         sum->empty_line = s->empty_line;
         sum->empty_input = s->empty_input;
     }
+    if (sum->records == 0)
+        memcpy(sum->record, s->record, sizeof sum->record);
     sum->records += s->records;
+    sum->annotated += s->annotated;
+    sum->both_strands += s->both_strands;
     sum->unknown += s->unknown;
     sum->empty += s->empty;
     sum->skipped += s->skipped;
@@ -303,6 +308,20 @@ static enum mds_rc tokenize_by_threads(struct work *w, int threads)
 
 /* ---- all of it ---- */
 
+/* Features that are on none of the records are of other sequences, or have other names.
+ */
+static enum mds_rc check_annotated(const struct work *w)
+{
+    const struct mds_features *f = w->m->features;
+
+    if (!f || w->stats.annotated > 0)
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "%s: none of its features is on a record of the inputs: it has "
+                    "'%s', they have '%s'; rename the records of one of them",
+                    f->path, f->record, w->stats.record);
+}
+
 static enum mds_rc tokenize_inputs(struct work *w)
 {
     int threads = (int)mds_min(w->m->threads, w->m->n_inputs);
@@ -311,6 +330,7 @@ static enum mds_rc tokenize_inputs(struct work *w)
     if (w->m->kind)
         MDS_TRY(set_kinds(w));
     MDS_TRY(threads > 1 ? tokenize_by_threads(w, threads) : tokenize_in_turn(w));
+    MDS_TRY(check_annotated(w));
     if (mds_token_file_documents(w->file) == 0)
         return mds_fail(MDS_EUSER,
                         "%s: nothing to write: no input has a single token (%s)",
@@ -324,7 +344,9 @@ static enum mds_rc finish_token_file(struct work *w)
     struct mds_str options = {0};
     enum mds_rc rc = MDS_EMEM;
 
-    if (mds_tokenizer_bases(t) > 0)
+    if (w->m->features && w->m->feature_weight < 0)
+        mds_str_add(&options, MDS_READING_FEATURES "%s", w->m->features->type);
+    else if (mds_tokenizer_bases(t) > 0)
         mds_reading_write(&w->m->reading, t == MDS_TOKENIZER_CODON, &options);
     if (options.failed)
         mds_token_file_abandon(w->file);

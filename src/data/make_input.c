@@ -21,7 +21,8 @@ static int add_kind(struct mds_make_kinds *k, const char *name, const char *more
 
 void mds_make_kinds_init(const struct mds_make *m, struct mds_make_kinds *k)
 {
-    *k = (struct mds_make_kinds){.ambiguous = -1, .tag = -1, .repeat = -1};
+    *k = (struct mds_make_kinds){
+        .ambiguous = -1, .tag = -1, .repeat = -1, .feature = -1};
     add_kind(k, m->kind ? m->kind : "sequence", NULL, 1);
     if (mds_tokenizer_bases(m->vocabulary.tokenizer) > 0)
         k->ambiguous = add_kind(k, NULL, "ambiguous", 0);
@@ -29,6 +30,8 @@ void mds_make_kinds_init(const struct mds_make *m, struct mds_make_kinds *k)
         k->tag = add_kind(k, NULL, "tag", 0);
     if (m->lowercase_weight >= 0)
         k->repeat = add_kind(k, m->kind, "repeat", m->lowercase_weight);
+    if (m->features && m->feature_weight >= 0)
+        k->feature = add_kind(k, m->kind, m->features->type, m->feature_weight);
 }
 
 /* ---- tokens ---- */

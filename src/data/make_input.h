@@ -4,6 +4,7 @@
 #define MDS_DATA_MAKE_INPUT_H
 
 #include "base/status.h"
+#include "data/features.h"
 #include "data/kinds.h"
 #include "data/reading.h"
 #include "data/tokenizer.h"
@@ -26,10 +27,13 @@ struct mds_make {
     int n_inputs;
     const char *kind;        /* of the tokens, for logs; NULL: does not matter */
     double lowercase_weight; /* in the loss, of soft-masked bases; below 0: as others */
-    const char *tag;     /* of FASTA to dna; {record} is the record's name; or NULL */
-    int64_t tag_every;   /* tokens */
-    int threads;         /* that read inputs */
-    const char *command; /* kept in the file as provenance */
+    const struct mds_features *features; /* of FASTA's records; or NULL */
+    double feature_weight; /* in the loss; below 0: features are cut out, a document
+                              each, on their own strand */
+    const char *tag;       /* of FASTA to dna; {record} is the record's name; or NULL */
+    int64_t tag_every;     /* tokens */
+    int threads;           /* that read inputs */
+    const char *command;   /* kept in the file as provenance */
 };
 
 struct mds_make_stats {
@@ -40,6 +44,9 @@ struct mds_make_stats {
     int64_t empty_line;      /* the first of them, */
     const char *empty_input; /* and its input; borrowed */
     int64_t skipped;         /* records without a whole codon or base in each frame */
+    int64_t annotated;       /* records with features */
+    int64_t both_strands;    /* features left out: they have parts on both */
+    char record[64];         /* the name of one record of FASTA */
 };
 
 /* The kinds of FASTA's tokens.  Kind 0 is that of sequence, and of all tokens of other
@@ -47,7 +54,7 @@ struct mds_make_stats {
 struct mds_make_kinds {
     struct mds_kind kind[MDS_KINDS_MAX];
     int n;
-    int ambiguous, tag, repeat;
+    int ambiguous, tag, repeat, feature;
 };
 
 void mds_make_kinds_init(const struct mds_make *m, struct mds_make_kinds *k);

@@ -27,6 +27,10 @@ int mds_reading_documents(const struct mds_reading *r);
 /* Frame and strand of document number i of a record. */
 void mds_reading_document(const struct mds_reading *r, int i, int *frame, int *reverse);
 
+/* How that text begins for documents that are features of a type, cut out of records.
+ */
+#define MDS_READING_FEATURES "features "
+
 /* Append "frame all, strand both", or "strand both" without codons: the text of the
  * attribute `options` of token files. */
 void mds_reading_write(const struct mds_reading *r, int codon, struct mds_str *out);

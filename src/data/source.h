@@ -48,6 +48,7 @@ struct mds_source {
     int64_t eod;     /* -1: unknown */
     struct mds_reading reading; /* of the records that became documents */
     int is_genome;              /* made from FASTA */
+    int is_cut;                 /* its documents are features of the records */
     int token_bases;            /* bases per token of a genome, else 1 */
     struct mds_kinds *kinds;    /* NULL: all tokens count alike */
     int token_stride;           /* bases from one token to the next, else 1 */

@@ -197,6 +197,8 @@ static enum mds_rc read_frames_and_strands(struct hdf5_source *h)
     if (mds_h5_has(h->h5, "options"))
         MDS_TRY(mds_h5_get_string(h->h5, "options", &options));
     s->reading = mds_reading_read(options ? options : "");
+    s->is_cut = options && strncmp(options, MDS_READING_FEATURES,
+                                   strlen(MDS_READING_FEATURES)) == 0;
     free(options);
     return MDS_OK;
 }

@@ -58,7 +58,7 @@ static int can_keep_documents(const struct mds_source *s,
     for (int i = 0; i < MDS_SPLITS; i++)
         splits += shares[i] > 0;
     if (at == MDS_SPLIT_AT_AUTO)
-        return !s->is_genome && records > 1 && records >= splits;
+        return (!s->is_genome || s->is_cut) && records > 1 && records >= splits;
     return at == MDS_SPLIT_AT_DOCUMENTS;
 }
 

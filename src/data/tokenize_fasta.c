@@ -4,9 +4,11 @@
 #include "base/alloc.h"
 #include "base/minmax.h"
 #include "data/fasta.h"
+#include "data/feature_bases.h"
 #include "data/record_file.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,8 @@ struct fasta_work {
     struct mds_make_input *t;
     struct mds_fasta *fasta;
     struct mds_record_file record; /* its bases, as mds_fasta_read gives them */
+    struct mds_record_file gene;   /* those of one feature, if they are cut out */
+    struct mds_cover cover;        /* the record's bases in features, if these count */
     struct mds_make_kinds kinds;
     unsigned char *bases, *plain; /* [BLOCK] as in the record; without their case */
     unsigned char *kind;          /* [BLOCK] of each token */
@@ -39,27 +43,30 @@ static int64_t count_tokens(const struct fasta_work *w, int64_t bases)
 
 /* ---- one block ---- */
 
-/* A token with an ambiguous base is ambiguous; one whose bases are all in lower case is
- * repeat. */
+/* A token with an ambiguous base is ambiguous; one whose bases are all in features is
+ * of their kind, and one whose bases are all in lower case is repeat. */
 static int kind_of_token(const struct mds_make_kinds *k, const unsigned char *bases,
                          int width)
 {
-    int lower = 1, ambiguous = 0;
+    int all = MDS_BASE_LOWER | MDS_BASE_MARKED;
 
     for (int i = 0; i < width; i++) {
-        lower &= bases[i] >= MDS_BASE_LOWER;
-        ambiguous |= bases[i] % MDS_BASE_LOWER == MDS_BASE_N;
+        if (bases[i] % MDS_BASE_LOWER == MDS_BASE_N)
+            return k->ambiguous;
+        all &= bases[i];
     }
-    return ambiguous ? k->ambiguous : lower && k->repeat >= 0 ? k->repeat : 0;
+    if (all & MDS_BASE_MARKED && k->feature >= 0)
+        return k->feature;
+    return all & MDS_BASE_LOWER && k->repeat >= 0 ? k->repeat : 0;
 }
 
 static void find_kinds(struct fasta_work *w, size_t tokens)
 {
     int width = mds_tokenizer_bases(tokenizer(w));
     int stride = mds_tokenizer_stride(tokenizer(w));
-    unsigned char of_one[2 * MDS_BASE_LOWER];
+    unsigned char of_one[MDS_BASES];
 
-    for (int i = 0; i < 2 * MDS_BASE_LOWER; i++) {
+    for (int i = 0; i < MDS_BASES; i++) {
         unsigned char base = (unsigned char)i;
 
         of_one[i] = (unsigned char)kind_of_token(&w->kinds, &base, 1);
@@ -81,7 +88,7 @@ static enum mds_rc add_bases(struct fasta_work *w, size_t n)
         special |= w->plain[i] == MDS_BASE_N;
     }
     tokens = mds_tokenizer_encode(tokenizer(w), w->plain, n, w->t->ids);
-    special |= w->kinds.repeat >= 0;
+    special |= w->kinds.repeat >= 0 || w->cover.n > 0;
     if (special)
         find_kinds(w, tokens);
     return mds_make_input_add(w->t, w->t->ids, special ? w->kind : NULL, tokens);
@@ -132,12 +139,13 @@ static enum mds_rc reach_tag(struct fasta_work *w, int64_t done, int64_t *until)
 
 /* ---- records ---- */
 
-/* One document: the stored record on one strand, without its first `frame` bases and
- * without a last incomplete token. */
-static enum mds_rc add_document(struct fasta_work *w, int reverse, int frame)
+/* One document: the stored record (or feature) on one strand, without its first `frame`
+ * bases and without a last incomplete token. */
+static enum mds_rc add_document(struct fasta_work *w, const struct mds_record_file *r,
+                                int reverse, int frame)
 {
     int64_t stride = mds_tokenizer_stride(tokenizer(w)), n;
-    int64_t whole = count_tokens(w, w->record.length - frame);
+    int64_t whole = count_tokens(w, r->length - frame);
 
     for (int64_t done = 0; done < whole; done += n) {
         int64_t at = frame + done * stride, bases;
@@ -145,8 +153,9 @@ static enum mds_rc add_document(struct fasta_work *w, int reverse, int frame)
         MDS_TRY(reach_tag(w, done, &n));
         n = mds_min(n, mds_min(whole - done, count_tokens(w, BLOCK)));
         bases = (n - 1) * stride + mds_tokenizer_bases(tokenizer(w));
-        at = reverse ? w->record.length - at - bases : at;
-        MDS_TRY(mds_record_file_read(&w->record, at, w->bases, (size_t)bases));
+        at = reverse ? r->length - at - bases : at;
+        MDS_TRY(mds_record_file_read(r, at, w->bases, (size_t)bases));
+        mds_cover_mark(&w->cover, at, w->bases, (size_t)bases);
         if (reverse)
             mds_bases_reverse(w->bases, (size_t)bases);
         MDS_TRY(add_bases(w, (size_t)bases));
@@ -154,12 +163,11 @@ static enum mds_rc add_document(struct fasta_work *w, int reverse, int frame)
     return mds_make_input_end_document(w->t);
 }
 
-static enum mds_rc tokenize_record(struct fasta_work *w)
+static enum mds_rc tokenize_whole_record(struct fasta_work *w)
 {
     const struct mds_reading *r = &w->t->m->reading;
     int documents = mds_reading_documents(r), frame, reverse;
 
-    w->t->stats.records++;
     mds_reading_document(r, documents - 1, &frame, &reverse); /* the last frame */
     if (count_tokens(w, w->record.length - frame) == 0) {
         w->t->stats.skipped++;
@@ -167,9 +175,68 @@ static enum mds_rc tokenize_record(struct fasta_work *w)
     }
     for (int i = 0; i < documents; i++) {
         mds_reading_document(r, i, &frame, &reverse);
-        MDS_TRY(add_document(w, reverse, frame));
+        MDS_TRY(add_document(w, &w->record, reverse, frame));
     }
     return MDS_OK;
+}
+
+/* One feature of n parts.  Codons begin where its phase says. */
+static enum mds_rc add_feature(struct fasta_work *w,
+                               const struct mds_feature_part *parts, int64_t n)
+{
+    int reverse = parts[0].reverse, frame;
+
+    for (int64_t i = 1; i < n; i++)
+        if (parts[i].reverse != reverse) {
+            w->t->stats.both_strands++;
+            return MDS_OK;
+        }
+    frame = parts[reverse ? n - 1 : 0].phase;
+    if (tokenizer(w) != MDS_TOKENIZER_CODON)
+        frame = 0;
+    MDS_TRY(mds_feature_cut(parts, n, &w->record, &w->gene));
+    if (count_tokens(w, w->gene.length - frame) == 0) {
+        w->t->stats.skipped++;
+        return MDS_OK;
+    }
+    return add_document(w, &w->gene, reverse, frame);
+}
+
+static enum mds_rc cut_out_features(struct fasta_work *w,
+                                    const struct mds_feature_part *parts, int64_t n)
+{
+    for (int64_t i = 0, one; i < n; i += one) {
+        one = mds_feature_parts(parts + i, n - i);
+        MDS_TRY(add_feature(w, parts + i, one));
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc tokenize_annotated_record(struct fasta_work *w)
+{
+    const struct mds_make *m = w->t->m;
+    const char *name = mds_fasta_name(w->fasta);
+    const struct mds_feature_part *parts;
+    int64_t n = mds_features_on(m->features, name, &parts);
+    enum mds_rc rc;
+
+    w->t->stats.annotated += n > 0;
+    MDS_TRY(mds_features_check(m->features, name, w->record.length, parts, n));
+    if (m->feature_weight < 0)
+        return cut_out_features(w, parts, n);
+    MDS_TRY(mds_cover_create(parts, n, w->record.length, &w->cover));
+    rc = tokenize_whole_record(w);
+    mds_cover_fini(&w->cover);
+    return rc;
+}
+
+static enum mds_rc tokenize_record(struct fasta_work *w)
+{
+    struct mds_make_stats *s = &w->t->stats;
+
+    if (s->records++ == 0)
+        snprintf(s->record, sizeof s->record, "%s", mds_fasta_name(w->fasta));
+    return w->t->m->features ? tokenize_annotated_record(w) : tokenize_whole_record(w);
 }
 
 static enum mds_rc store_record(struct fasta_work *w)
@@ -223,7 +290,7 @@ static enum mds_rc allocate_buffers(struct fasta_work *w)
 
 enum mds_rc mds_tokenize_fasta(struct mds_make_input *t)
 {
-    struct fasta_work w = {.t = t, .record.fd = -1};
+    struct fasta_work w = {.t = t, .record.fd = -1, .gene.fd = -1};
     enum mds_rc rc = allocate_buffers(&w);
 
     mds_make_kinds_init(t->m, &w.kinds);
@@ -231,8 +298,11 @@ enum mds_rc mds_tokenize_fasta(struct mds_make_input *t)
         rc = mds_fasta_create(t->reader, &w.fasta);
     if (!rc)
         rc = mds_record_file_init(t->m->output, &w.record);
+    if (!rc && t->m->features)
+        rc = mds_record_file_init(t->m->output, &w.gene);
     if (!rc)
         rc = tokenize_records(&w);
+    mds_record_file_fini(&w.gene);
     mds_record_file_fini(&w.record);
     mds_fasta_destroy(w.fasta);
     free_buffers(&w);

@@ -54,6 +54,18 @@ static const struct mds_option rows[] = {
          "the kind 'repeat'; unset: as other bases"},
     {make, NULL, "--kind", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(kind), "name",
      .help = "the kind of all tokens, such as a species: the loss is logged by kind"},
+    {make, NULL, "--gff3", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(gff3), "file",
+     .help =
+         "FASTA: features of the records; each becomes a document, on its own strand, "
+         "with the parts of the same ID joined; with --gff3-loss-weight, what they "
+         "cover has that weight"},
+    {make, "make.gff3_type", "--gff3-type", NULL, MDS_OPT_STRING, "CDS", 0, 0, NULL,
+     AT(gff3_type), "type", .help = "which features, such as gene"},
+    {make, "make.gff3_loss_weight", "--gff3-loss-weight", NULL, MDS_OPT_REAL, "1", 0,
+     1e6, NULL, AT(gff3_weight), "weight",
+     .help =
+         "whole records are documents, and tokens within features have this weight in "
+         "the loss, and are a kind named by --gff3-type; unset: features are cut out"},
     {make, NULL, "--tag", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(tag), "text",
      .help =
          "dna: text to put at the start of each record and after every "
@@ -184,6 +196,35 @@ static enum mds_rc check_kinds(const struct mds_invocation *c, struct mds_make *
     return MDS_OK;
 }
 
+/* Features become documents, or a kind of token. */
+static enum mds_rc check_features(const struct mds_invocation *c, struct mds_make *m)
+{
+    const struct mds_data_options *a = mds_data_options(c);
+    int weighs = is_on_command_line(c, "make.gff3_loss_weight");
+    const char *cut = "is not for features that are cut out, which are read in their "
+                      "own frame, on their own strand";
+
+    m->feature_weight = weighs ? a->gff3_weight : -1;
+    if (!a->gff3)
+        return weighs || is_on_command_line(c, "make.gff3_type")
+                   ? mds_fail(MDS_EUSER, "--gff3-type and --gff3-loss-weight need "
+                                         "--gff3 FILE")
+                   : MDS_OK;
+    if (mds_tokenizer_bases(m->vocabulary.tokenizer) == 0)
+        return mds_fail(MDS_EUSER, "--gff3 is for FASTA, not --tokenizer %s",
+                        a->tokenizer);
+    if (!weighs && (a->frame != 0 || a->strand != 0))
+        return mds_fail(MDS_EUSER, "--%s %s", a->frame ? "frame" : "strand", cut);
+    if (weighs &&
+        (!*a->gff3_type || strlen(a->gff3_type) + (a->kind ? strlen(a->kind) + 1 : 0) >=
+                               MDS_KIND_NAME_SIZE))
+        return mds_fail(MDS_EUSER,
+                        "--gff3-type '%s': with --kind it makes the name of a kind, "
+                        "which has at most %d characters: choose a shorter --kind",
+                        a->gff3_type, MDS_KIND_NAME_SIZE - 1);
+    return MDS_OK;
+}
+
 static enum mds_rc check_make(const struct mds_invocation *c, struct mds_make *m)
 {
     const struct mds_data_options *a = mds_data_options(c);
@@ -204,11 +245,17 @@ static enum mds_rc check_make(const struct mds_invocation *c, struct mds_make *m
     m->vocabulary = mds_tokenizer_vocabulary(tokenizer);
     MDS_TRY(check_vocabulary(c, &m->vocabulary));
     MDS_TRY(check_kinds(c, m));
+    MDS_TRY(check_features(c, m));
     m->reading.frames = mds_reading_frames(a->frame);
     m->reading.strands = mds_reading_strands(a->strand);
     m->output = a->output;
     m->threads = a->threads ? (int)a->threads : mds_host_cores();
     return MDS_OK;
+}
+
+static int is_cut(const struct mds_make *m)
+{
+    return m->features && m->feature_weight < 0;
 }
 
 static void print_make_stats(const struct mds_make *m, const struct mds_make_stats *s)
@@ -219,9 +266,13 @@ static void print_make_stats(const struct mds_make *m, const struct mds_make_sta
                  (long long)s->empty, mds_plural(s->empty), s->empty_input,
                  (long long)s->empty_line);
     if (s->skipped > 0)
-        mds_warn("%lld record%s too short for a single token%s left out",
-                 (long long)s->skipped, mds_plural(s->skipped),
+        mds_warn("%lld %s%s too short for a single token%s left out",
+                 (long long)s->skipped, is_cut(m) ? "feature" : "record",
+                 mds_plural(s->skipped),
                  m->reading.frames == 1 ? "" : " in each frame");
+    if (s->both_strands > 0)
+        mds_warn("%lld feature%s with parts on both strands left out",
+                 (long long)s->both_strands, mds_plural(s->both_strands));
     if (s->unknown * 10 > s->tokens)
         mds_warn("%.0f %% of the tokens stand for ambiguous bases (N)",
                  100.0 * (double)s->unknown / (double)s->tokens);
@@ -233,23 +284,37 @@ static void print_make_stats(const struct mds_make *m, const struct mds_make_sta
            mds_plural(s->records), m->n_inputs, mds_plural(m->n_inputs));
 }
 
+static enum mds_rc read_features(const struct mds_invocation *c, struct mds_features *f,
+                                 struct mds_make *m)
+{
+    const struct mds_data_options *a = mds_data_options(c);
+
+    if (!a->gff3)
+        return MDS_OK;
+    m->features = f;
+    return mds_features_read(a->gff3, a->gff3_type, f);
+}
+
 static enum mds_rc data_run_make(const struct mds_invocation *c)
 {
     struct mds_make m = {.inputs = (const char *const *)c->operand,
                          .n_inputs = (int)c->operand_count};
+    struct mds_features features = {0};
     struct mds_make_stats stats;
     struct mds_str line = {0};
-    enum mds_rc rc = MDS_EMEM;
+    enum mds_rc rc;
 
     MDS_TRY(check_make(c, &m));
     for (int i = 0; i < c->argc; i++)
         mds_str_add(&line, "%s%s", i > 0 ? " " : "", c->argv[i]);
     m.command = line.s;
-    if (!line.failed)
+    rc = line.failed ? MDS_EMEM : read_features(c, &features, &m);
+    if (!rc)
         rc = mds_make_tokens(&m, &stats);
     mds_str_fini(&line);
     if (!rc)
         print_make_stats(&m, &stats);
+    mds_features_fini(&features);
     return rc;
 }
 

@@ -7,10 +7,10 @@
 #include "programs/subcommands.h"
 
 struct mds_data_options {
-    char *tokenizer, *output, *split, *kind, *tag;
+    char *tokenizer, *output, *split, *kind, *tag, *gff3, *gff3_type;
     int frame, strand, split_at, ids, text;
     int64_t vocab, eod, from, count, seq_length, stride, tag_every, threads;
-    double lowercase_weight;
+    double lowercase_weight, gff3_weight;
 };
 
 static inline const struct mds_data_options *

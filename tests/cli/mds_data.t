@@ -219,6 +219,38 @@ test_expect_success 'a mix of genomes, as in docs/genome-corpus.md: the loss of 
     grep "\"lm_loss_phage:repeat\":[0-9]" corpus.jsonl && grep "\"event\":\"eval\".*\"lm_loss_random\":" corpus.jsonl
 '
 
+# chr1 has a coding sequence of two parts, chr2 one on the reverse strand and one over its end.
+printf ">chr1 x\nACGTACGTACGTACG\nTACGTTTTGGGGCCCC\n>chr2\nAAAACCCCGGGGTTTT\n" >genes.fa
+printf "##gff-version 3\nchr1\tx\tCDS\t8\t11\t.\t+\t1\tParent=g1;ID=c1\r\nchr1\tx\tgene\t1\t10\t.\t+\t.\tID=g1\n" >genes.gff3
+printf "chr1\tx\tCDS\t1\t5\t.\t+\t0\tID=c1;Parent=g1\n\n#\nchr2\tx\tCDS\t3\t9\t.\t-\t1\tParent=g2\n" >>genes.gff3
+printf "chr2\tx\tCDS\t15\t18\t.\t+\t.\tID=c3\n##FASTA\n>chr1\nACGT\n" >>genes.gff3
+printf "chr1\t5\n" >reads.tsv
+genes() {
+    mds_data make --tokenizer nucleotide --output g.h5 --gff3 "$@" genes.fa
+}
+test_expect_success 'genes of a GFF3 file are cut out, or have a weight' '
+    printf "%s\n" ACGTATACG CGGGGTT TTAA >want && genes genes.gff3 && mds_data dump g.h5 | test_cmp want - &&
+    mds_data info g.h5 >out && grep "^options *features CDS$" out && grep "^split .*, between documents$" out &&
+    mds_data make --tokenizer codon --gff3 genes.gff3 --output g.h5 genes.fa &&
+    printf "%s\n" "ACG TAT ACG" "GGG GTT" TTA >want && mds_data dump g.h5 | test_cmp want - &&
+    gzip -k genes.gff3 && genes genes.gff3.gz --gff3-type gene && echo ACGTACGTAC >want && mds_data dump g.h5 | test_cmp want - &&
+    genes genes.gff3 --gff3-loss-weight 2 --kind ec --strand both >out && grep "4 documents from 2 records" out &&
+    mds_data info g.h5 >out && grep "^kind *ec: weight 1, 58 tokens" out && grep "^kind *ec:CDS: weight 2, 40 tokens" out
+'
+test_expect_success 'genes of other sequences, files that are no GFF3' '
+    fails "genes.gff3: no feature of type '\''exon'\'' in it; it has '\''CDS'\'', '\''gene'\''" genes genes.gff3 --gff3-type exon &&
+    sed "s/^chr/scaffold/" genes.gff3 >other.gff3 && fails "it has '\''scaffold1'\'', they have '\''chr1'\''" genes other.gff3 &&
+    sed "s/15.18/17\t18/" genes.gff3 >bad.gff3 && fails "a CDS is at bases 17 to 18 of record '\''chr2'\'', which has 16" genes bad.gff3 &&
+    sed "s/3.9/9\t3/" genes.gff3 >bad.gff3 && fails "bad.gff3:7: begins behind its end, '\''3'\''" genes bad.gff3 &&
+    sed "s/ID=c3/gene_id \"c3\"/" genes.gff3 >bad.gff3 && fails "bad.gff3:8: GTF: convert it" genes bad.gff3 &&
+    fails "reads.tsv:1: 2 columns, where GFF3 has nine" genes reads.tsv &&
+    head -c 30000000 /dev/zero | tr "\0" "x" | gzip >line.gz && fails "line.gz:1: a line of more than" test_memory 65536 genes line.gz &&
+    gzip -c genes.gff3 | head -c 100 >cut.gz && fails "cut.gz: the gzip data ends too early" genes cut.gz &&
+    fails "strand is not for features that are cut out" genes genes.gff3 --strand both &&
+    fails "need --gff3 FILE" mds_data make --tokenizer codon --gff3-type gene --output g.h5 genes.fa &&
+    fails "gff3 is for FASTA" mds_data make --tokenizer bytes --gff3 genes.gff3 --output g.h5 genes.fa
+'
+
 test_expect_success 'FASTQ, and files that are damaged or larger than they look' '
     printf "@r\nACGT\n+\nIIII\n" >reads.fq && gzip -k reads.fq &&
     fails "reads.fq:1: no '\''>'\'' line before this: FASTQ? convert it with seqtk seq -a" \
