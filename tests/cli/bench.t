@@ -165,14 +165,18 @@ test_expect_success PYTHON 'plan: a budget that is spent skips what is left' '
     grep "skipped: 1,full: 0 s of 0 are left" results
 '
 
-test_expect_success 'published: layouts of published runs, predicted beside published' '
-    "$srcdir/bench/published" --rows megatron/7.5B,megatron/145B,llama3-8b/bridge-fp8 \
-        --results results "$builddir" >out 2>&1 || { cat out; false; } &&
-    grep "^7.5B  *128  *4  *1  *32 .* 142  *[-+][0-9.]* %  *computing" results &&
-    grep "^145B  *1536  *8  *8  *24 .* 148 .* idle" results &&
-    grep "^\* bridge-fp8: FP8" results &&
-    grep "^claim within 15 % or a reason, megatron: yes: 2 of 2 rows$" results &&
-    grep "^claim order of 2 rows, megatron: yes: 1 of 1 pairs$" results
+test_expect_success 'published: 15 runs of Megatron-LM within 15 %, in their order but for one pair' '
+    test_expect_code 1 "$srcdir/bench/published" --rows megatron,sequence-parallel --results results "$builddir" >out 2>&1
+    cat out && grep "^7.5B  *128  *4  *1  *32 .* 142  *[-+][0-9.]* %  *computing" results &&
+    grep "^claim within 15 % or a reason, megatron: yes: 10 of 10 rows$" results &&
+    grep "^claim order of 10 rows, megatron: NO: 33 of 34 pairs; 1.7B was to be faster than 7.5B$" results &&
+    grep "^claim within 15 % or a reason, sequence-parallel: yes: 5 of 5 rows$" results &&
+    grep "^claim order of 5 rows, sequence-parallel: yes: 7 of 7 pairs$" results
+'
+test_expect_success 'published: a row that has a reason, and a length' '
+    "$srcdir/bench/published" --rows llama3-8b/bridge-fp8,longest/25B-32 --results results "$builddir" >out 2>&1 || { cat out; false; } &&
+    grep "^\* bridge-fp8: FP8" results && grep "^claim published lengths fit: yes: 1 of 1$" results &&
+    grep -E "^25B-32 +32 +[0-9]{7} +192000   tensor " results
 '
 
 # Published figures that are far off, in the wrong order; a layout that is none.
