@@ -4,6 +4,7 @@
 
 #include "data/balance.h"
 #include "data/kinds.h"
+#include "data/token_file.h"
 #include "data/permute.h"
 
 /* ---- balance ---- */
@@ -209,6 +210,87 @@ static void test_kinds_of_a_mix(void **state)
                  "tokens of kind 'text' weigh 3, but 1 in another file");
 }
 
+/* ---- Megatron pairs ---- */
+
+/* The same documents as a token file, with kinds as in write_kinds. */
+static void write_token_file(const char *path, const int *length, int n)
+{
+    struct mds_vocabulary v = {MDS_TOKENIZER_IDS, 1000, 0}; /* pads with 0, too */
+    struct mds_token_file *f;
+    int32_t id = 0;
+
+    assert_int_equal(mds_token_file_create(path, &v, &f), MDS_OK);
+    assert_int_equal(mds_token_file_set_kinds(f, three_kinds, 3), MDS_OK);
+    for (int i = 0; i < n; i++) {
+        for (int32_t end = id + length[i]; id < end; id++) {
+            unsigned char kind = (unsigned char)(id % 3);
+
+            assert_int_equal(mds_token_file_add_kinds(f, &id, &kind, 1), MDS_OK);
+        }
+        assert_int_equal(mds_token_file_ended_document(f), MDS_OK);
+    }
+    assert_int_equal(mds_token_file_finish(f, "", "test"), MDS_OK);
+}
+
+/* 60 samples of both data sets, alike in tokens, starts and kinds. */
+static void check_same_samples(const struct mds_data_config *a,
+                               const struct mds_data_config *b, enum mds_split split)
+{
+    enum { S = 11 };
+    struct mds_dataset *d[] = {open_documents(a, S), open_documents(b, S)};
+
+    for (int64_t i = 0; i < 60; i++) {
+        int32_t token[2][S + 1], start[2][S + 1];
+        unsigned char kind[2][S + 1];
+
+        for (int k = 0; k < 2; k++)
+            if (mds_dataset_sample(d[k], split, i,
+                                   &(struct mds_sample){token[k], start[k], kind[k]}))
+                fail_msg("%s", mds_fail_text());
+        assert_memory_equal(token[0], token[1], sizeof token[0]);
+        assert_memory_equal(start[0], start[1], sizeof start[0]);
+        assert_memory_equal(kind[0], kind[1], sizeof kind[0]);
+    }
+    mds_dataset_close(d[0]);
+    mds_dataset_close(d[1]);
+}
+
+/* Alone, in a mix, and with files for each split: packed, with overlapping windows, and
+ * not packed. */
+static void test_megatron_pairs_are_read_as_token_files(void **state)
+{
+    static const int one[] = {5, 1, 40, 2, 2, 9, 1, 30, 7},
+                     two[] = {60, 8, 3, 40, 2, 35, 9, 30};
+    static const struct {
+        enum mds_pack pack;
+        int64_t stride;
+    } ways[] = {{MDS_PACK_OFF, 0}, {MDS_PACK_ON, 0}, {MDS_PACK_ON, 4}};
+
+    (void)state;
+    write_kinds("one", write_documents("one", one, 9), three_kinds);
+    write_kinds("two", write_documents("two", two, 8), three_kinds);
+    write_token_file("one.h5", one, 9);
+    write_token_file("two.h5", two, 8);
+    for (int i = 0; i < 3; i++) {
+        struct mds_data_config a = {.paths = "0.7 one 0.3 two",
+                                    .split = "2,1,1",
+                                    .pack_documents = ways[i].pack,
+                                    .window_stride = ways[i].stride};
+        struct mds_data_config b = a;
+
+        b.paths = "0.7 one.h5 0.3 two.h5";
+        for (enum mds_split s = MDS_SPLIT_TRAIN; s < MDS_SPLITS; s++)
+            check_same_samples(&a, &b, s);
+        a.paths = b.paths = NULL;
+        a.train_paths = a.test_paths = "one";
+        b.train_paths = b.test_paths = "one.h5";
+        a.valid_paths = "1 two 2 one";
+        b.valid_paths = "1 two.h5 2 one.h5";
+        for (enum mds_split s = MDS_SPLIT_TRAIN; s < MDS_SPLITS; s++)
+            check_same_samples(&a, &b, s);
+    }
+}
+
 /* ---- overlapping windows ---- */
 
 /* Each token but its document's first is a target once; and in a document that is cut
@@ -270,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_pairs_are_of_the_row),
         cmocka_unit_test(test_tokens_keep_their_kinds),
         cmocka_unit_test(test_kinds_of_a_mix),
+        cmocka_unit_test(test_megatron_pairs_are_read_as_token_files),
         cmocka_unit_test(test_windows_overlap),
     };
 
