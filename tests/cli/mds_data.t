@@ -213,7 +213,7 @@ test_expect_success 'a mix of genomes, as in docs/genome-corpus.md: the loss of 
             --tag-every 64 --output ${f%%.*}.h5 $f || return 1
     done &&
     mds_pretrain --data-path 0.7 phage.h5 0.3 random.h5 --num-layers 1 --hidden-size 32 --num-attention-heads 2 \
-        --seq-length 128 --global-batch-size 8 --random-reverse-complement --train-iters 4 --eval-interval 2 \
+        --seq-length 128 --pack-documents on --global-batch-size 8 --random-reverse-complement --train-iters 4 --eval-interval 2 \
         --eval-iters 2 --split 90,10,0 --metrics-jsonl corpus.jsonl >out 2>&1 &&
     grep "lm loss of phage: .* lm loss of " out && grep "lm loss of random:" out &&
     grep "\"lm_loss_phage:repeat\":[0-9]" corpus.jsonl && grep "\"event\":\"eval\".*\"lm_loss_random\":" corpus.jsonl
