@@ -521,7 +521,7 @@ static void test_scaling_misfits(void **state)
     expect_misfit("--position-embedding-type rope --rope-scaling-type yarn "
                   "--rope-scaling-factor 8 --original-max-position-embeddings 64 "
                   "--rotary-base 1",
-                  1, "needs one above 1");
+                  1, "needs a base above 1");
     expect_misfit("--position-embedding-type rope --rope-scaling-type ntk "
                   "--rope-scaling-factor 2 --kv-channels 2",
                   1, "4 or more elements rotate");
