@@ -48,7 +48,7 @@ failed=0
 for profile in "$srcdir"/machines/*.yaml faults; do
     machine=$(basename "$profile" .yaml)
     file=$srcdir/tests/launch/$machine.yaml
-    cp "$file" cases
+    cp "$file" cases || exit 1
     while IFS= read -r line; do
         case $line in
         '- case: '*) name=${line#- case: } ;;
