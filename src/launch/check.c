@@ -103,18 +103,16 @@ static enum mds_rc run_ranks(const struct mds_launch *l,
 {
     struct mds_argv command = {0};
     struct mds_outcome outcome;
-    struct mds_str line = {0};
-    enum mds_rc rc = mds_launch_command(l, arguments, &command);
+    enum mds_rc rc = mds_launch_stage(l);
 
-    if (!rc) {
-        mds_argv_format(&command, NULL, &line);
-        printf("%s\n", line.s ? line.s : "");
-    }
+    if (!rc)
+        rc = mds_launch_command(l, arguments, &command);
+    if (!rc)
+        rc = mds_launch_print_command(&command);
     if (!rc && !l->options->print)
         rc = mds_supervise(&command, mds_launch_term_signal(l), &outcome);
     if (!rc && !l->options->print)
         *ok = outcome.status == 0;
-    mds_str_fini(&line);
     mds_argv_fini(&command);
     return rc;
 }

@@ -26,6 +26,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/restart.c \
   src/launch/results.c src/launch/results.h \
   src/launch/script.c \
+  src/launch/stage.c \
   src/launch/submit.c src/launch/submit.h \
   src/launch/supervise.c src/launch/supervise.h \
   src/launch/sweep.c \

@@ -232,25 +232,16 @@ static int start_again(struct job *j, const struct mds_outcome *o, int *status)
 
 /* ---- the run ---- */
 
-static enum mds_rc print_command(const struct mds_argv *command)
-{
-    struct mds_str line = {0};
-    int bad;
-
-    mds_argv_format(command, NULL, &line);
-    bad = line.failed || puts(line.s) < 0 || fflush(stdout);
-    mds_str_fini(&line);
-    return bad ? mds_fail(MDS_EIO, "standard output: %s", strerror(errno)) : MDS_OK;
-}
-
 static enum mds_rc start_ranks(const struct job *j, struct mds_outcome *out)
 {
     struct mds_argv command = {0};
-    enum mds_rc rc = mds_launch_command(&j->launch, &j->arguments, &command);
+    enum mds_rc rc = mds_launch_stage(&j->launch);
 
     *out = (struct mds_outcome){0};
     if (!rc)
-        rc = print_command(&command);
+        rc = mds_launch_command(&j->launch, &j->arguments, &command);
+    if (!rc)
+        rc = mds_launch_print_command(&command);
     if (!rc && !j->launch.options->print)
         rc = mds_supervise(&command, mds_launch_term_signal(&j->launch), out);
     mds_argv_fini(&command);

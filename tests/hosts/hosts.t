@@ -62,7 +62,7 @@ test_expect_success 'MPICH from the list of nodes of PBS: the check names four h
     done && grep "^mpiexec.mpich .* -n 8 -ppn 2 -f $hosts/nodefile env UCX_TLS=tcp,sysv,self" out &&
     for host in h1 h2 h3 h4; do grep "^  $host  .* G " out || return; done && grep "^  data all_reduce  *4 " out && grep "^preflight: no faults" out
 '
-# Speeds of collectives across hosts, beside those that the links lead to (src/plan/network.c), within a factor of 1.6:
+# Speeds of collectives across hosts, beside those that the links lead to (src/plan/network.c), within a factor of 1.8:
 # eight ranks share two cores here.  Two groups share each link, or each node has two ranks of a group.
 delay=1e-4
 [ -s "$hosts/netem" ] && echo "# links have no delay: $(cat "$hosts/netem")" || delay=2e-3
@@ -85,7 +85,7 @@ predicted() {
             table == 2 {
                 ratio = measured[$1 " " $2] / bytes_s
                 printf "  %-20s of %d: predicted %.1f, measured %.1f MB/s\n", $1 " " $2, $3, bytes_s, measured[$1 " " $2]
-                if (ratio < 1.6 && ratio > 1 / 1.6) good++; else bad++
+                if (ratio < 1.8 && ratio > 1 / 1.8) good++; else bad++
             }
             END { exit bad || good != want }' out && return
     done
@@ -126,6 +126,16 @@ test_expect_success OPENMPI 'Open MPI from the list of nodes of Cobalt' '
         --train-iters 2 >out 2>&1; status=$?; cat out && test $status -eq 0 &&
     grep "^mpirun.openmpi .*--hostfile $hosts/hostfile -n 8 -npernode 2" out && grep "^done: iteration 2 of 2" out
 '
+# A library that is not the system's, once on each disk; so is the program, also on a spare host.
+test_expect_success '--stage: program and libraries from the disk of each host, copied there once' '
+    own=$hosts/local/stage && mkdir "$hosts/soft" &&
+    cp $(ldd "$builddir/src/programs/mds_pretrain" | sed -n "s/.*libyaml.* => \([^ ]*\) .*/\1/p") "$hosts/soft" &&
+    LD_LIBRARY_PATH=$hosts/soft pbs on h1 timeout 60 mds_launch run --machine hydra.yaml --stage "$own" --layout given -- $tiny \
+        --train-iters 2 >out 2>&1; status=$?; cat out && test $status -eq 0 &&
+    grep "^mpiexec.mpich .* -n 4 -ppn 1 .* install -Dt $own .*/mds_pretrain $hosts/soft/libyaml[^ ]*$" out &&
+    grep "^mpiexec.mpich .* -n 8 -ppn 2 .* LD_LIBRARY_PATH=$own:$hosts/soft .* $own/mds_pretrain " out &&
+    grep "^done: iteration 2 of 2" out && test "$(on h4 ls "$own" | wc -l)" -eq 2 && test ! -e "$own"
+'
 # vanish HOST ITERATION COMMAND...: it loses its network after that iteration; the seconds until the end in $took
 vanish() {
     host=$1 iteration=$2
@@ -145,7 +155,7 @@ vanish() {
 # Twelve steps on h1 to h3, with h4 to spare.
 on_three() {
     # shellcheck disable=SC2086  # a list of words
-    pbs on h1 timeout 60 mds_launch run --machine hydra.yaml --nodes 3 --exclude-file excluded --layout given -- $tiny \
+    pbs on h1 timeout 60 mds_launch run --machine hydra.yaml --nodes 3 --exclude-file excluded "$@" --layout given -- $tiny \
         --global-batch-size 12 --train-iters 12 --save ck --load ck --save-interval 4 --metrics-jsonl steps.jsonl \
         --distributed-timeout-minutes 4s
 }
@@ -160,8 +170,8 @@ test_expect_success 'a host that vanishes is named within the limit' '
 '
 test_expect_success 'and the run goes on with a spare host, to the same losses' '
     rm -f steps.jsonl && on_three >out 2>&1; cat out; losses >whole && test "$(wc -l <whole)" -eq 12 && rm -r ck &&
-    vanish h3 5 on_three && echo "ended after $took s" && test $status -eq 0 && losses >got && test_cmp whole got &&
-    grep "^mpiexec.mpich .* -hosts h1.cluster,h2.cluster,h4.cluster " out &&
+    vanish h3 5 on_three --stage "$hosts/local/stage" && echo "ended after $took s" && test $status -eq 0 && losses >got && test_cmp whole got &&
+    grep "^mpiexec.mpich .* -hosts h1.cluster,h2.cluster,h4.cluster .* $hosts/local/stage/mds_pretrain " out &&
     grep "warn: node h3.* is left out: rank [45] has been silent for 4 s" out && grep "^h3" excluded
 '
 
