@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "io/sha256.h"
+#include "io/sha256_x86.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,7 @@ void mds_sha256_init(struct mds_sha256 *s)
 
     memcpy(s->h, start, sizeof start);
     s->bytes = 0;
+    s->has_instructions = mds_sha256_x86_works();
 }
 
 static uint32_t rotate_right(uint32_t x, int n)
@@ -48,7 +50,7 @@ static void expand_message_schedule(const unsigned char block[64], uint32_t w[64
 
 /* In round t the variable that the standard calls number j is v[(j - t) % 8], so that
  * nothing moves. */
-static void compress_block(uint32_t h[8], const unsigned char block[64])
+static void compress_portably(uint32_t h[8], const unsigned char block[64])
 {
     uint32_t w[64], v[8];
 
@@ -74,6 +76,14 @@ static void compress_block(uint32_t h[8], const unsigned char block[64])
         h[i] += v[i];
 }
 
+static void compress_block(struct mds_sha256 *s, const unsigned char block[64])
+{
+    if (s->has_instructions)
+        mds_sha256_x86(s->h, block, round_constants);
+    else
+        compress_portably(s->h, block);
+}
+
 void mds_sha256_add(struct mds_sha256 *s, const void *bytes, size_t n)
 {
     const unsigned char *p = bytes;
@@ -84,11 +94,11 @@ void mds_sha256_add(struct mds_sha256 *s, const void *bytes, size_t n)
         size_t take = 64 - held < n ? 64 - held : n;
 
         if (take == 64) {
-            compress_block(s->h, p);
+            compress_block(s, p);
         } else {
             memcpy(s->block + held, p, take);
             if (held + take == 64)
-                compress_block(s->h, s->block);
+                compress_block(s, s->block);
         }
         held = (held + take) % 64;
         p += take;

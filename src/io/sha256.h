@@ -11,6 +11,7 @@ struct mds_sha256 {
     uint32_t h[8];
     uint64_t bytes;
     unsigned char block[64];
+    int has_instructions; /* of the CPU, for this */
 };
 
 void mds_sha256_init(struct mds_sha256 *s);
