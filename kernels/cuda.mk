@@ -5,6 +5,7 @@
 kernels_cuda_c = \
   kernels/cuda/attention.c kernels/cuda/attention.h \
   kernels/cuda/common.c kernels/cuda/cublaslt.h kernels/cuda/cuda.h kernels/cuda/grid.h \
+  kernels/cuda/fp8.c \
   kernels/cuda/libraries.c \
   kernels/cuda/linear.c kernels/cuda/linear.h \
   kernels/cuda/unfused.c kernels/cuda/unfused.h \
@@ -25,6 +26,7 @@ kernels_cuda_cu = \
   kernels/cuda/attention_window.cu \
   kernels/cuda/elementwise.cu \
   kernels/cuda/embedding.cu \
+  kernels/cuda/fp8_cast.cu \
   kernels/cuda/linear_bias.cu \
   kernels/cuda/loss.cu \
   kernels/cuda/norm_bwd.cu \
@@ -67,7 +69,7 @@ endif
 endif
 tests_kernels_cublas_calls_SOURCES = tests/kernels/cublas_calls.c \
   tests/kernels/fake_cublas.c tests/kernels/fake_cublas.h \
-  kernels/cuda/linear.c kernels/cuda/unfused.c kernels/cuda/gemm_plan.c \
+  kernels/cuda/fp8.c kernels/cuda/linear.c kernels/cuda/unfused.c kernels/cuda/gemm_plan.c \
   kernels/cuda/gemm.c kernels/cuda/autotune.c
 tests_kernels_cublas_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
 tests_kernels_cublas_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \

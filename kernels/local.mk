@@ -3,7 +3,7 @@ noinst_LIBRARIES += kernels/libmdsk.a
 kernels_libmdsk_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(OPENMP_CFLAGS) $(OPENBLAS_CFLAGS)
 kernels_libmdsk_a_SOURCES = \
   kernels/activation.h kernels/attention.h kernels/elementwise.h kernels/embedding.h \
-  kernels/half.h kernels/inline.h kernels/library.c kernels/library.h kernels/linear.h kernels/loss.h kernels/norm.h \
+  kernels/fp8.h kernels/half.h kernels/inline.h kernels/library.c kernels/library.h kernels/linear.h kernels/loss.h kernels/norm.h \
   kernels/normal.h kernels/operations.h kernels/optimizer.h kernels/philox.h kernels/rope.h kernels/table.h kernels/types.h \
   kernels/cost/cost.c \
   kernels/cpu/activation.c \
@@ -16,6 +16,7 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/dropout.c \
   kernels/cpu/elementwise.c \
   kernels/cpu/embedding.c \
+  kernels/cpu/fp8.c \
   kernels/cpu/gemm_builtin.c \
   kernels/cpu/gemm_half.c \
   kernels/cpu/linear.c \
@@ -50,6 +51,7 @@ kernels_tests = \
   tests/kernels/attention_parts \
   tests/kernels/cuda_grid \
   tests/kernels/elements \
+  tests/kernels/fp8 \
   tests/kernels/half \
   tests/kernels/library \
   tests/kernels/loss \
@@ -68,6 +70,9 @@ tests_kernels_cuda_grid_LDADD = $(CMOCKA_LIBS)
 tests_kernels_elements_SOURCES = tests/kernels/elements.c
 tests_kernels_elements_CFLAGS = $(kernels_cflags)
 tests_kernels_elements_LDADD = $(kernels_ldadd)
+tests_kernels_fp8_SOURCES = tests/kernels/fp8.c
+tests_kernels_fp8_CFLAGS = $(kernels_cflags)
+tests_kernels_fp8_LDADD = $(kernels_ldadd)
 tests_kernels_half_SOURCES = tests/kernels/half.c
 tests_kernels_half_CFLAGS = $(kernels_cflags)
 tests_kernels_half_LDADD = $(kernels_ldadd)

@@ -13,6 +13,8 @@
     X(LINEAR_FWD, linear_fwd)                                                          \
     X(LINEAR_BWD_INPUT, linear_bwd_input)                                              \
     X(LINEAR_BWD_WEIGHT, linear_bwd_weight)                                            \
+    X(FP8_CAST, fp8_cast)                                                              \
+    X(FP8_GEMM, fp8_gemm)                                                              \
     X(NORM_FWD, norm_fwd)                                                              \
     X(NORM_BWD, norm_bwd)                                                              \
     X(ATTENTION_FWD, attention_fwd)                                                    \

@@ -12,11 +12,13 @@ enum mdsk_dtype {
     MDSK_F16,
     MDSK_I32,
     MDSK_F64,
+    MDSK_E4M3, /* codes of fp8.h */
+    MDSK_E5M2,
 };
 
 static inline size_t mdsk_dtype_size(enum mdsk_dtype t)
 {
-    static const unsigned char size[] = {4, 2, 2, 4, 8};
+    static const unsigned char size[] = {4, 2, 2, 4, 8, 1, 1};
 
     return size[t];
 }

@@ -51,6 +51,27 @@ struct mdsk_cost mdsk_linear_bwd_weight_cost(const struct mdsk_linear_bwd_weight
                               (R * in + R * out) * dtype_bytes(a->dtype) + sums};
 }
 
+/* x is read twice: for its largest magnitude and for the codes. */
+struct mdsk_cost mdsk_fp8_cast_cost(const struct mdsk_fp8_cast *a)
+{
+    double R = (double)a->R, C = (double)a->C;
+    double codes = (a->rows ? R * (double)mdsk_fp8_ld(a->C) : 0) +
+                   (a->cols ? C * (double)mdsk_fp8_ld(a->R) : 0);
+
+    return bytes_only(2 * R * C * dtype_bytes(a->dtype) + codes +
+                      (a->sum ? 2 * C + 1 : 1) * sizeof(float));
+}
+
+struct mdsk_cost mdsk_fp8_gemm_cost(const struct mdsk_fp8_gemm *a)
+{
+    double M = (double)a->M, N = (double)a->N, ld = (double)mdsk_fp8_ld(a->K);
+    double written = (a->add ? 2 : 1) * M * N + (a->bias ? N : 0);
+
+    return (struct mdsk_cost){gemm_flops(a->M, a->N, a->K),
+                              (M + N) * ld + written * dtype_bytes(a->dtype) +
+                                  2 * sizeof(float)};
+}
+
 struct mdsk_cost mdsk_norm_fwd_cost(const struct mdsk_norm_fwd *a)
 {
     double R = (double)a->R, H = (double)a->H, size = dtype_bytes(a->dtype);

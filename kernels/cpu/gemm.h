@@ -23,18 +23,24 @@ int mdsk_gemm(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
 int mdsk_gemm_builtin(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
                       const struct mdsk_operand *b, float *c, int64_t ldc, int add);
 
+/* An operand in 16 or 8 bits; ld and transposed as in mdsk_operand.  scale, code: its
+ * FP8 format and scale (fp8.h); without them it has the dtype of the GEMM. */
+struct mdsk_half_operand {
+    const void *data;
+    int64_t ld;
+    int transposed;
+    enum mdsk_dtype code;
+    const float *scale;
+};
+
 /* C = A B + bias with 16-bit operands: A [m, k], B [k, n] and the row bias [n] (NULL:
- * 0) of dtype; ld and transposed as in mdsk_operand.  C [m, n] is packed and of type
+ * 0) of dtype.  C [m, n] is packed and of type
  * `to`: either dtype, rounded once, or f32.  With f32 bias is NULL, and add adds A B to
  * C. */
 struct mdsk_gemm_half {
     int64_t m, n, k;
     enum mdsk_dtype dtype, to;
-    struct {
-        const void *data;
-        int64_t ld;
-        int transposed;
-    } a, b;
+    struct mdsk_half_operand a, b;
     const void *bias;
     void *c;
     int add;
@@ -42,6 +48,11 @@ struct mdsk_gemm_half {
 
 /* Returns 0 or -ENOMEM. */
 int mdsk_gemm_half(const struct mdsk_gemm_half *p);
+
+/* sum[n] += column sums of x [R, n], in an order that depends on R alone.  Returns 0 or
+ * -ENOMEM. */
+int mdsk_add_column_sums(int64_t R, int64_t n, enum mdsk_dtype dtype, const void *x,
+                         float *sum);
 
 void mdsk_gemm_set_threads(int n);
 

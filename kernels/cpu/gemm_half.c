@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of operands in 16 bits: block by block these become f32, and the f32 product
- * does the rest.  A block is read from memory anew for each block across from it, which
- * is nothing beside its BLOCK multiply-adds an element; the working memory is three
- * blocks, whatever the shapes. */
+/* Products of operands in 16 or 8 bits: block by block these become f32, and the f32
+ * product does the rest.  A block is read from memory anew for each block across from
+ * it, which is nothing beside its BLOCK multiply-adds an element; the working memory is
+ * three blocks, whatever the shapes. */
 #include "kernels/cpu/gemm.h"
 
 #include <errno.h>
@@ -14,24 +14,29 @@
 enum { BLOCK = 1024 };
 
 /* rows x cols numbers of x, from row r and column c, to out [rows, cols] */
-static void widen_block(enum mdsk_dtype t, const void *x, int64_t ld, int64_t r,
+static void widen_block(enum mdsk_dtype t, const struct mdsk_half_operand *x, int64_t r,
                         int64_t rows, int64_t c, int64_t cols, float *out)
 {
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(rows *cols))
-    for (int64_t i = 0; i < rows; i++)
-        mdsk_widen(t, x, (r + i) * ld + c, cols, out + i * cols);
+    for (int64_t i = 0; i < rows; i++) {
+        mdsk_widen(x->scale ? x->code : t, x->data, (r + i) * x->ld + c, cols,
+                   out + i * cols);
+        for (int64_t j = 0; x->scale && j < cols; j++)
+            out[i * cols + j] *= *x->scale;
+    }
 }
 
 /* Element (i .. i+m-1, j .. j+n-1) of a factor as f32. */
-static struct mdsk_operand widen_operand(enum mdsk_dtype t, const void *x, int64_t ld,
-                                         int transposed, int64_t i, int64_t m,
-                                         int64_t j, int64_t n, float *scratch)
+static struct mdsk_operand widen_operand(enum mdsk_dtype t,
+                                         const struct mdsk_half_operand *x, int64_t i,
+                                         int64_t m, int64_t j, int64_t n,
+                                         float *scratch)
 {
-    if (transposed)
-        widen_block(t, x, ld, j, n, i, m, scratch);
+    if (x->transposed)
+        widen_block(t, x, j, n, i, m, scratch);
     else
-        widen_block(t, x, ld, i, m, j, n, scratch);
-    return (struct mdsk_operand){scratch, transposed ? m : n, transposed};
+        widen_block(t, x, i, m, j, n, scratch);
+    return (struct mdsk_operand){scratch, x->transposed ? m : n, x->transposed};
 }
 
 /* What the block at (i, j) starts from where C is not f32. */
@@ -66,10 +71,8 @@ static int multiply_block(const struct mdsk_gemm_half *p, int64_t i, int64_t j,
         load_bias(p, j, m, n, c);
     for (int64_t q = 0; q < p->k; q += BLOCK) {
         int64_t k = mdsk_min(BLOCK, p->k - q);
-        struct mdsk_operand a = widen_operand(p->dtype, p->a.data, p->a.ld,
-                                              p->a.transposed, i, m, q, k, a_room);
-        struct mdsk_operand b = widen_operand(p->dtype, p->b.data, p->b.ld,
-                                              p->b.transposed, q, k, j, n, b_room);
+        struct mdsk_operand a = widen_operand(p->dtype, &p->a, i, m, q, k, a_room);
+        struct mdsk_operand b = widen_operand(p->dtype, &p->b, q, k, j, n, b_room);
         int add = q > 0 || p->bias || p->add;
         int err = mdsk_gemm(m, n, k, &a, &b, c, ldc, add);
 

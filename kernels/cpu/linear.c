@@ -85,37 +85,45 @@ int mdsk_linear_bwd_input_cpu(void *stream, const struct mdsk_linear_bwd_input *
     return err || !a->u ? err : mdsk_activation_bwd_cpu(stream, &act);
 }
 
-/* sum += column sums of rows r0 .. r1-1 of dy, through blocks of 64 rows, so that
+struct columns {
+    int64_t n;
+    enum mdsk_dtype dtype;
+    const void *x;
+};
+
+/* sum += column sums of rows r0 .. r1-1 of x, through blocks of 64 rows, so that
  * rounding grows with the blocks and not with the rows.  block, scratch [out] */
-static void sum_columns_of(const struct mdsk_linear_bwd_weight *a, int64_t r0,
-                           int64_t r1, float *sum, float *block, float *scratch)
+static void sum_columns_of(const struct columns *a, int64_t r0, int64_t r1, float *sum,
+                           float *block, float *scratch)
 {
-    int64_t n = a->out;
+    int64_t n = a->n;
 
     for (int64_t b0 = r0; b0 < r1; b0 += 64) {
         int64_t b1 = mdsk_min(b0 + 64, r1);
 
         memset(block, 0, (size_t)n * sizeof *block);
         for (int64_t r = b0; r < b1; r++)
-            mdsk_add_to(n, mdsk_read(a->dtype, a->dy, r * n, n, scratch), block);
+            mdsk_add_to(n, mdsk_read(a->dtype, a->x, r * n, n, scratch), block);
         mdsk_add_to(n, block, sum);
     }
 }
 
-static int add_column_sums(const struct mdsk_linear_bwd_weight *a)
+int mdsk_add_column_sums(int64_t R, int64_t n, enum mdsk_dtype dtype, const void *x,
+                         float *sum)
 {
-    int64_t parts = mdsk_parts(a->R), rows = mdsk_ceil_div(a->R, parts), n = a->out;
+    const struct columns all = {n, dtype, x};
+    int64_t parts = mdsk_parts(R), rows = mdsk_ceil_div(R, parts);
     float *sums = mdsk_scratch(3 * parts * n);
 
     if (!sums)
         return -ENOMEM;
-#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->R *n))
+#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(R *n))
     for (int64_t p = 0; p < parts; p++) {
         memset(sums + p * n, 0, (size_t)n * sizeof *sums);
-        sum_columns_of(a, p * rows, mdsk_min(a->R, (p + 1) * rows), sums + p * n,
+        sum_columns_of(&all, p * rows, mdsk_min(R, (p + 1) * rows), sums + p * n,
                        sums + (parts + p) * n, sums + (2 * parts + p) * n);
     }
-    mdsk_add_partials(parts, n, sums, a->db);
+    mdsk_add_partials(parts, n, sums, sum);
     return 0;
 }
 
@@ -140,7 +148,7 @@ int mdsk_linear_bwd_weight_cpu(void *stream, const struct mdsk_linear_bwd_weight
 
     (void)stream;
     if (a->db) {
-        int err = add_column_sums(a);
+        int err = mdsk_add_column_sums(a->R, a->out, a->dtype, a->dy, a->db);
 
         if (err)
             return err;

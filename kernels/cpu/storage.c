@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/half.h"
+#include "kernels/fp8.h"
 
 MDSK_DISPATCH static void from_bf16(int64_t n, const uint16_t *x, float *y)
 {
@@ -20,11 +20,39 @@ MDSK_DISPATCH static void from_f16(int64_t n, const uint16_t *x, float *y)
         y[i] = mdsk_f16_to_f32(x[i]);
 }
 
+MDSK_DISPATCH static void from_e4m3(int64_t n, const uint8_t *x, float *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = mdsk_e4m3_to_f32(x[i]);
+}
+
+MDSK_DISPATCH static void from_e5m2(int64_t n, const uint8_t *x, float *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = mdsk_e5m2_to_f32(x[i]);
+}
+
 MDSK_DISPATCH static void to_bf16(int64_t n, const float *x, uint16_t *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = mdsk_f32_to_bf16(x[i]);
+}
+
+MDSK_DISPATCH static void to_e4m3(int64_t n, const float *x, uint8_t *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = mdsk_f32_to_e4m3(x[i]);
+}
+
+MDSK_DISPATCH static void to_e5m2(int64_t n, const float *x, uint8_t *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = mdsk_f32_to_e5m2(x[i]);
 }
 
 MDSK_DISPATCH static void to_f16(int64_t n, const float *x, uint16_t *y)
@@ -40,6 +68,10 @@ void mdsk_widen(enum mdsk_dtype t, const void *x, int64_t at, int64_t n, float *
         from_bf16(n, (const uint16_t *)x + at, y);
     else if (t == MDSK_F16)
         from_f16(n, (const uint16_t *)x + at, y);
+    else if (t == MDSK_E4M3)
+        from_e4m3(n, (const uint8_t *)x + at, y);
+    else if (t == MDSK_E5M2)
+        from_e5m2(n, (const uint8_t *)x + at, y);
     else
         memcpy(y, (const float *)x + at, (size_t)n * sizeof *y);
 }
@@ -50,6 +82,10 @@ void mdsk_narrow(enum mdsk_dtype t, const float *x, int64_t n, void *y, int64_t 
         to_bf16(n, x, (uint16_t *)y + at);
     else if (t == MDSK_F16)
         to_f16(n, x, (uint16_t *)y + at);
+    else if (t == MDSK_E4M3)
+        to_e4m3(n, x, (uint8_t *)y + at);
+    else if (t == MDSK_E5M2)
+        to_e5m2(n, x, (uint8_t *)y + at);
     else
         memcpy((float *)y + at, x, (size_t)n * sizeof *x);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Access to tensors stored in f32 or 16 bits for the cpu backend, which computes in
+/* Access to tensors stored in f32, 16 or 8 bits for the cpu backend, which computes in
  * f32.
  *
  * A kernel reads a part of a tensor as f32.  For f32 tensors it gets the tensor itself;

@@ -59,6 +59,7 @@ enum mdsk_cuda_use {
     MDSK_CUDA_GEMM,   /* cuBLAS's workspace */
     MDSK_CUDA_REDUCE, /* partial sums */
     MDSK_CUDA_BIAS,   /* a bias's gradient, before it is added */
+    MDSK_CUDA_AMAX,   /* the largest magnitude of a tensor */
     MDSK_CUDA_ATTEND, /* sums of attention's backward pass */
     MDSK_CUDA_WINDOW, /* gradients of the keys that a block of queries sees */
     MDSK_CUDA_USES,

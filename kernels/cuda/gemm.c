@@ -27,9 +27,18 @@ static int cublas_rc(cublasStatus_t status)
 
 static cudaDataType_t cuda_type_of(int32_t dtype)
 {
-    if (dtype == MDSK_F32)
+    switch (dtype) {
+    case MDSK_F32:
         return CUDA_R_32F;
-    return dtype == MDSK_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+    case MDSK_BF16:
+        return CUDA_R_16BF;
+    case MDSK_E4M3:
+        return CUDA_R_8F_E4M3;
+    case MDSK_E5M2:
+        return CUDA_R_8F_E5M2;
+    default:
+        return CUDA_R_16F;
+    }
 }
 
 static int32_t alignment_of(const void *const *addresses, int n)
@@ -77,6 +86,21 @@ static int describe_epilogue(struct mdsk_cuda_gemm_plan *p)
     return err;
 }
 
+static int is_fp8(int32_t dtype)
+{
+    return dtype == MDSK_E4M3 || dtype == MDSK_E5M2;
+}
+
+/* Sums of FP8 products have 14 bits on Hopper, unless they are moved to f32 often. */
+static int describe_accumulation(struct mdsk_cuda_gemm_plan *p)
+{
+    int8_t fast = (int8_t)p->shape.fast;
+
+    return is_fp8(p->shape.in)
+               ? set_desc(p->desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast)
+               : 0;
+}
+
 static int create_descriptors(struct mdsk_cuda_gemm_plan *p)
 {
     const struct mdsk_cuda_gemm_shape *s = &p->shape;
@@ -92,12 +116,14 @@ static int create_descriptors(struct mdsk_cuda_gemm_plan *p)
     if (!err)
         err = describe_epilogue(p);
     if (!err)
+        err = describe_accumulation(p);
+    if (!err)
         err = cublas_rc(lt->cublasLtMatrixLayoutCreate(
             &p->a, cuda_type_of(s->in), s->flip_a ? k : m, s->flip_a ? m : k,
             s->flip_a ? s->k : s->m));
     if (!err)
         err = cublas_rc(lt->cublasLtMatrixLayoutCreate(
-            &p->b, cuda_type_of(s->in), s->flip_b ? n : k, s->flip_b ? k : n,
+            &p->b, cuda_type_of(s->in_b), s->flip_b ? n : k, s->flip_b ? k : n,
             s->flip_b ? s->n : s->k));
     if (!err)
         err = cublas_rc(
@@ -203,6 +229,12 @@ static int set_pointers(const struct mdsk_cuda_gemm_plan *p,
     if (!err && o->aux)
         err = set_desc(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->aux,
                        sizeof o->aux);
+    if (!err && o->scale_a)
+        err = set_desc(p->desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &o->scale_a,
+                       sizeof o->scale_a);
+    if (!err && o->scale_b)
+        err = set_desc(p->desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &o->scale_b,
+                       sizeof o->scale_b);
     return err;
 }
 
@@ -261,7 +293,7 @@ mdsk_cuda_gemm_shape_of(int64_t m, int64_t n, int64_t k, enum mdsk_dtype in,
     s.m = m;
     s.n = n;
     s.k = k;
-    s.in = (int32_t)in;
+    s.in = s.in_b = (int32_t)in;
     s.out = (int32_t)out;
     s.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     s.alignment = alignment_of(addresses, 5); /* NULL is aligned */

@@ -8,14 +8,16 @@
 #include "kernels/cuda/cuda.h"
 
 /* C [m,n] = A [m,k] B [k,n], column-major, all packed.  flip: the operand is stored
- * transposed.  Compared bytewise: zero the struct before filling it in. */
+ * transposed.  FP8 (fp8.h): A is stored transposed and B is not, and k is a multiple
+ * of 16.  Compared bytewise: zero the struct before filling it in. */
 struct mdsk_cuda_gemm_shape {
     int64_t m, n, k;
-    int32_t in, out; /* enum mdsk_dtype of A and B, and of C */
+    int32_t in, in_b, out; /* enum mdsk_dtype of A, of B and of C */
     int32_t flip_a, flip_b;
     int32_t add; /* C += A B */
     int32_t epilogue;
     int32_t alignment; /* of the operands' addresses, in bytes */
+    int32_t fast;      /* FP8: sums along k in fewer bits than f32 has */
     int32_t unused;
 };
 
@@ -36,14 +38,15 @@ struct mdsk_cuda_gemm_plan {
 };
 
 /* Device addresses of one GEMM; borrowed.  bias, aux: read or written by the epilogue,
- * or NULL. */
+ * or NULL.  scale_a, scale_b: of FP8 operands, else NULL. */
 struct mdsk_cuda_gemm_operands {
     const void *a, *b, *bias;
     void *c;
     const void *aux;
+    const float *scale_a, *scale_b;
 };
 
-/* The shape of a GEMM without flip, add or epilogue. */
+/* The shape of a GEMM without flip, add or epilogue; A and B are of one type. */
 struct mdsk_cuda_gemm_shape
 mdsk_cuda_gemm_shape_of(int64_t m, int64_t n, int64_t k, enum mdsk_dtype in,
                         enum mdsk_dtype out, const struct mdsk_cuda_gemm_operands *o);

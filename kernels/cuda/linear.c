@@ -13,7 +13,7 @@ enum { TIMED_RUNS = 4 }; /* of the kernel that an epilogue could replace */
  * the GEMM add to it. */
 static int gemm_and_bias(void *stream, const struct mdsk_linear_fwd *a)
 {
-    struct mdsk_cuda_gemm_operands o = {a->w, a->x, a->b, a->y, NULL};
+    struct mdsk_cuda_gemm_operands o = {.a = a->w, .b = a->x, .bias = a->b, .c = a->y};
     struct mdsk_cuda_gemm_shape s =
         mdsk_cuda_gemm_shape_of(a->out, a->R, a->in, a->dtype, a->dtype, &o);
     struct mdsk_cuda_gemm_plan *p = NULL;
@@ -105,10 +105,12 @@ static int choose_launches(cudaStream_t stream, const struct choice *c,
 static int choose_fwd(cudaStream_t stream, const struct mdsk_linear_fwd *a,
                       struct choice *c, const struct mdsk_cuda_gemm_plan **fused)
 {
-    *c = (struct choice){.fused_operands = {a->w, a->x, a->b, a->gelu, a->y},
-                         .unfused_operands = {a->w, a->x, a->b, a->y, NULL},
-                         .work = gelu_fwd,
-                         .what = a};
+    *c = (struct choice){
+        .fused_operands =
+            {.a = a->w, .b = a->x, .bias = a->b, .c = a->gelu, .aux = a->y},
+        .unfused_operands = {.a = a->w, .b = a->x, .bias = a->b, .c = a->y},
+        .work = gelu_fwd,
+        .what = a};
     c->fused = mdsk_cuda_gemm_shape_of(a->out, a->R, a->in, a->dtype, a->dtype,
                                        &c->fused_operands);
     c->unfused = mdsk_cuda_gemm_shape_of(a->out, a->R, a->in, a->dtype, a->dtype,
@@ -136,10 +138,11 @@ int mdsk_linear_fwd_cuda(void *stream, const struct mdsk_linear_fwd *a)
 
 int mdsk_linear_bwd_input_cuda(void *stream, const struct mdsk_linear_bwd_input *a)
 {
-    struct choice c = {.fused_operands = {a->w, a->dy, NULL, a->dx, a->u},
-                       .unfused_operands = {a->w, a->dy, NULL, a->dx, NULL},
-                       .work = gelu_bwd,
-                       .what = a};
+    struct choice c = {
+        .fused_operands = {.a = a->w, .b = a->dy, .c = a->dx, .aux = a->u},
+        .unfused_operands = {.a = a->w, .b = a->dy, .c = a->dx},
+        .work = gelu_bwd,
+        .what = a};
     const struct mdsk_cuda_gemm_plan *fused = NULL;
     int err = 0;
 
@@ -218,7 +221,7 @@ static int choose_bias_grad(cudaStream_t stream, const struct mdsk_linear_bwd_we
 
 int mdsk_linear_bwd_weight_cuda(void *stream, const struct mdsk_linear_bwd_weight *a)
 {
-    struct mdsk_cuda_gemm_operands o = {a->x, a->dy, NULL, a->dw, NULL};
+    struct mdsk_cuda_gemm_operands o = {.a = a->x, .b = a->dy, .c = a->dw};
     struct mdsk_cuda_gemm_shape s =
         mdsk_cuda_gemm_shape_of(a->in, a->out, a->R, a->dtype, MDSK_F32, &o);
     const struct mdsk_cuda_gemm_plan *fused = NULL;

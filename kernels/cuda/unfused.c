@@ -16,7 +16,7 @@ static int zero_bytes(void *stream, void *p, int64_t bytes)
 /* By columns C^T = B^T A^T. */
 static int run_gemm(void *stream, const struct mdsk_unfused_gemm *p)
 {
-    const struct mdsk_cuda_gemm_operands o = {p->b, p->a, NULL, p->c, NULL};
+    const struct mdsk_cuda_gemm_operands o = {.a = p->b, .b = p->a, .c = p->c};
     struct mdsk_cuda_gemm_shape s =
         mdsk_cuda_gemm_shape_of(p->n, p->m, p->k, p->dtype, MDSK_F32, &o);
 

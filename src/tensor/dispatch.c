@@ -3,10 +3,10 @@
  * defines one function for each row of kernels/operations.h:
  *
  *     mds_op_linear_fwd, mds_op_linear_bwd_input, mds_op_linear_bwd_weight,
- *     mds_op_norm_fwd, mds_op_norm_bwd, mds_op_attention_fwd, mds_op_attention_bwd,
- *     mds_op_attention_merge, mds_op_rope, mds_op_activation_fwd,
- *     mds_op_activation_bwd,
- *     mds_op_embedding_fwd, mds_op_embedding_bwd, mds_op_xent_stats, mds_op_xent_loss,
+ *     mds_op_fp8_cast, mds_op_fp8_gemm, mds_op_norm_fwd, mds_op_norm_bwd,
+ *     mds_op_attention_fwd, mds_op_attention_bwd, mds_op_attention_merge, mds_op_rope,
+ *     mds_op_activation_fwd, mds_op_activation_bwd, mds_op_embedding_fwd,
+ *     mds_op_embedding_bwd, mds_op_xent_stats, mds_op_xent_loss,
  *     mds_op_xent_bwd, mds_op_dropout, mds_op_copy_rows, mds_op_cast, mds_op_add,
  *     mds_op_sum_squares, mds_op_adamw */
 #include "tensor/contract.h"

@@ -48,6 +48,43 @@ enum mds_rc mds_check_linear_bwd_weight(struct mds_dev *dev,
     return mds_contract_dtype(dev, "linear_bwd_weight", a->dtype);
 }
 
+static int is_fp8(enum mdsk_dtype t)
+{
+    return t == MDSK_E4M3 || t == MDSK_E5M2;
+}
+
+static int is_aligned(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
+
+enum mds_rc mds_check_fp8_cast(struct mds_dev *dev, const struct mdsk_fp8_cast *a)
+{
+    if (a->R < 1 || a->C < 1)
+        return mds_contract_broken("fp8_cast", "R, C >= 1");
+    if (!a->x || !a->scale || (!a->rows && !a->cols))
+        return mds_contract_broken("fp8_cast", "x, scale, and rows or cols given");
+    if (!is_fp8(a->to))
+        return mds_contract_broken("fp8_cast", "to E4M3 or E5M2");
+    if (!is_aligned(a->rows) || !is_aligned(a->cols) || !is_aligned(a->scale))
+        return mds_contract_broken("fp8_cast", "rows, cols, scale aligned to 16 bytes");
+    return mds_contract_dtype(dev, "fp8_cast", a->dtype);
+}
+
+enum mds_rc mds_check_fp8_gemm(struct mds_dev *dev, const struct mdsk_fp8_gemm *a)
+{
+    if (a->M < 1 || a->N < 1 || a->K < 1)
+        return mds_contract_broken("fp8_gemm", "M, N, K >= 1");
+    if (!a->a.code || !a->a.scale || !a->b.code || !a->b.scale || !a->y)
+        return mds_contract_broken("fp8_gemm", "a, b and their scales, y given");
+    if (!is_fp8(a->a.type) || !is_fp8(a->b.type) ||
+        (a->a.type == MDSK_E5M2 && a->b.type == MDSK_E5M2))
+        return mds_contract_broken("fp8_gemm", "a and b of FP8, one of them E4M3");
+    if ((a->add && a->dtype != MDSK_F32) || (a->bias && a->dtype == MDSK_F32))
+        return mds_contract_broken("fp8_gemm", "add with f32, bias with 16 bits only");
+    return mds_contract_dtype(dev, "fp8_gemm", a->dtype);
+}
+
 enum mds_rc mds_check_norm_fwd(struct mds_dev *dev, const struct mdsk_norm_fwd *a)
 {
     if (a->R < 1 || a->H < 1 || !(a->eps > 0))

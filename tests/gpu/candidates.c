@@ -103,8 +103,8 @@ static void check_products(const struct shape *s, enum mdsk_dtype t, int32_t epi
     struct vec dw = vec_unset(s->in * s->out), db = vec_zero(s->out);
     struct vec seen = vec_zero(SEEN);
     void *sums = on_device(MDSK_F32, &db);
-    struct mdsk_cuda_gemm_operands o = {on_device(t, x), on_device(t, dy), NULL,
-                                        on_device(MDSK_F32, &dw), NULL};
+    struct mdsk_cuda_gemm_operands o = {
+        .a = on_device(t, x), .b = on_device(t, dy), .c = on_device(MDSK_F32, &dw)};
     struct mdsk_cuda_gemm_shape shape =
         mdsk_cuda_gemm_shape_of(s->in, s->out, s->R, t, MDSK_F32, &o);
     struct mdsk_cuda_gemm_plan *p = NULL;

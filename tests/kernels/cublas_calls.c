@@ -215,7 +215,81 @@ static void attend(enum mdsk_dtype t, float drops)
     assert_close("dv", &dv[0], &dv[1]);
 }
 
+/* ---- FP8 ---- */
+
+/* One operand: rows of codes and their scale, as the cpu backend casts them. */
+struct codes {
+    _Alignas(256) uint8_t code[MOST];
+    _Alignas(16) float scale;
+};
+
+static struct mdsk_fp8_operand cast(enum mdsk_dtype to, int64_t rows, int64_t K,
+                                    uint32_t seed, struct codes *out)
+{
+    static struct numbers x;
+    struct mdsk_fp8_cast a = {
+        .R = rows, .C = K, .to = to, .x = x.f, .rows = out->code, .scale = &out->scale};
+
+    fill(&x, MDSK_F32, rows * K, seed);
+    assert_true(rows * mdsk_fp8_ld(K) <= MOST);
+    assert_int_equal(mdsk_fp8_cast_cpu(NULL, &a), 0);
+    return (struct mdsk_fp8_operand){to, out->code, &out->scale};
+}
+
+/* The forward GEMM with a bias (dtype bf16), or a weight's gradient (f32). */
+static void multiply_fp8(enum mdsk_dtype ta, enum mdsk_dtype tb, enum mdsk_dtype type,
+                         int with, int64_t K)
+{
+    enum { N = 32 };
+    static int64_t rows = 5; /* another shape each time */
+    static struct codes a, b;
+    static struct numbers y[2], bias;
+    struct mdsk_fp8_gemm g = {.M = rows++,
+                              .N = N,
+                              .K = K,
+                              .dtype = type,
+                              .fast = type != MDSK_F32,
+                              .add = with && type == MDSK_F32,
+                              .bias = with && type != MDSK_F32 ? bias.f : NULL};
+
+    fill(&bias, type, N, 3);
+    g.a = cast(ta, g.M, K, 1, &a);
+    g.b = cast(tb, N, K, 2, &b);
+    for (int i = 0; i < 2; i++)
+        fill(&y[i], type, g.M * N, 6);
+    g.y = y[0].f;
+    assert_int_equal(mdsk_fp8_gemm_cuda(NULL, &g), 0);
+    assert_int_equal(fake.last_fast, g.fast);
+    g.y = y[1].f;
+    assert_int_equal(mdsk_fp8_gemm_cpu(NULL, &g), 0);
+    assert_close("y of FP8", &y[0], &y[1]);
+}
+
 /* ---- tests ---- */
+
+static void fp8_as_the_cpu_multiplies_it(void **state)
+{
+    (void)state;
+    for (int with = 0; with < 2; with++)
+        for (int64_t K = 16; K < 60; K += 13) {
+            multiply_fp8(MDSK_E4M3, MDSK_E4M3, MDSK_BF16, with, K);
+            multiply_fp8(MDSK_E5M2, MDSK_E4M3, MDSK_BF16, 0, K);
+            multiply_fp8(MDSK_E5M2, MDSK_E4M3, MDSK_F32, with, K);
+        }
+}
+
+/* A sum's accumulation belongs to its plan; plans of 16 bits have no scale. */
+static void fp8_and_16_bits_do_not_mix(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        multiply_fp8(MDSK_E4M3, MDSK_E4M3, MDSK_BF16, 1, 32);
+        layer(MDSK_BF16, 32, 32);
+        assert_int_equal(forward(1, 0), 0);
+        backward_input(0);
+        backward_weight(1, 0);
+    }
+}
 
 /* Twice each: the first call searches. */
 static void all_twice(enum mdsk_dtype t, int64_t in, int64_t out)
@@ -474,6 +548,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(all_ways_lead_to_the_same, start),
+        cmocka_unit_test_setup(fp8_as_the_cpu_multiplies_it, start),
+        cmocka_unit_test_setup(fp8_and_16_bits_do_not_mix, start),
         cmocka_unit_test_setup(the_fastest_is_kept, start),
         cmocka_unit_test_setup(a_hot_gpu_races_again, start),
         cmocka_unit_test_setup(small_products_race_once, start),

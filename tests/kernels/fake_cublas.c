@@ -14,7 +14,7 @@
 #include "kernels/cuda/linear.h"
 #include "kernels/cuda/unfused.h"
 #include "kernels/cuda/gemm.h"
-#include "kernels/half.h"
+#include "kernels/fp8.h"
 
 struct fake_cublas fake;
 
@@ -35,6 +35,8 @@ struct desc {
     cublasOperation_t flip_a, flip_b;
     cublasLtEpilogue_t epilogue;
     const void *bias, *aux;
+    const float *scale_a, *scale_b; /* of FP8 */
+    int8_t fast;
     int64_t aux_ld;
 };
 
@@ -90,6 +92,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                : what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER ? (void *)&d->aux
                : what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD      ? (void *)&d->aux_ld
                : what == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE       ? (void *)&type
+               : what == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER      ? (void *)&d->scale_a
+               : what == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER      ? (void *)&d->scale_b
+               : what == CUBLASLT_MATMUL_DESC_FAST_ACCUM           ? (void *)&d->fast
                                                                    : NULL;
 
     assert_non_null(to);
@@ -104,9 +109,11 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out,
     struct layout *l = malloc(sizeof *l);
 
     assert_non_null(l);
-    *l = (struct layout){type == CUDA_R_32F    ? MDSK_F32
-                         : type == CUDA_R_16BF ? MDSK_BF16
-                                               : MDSK_F16,
+    *l = (struct layout){type == CUDA_R_32F       ? MDSK_F32
+                         : type == CUDA_R_16BF    ? MDSK_BF16
+                         : type == CUDA_R_8F_E4M3 ? MDSK_E4M3
+                         : type == CUDA_R_8F_E5M2 ? MDSK_E5M2
+                                                  : MDSK_F16,
                          (int64_t)rows, (int64_t)cols, ld};
     *out = (cublasLtMatrixLayout_t)(void *)l;
     return CUBLAS_STATUS_SUCCESS;
@@ -143,6 +150,25 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
     return CUBLAS_STATUS_SUCCESS;
 }
 
+static int is_fp8(enum mdsk_dtype t)
+{
+    return t == MDSK_E4M3 || t == MDSK_E5M2;
+}
+
+/* FP8 as on compute capability 9.0: A transposed, B not, whole vectors along each
+ * column, a scale for both, and not E5M2 twice. */
+static int is_supported(const struct desc *d, const struct layout *a,
+                        const struct layout *b, const struct layout *c)
+{
+    if (!is_fp8(a->type) && !is_fp8(b->type))
+        return !d->scale_a && !d->scale_b;
+    return is_fp8(a->type) && is_fp8(b->type) &&
+           (a->type == MDSK_E4M3 || b->type == MDSK_E4M3) && d->flip_a == CUBLAS_OP_T &&
+           d->flip_b == CUBLAS_OP_N && a->ld % 16 == 0 && b->ld % 16 == 0 &&
+           a->rows % 16 == 0 && c->rows % 16 == 0 && d->scale_a && d->scale_b &&
+           (uintptr_t)d->scale_a % 16 == 0 && (uintptr_t)d->scale_b % 16 == 0;
+}
+
 cublasStatus_t
 cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t desc,
                                cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -152,10 +178,14 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t desc,
 {
     const struct desc *x = (const struct desc *)(const void *)desc;
 
-    (void)h, (void)a, (void)b, (void)c, (void)d, (void)p;
+    (void)h, (void)d, (void)p;
     fake.searches++;
     *n = 0;
-    if (fake.nothing || (fake.no_epilogue && x->epilogue != CUBLASLT_EPILOGUE_DEFAULT))
+    if (fake.nothing ||
+        !is_supported(x, (const struct layout *)(const void *)a,
+                      (const struct layout *)(const void *)b,
+                      (const struct layout *)(const void *)c) ||
+        (fake.no_epilogue && x->epilogue != CUBLASLT_EPILOGUE_DEFAULT))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     most = fake.most && fake.most < most ? fake.most : most;
     for (int i = 0; *n < most && i < FAKE_ALGOS; i++)
@@ -193,9 +223,12 @@ static int64_t summed(const cublasLtMatmulAlgo_t *algo, int64_t k)
 float fake_get(enum mdsk_dtype t, const void *p, int64_t i)
 {
     const uint16_t *half = p;
+    const uint8_t *code = p;
 
     if (t == MDSK_F32)
         return ((const float *)p)[i];
+    if (is_fp8(t))
+        return t == MDSK_E4M3 ? mdsk_e4m3_to_f32(code[i]) : mdsk_e5m2_to_f32(code[i]);
     return t == MDSK_BF16 ? mdsk_bf16_to_f32(half[i]) : mdsk_f16_to_f32(half[i]);
 }
 
@@ -296,6 +329,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t desc,
                 sum += get(a, A, d->flip_a ? i * a->ld + p : p * a->ld + i) *
                        get(b, B, d->flip_b ? p * b->ld + j : j * b->ld + p);
             sum *= *(const float *)alpha;
+            if (d->scale_a && d->scale_b)
+                sum *= *d->scale_a * *d->scale_b;
             if (*(const float *)beta != 0)
                 sum += *(const float *)beta * get(c, C, j * c->ld + i);
             put(c, D, j * c->ld + i, finish(d, c, i, j, sum));
@@ -305,6 +340,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t desc,
     fake.products++;
     fake.last_algo = algo->data[0];
     fake.last_epilogue = (int32_t)d->epilogue;
+    fake.last_fast = d->fast;
     fake.clock_ms += fake.ms[algo->data[0]] +
                      (d->epilogue == CUBLASLT_EPILOGUE_DEFAULT ? 0 : fake.epilogue_ms);
     return CUBLAS_STATUS_SUCCESS;

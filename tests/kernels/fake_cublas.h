@@ -25,6 +25,7 @@ struct fake_cublas {
     int searches, products, beside, events;
     uint64_t last_algo;
     int32_t last_epilogue;
+    int last_fast; /* FP8: sums in fewer bits */
     float clock_ms, event_ms[FAKE_EVENTS];
 };
 

@@ -170,6 +170,31 @@ static int linear_bwd_weight(void *stream, const struct mdsk_linear_bwd_weight *
     return done(mdsk_cuda()->linear_bwd_weight(stream, &b));
 }
 
+static int fp8_cast(void *stream, const struct mdsk_fp8_cast *a)
+{
+    struct mdsk_fp8_cast b = *a;
+
+    b.x = in(a->x, a->dtype, a->R * a->C);
+    b.rows = out(a->rows, a->to, a->R * mdsk_fp8_ld(a->C));
+    b.cols = out(a->cols, a->to, a->C * mdsk_fp8_ld(a->R));
+    b.scale = out(a->scale, MDSK_F32, 1);
+    b.sum = out(a->sum, MDSK_F32, a->C);
+    return done(mdsk_cuda()->fp8_cast(stream, &b));
+}
+
+static int fp8_gemm(void *stream, const struct mdsk_fp8_gemm *a)
+{
+    struct mdsk_fp8_gemm b = *a;
+
+    b.a.code = in(a->a.code, a->a.type, a->M * mdsk_fp8_ld(a->K));
+    b.a.scale = in(a->a.scale, MDSK_F32, 1);
+    b.b.code = in(a->b.code, a->b.type, a->N * mdsk_fp8_ld(a->K));
+    b.b.scale = in(a->b.scale, MDSK_F32, 1);
+    b.bias = in(a->bias, a->dtype, a->N);
+    b.y = out(a->y, a->dtype, a->M * a->N);
+    return done(mdsk_cuda()->fp8_gemm(stream, &b));
+}
+
 static int norm_fwd(void *stream, const struct mdsk_norm_fwd *a)
 {
     struct mdsk_norm_fwd b = *a;
@@ -434,6 +459,8 @@ static const struct mdsk_table staged = {
     .linear_fwd = linear_fwd,
     .linear_bwd_input = linear_bwd_input,
     .linear_bwd_weight = linear_bwd_weight,
+    .fp8_cast = fp8_cast,
+    .fp8_gemm = fp8_gemm,
     .norm_fwd = norm_fwd,
     .norm_bwd = norm_bwd,
     .attention_fwd = attention_fwd,

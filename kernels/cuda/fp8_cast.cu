@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cast to FP8: one kernel finds the largest magnitude, a second one writes codes,
+ * by rows and transposed, through a tile in shared memory. */
+#include "kernels/fp8.h"
+
+#include <cuda_fp8.h>
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/linear.h"
+
+namespace
+{
+
+using namespace mdsk;
+
+constexpr int threads = 256;
+constexpr int tile = 128;       /* rows and columns of a block */
+constexpr int words = tile / 4; /* of four codes, in a row of the tile */
+
+/* ---- the largest magnitude ---- */
+
+__device__ inline uint32_t warp_max(uint32_t v)
+{
+#pragma unroll
+    for (int other = 16; other > 0; other /= 2)
+        v = max(v, __shfl_xor_sync(~0u, v, other));
+    return v;
+}
+
+/* *amax = the bits of the largest magnitude, which order as the numbers do, and NaN
+ * above all. */
+template <class T, int N>
+__global__ __launch_bounds__(threads) void find_amax(int64_t n, const T *x,
+                                                     uint32_t *amax)
+{
+    int64_t step = (int64_t)gridDim.x * threads * N;
+    uint32_t most = 0;
+
+    for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * N; i < n;
+         i += step) {
+        float v[N] = {};
+
+        if (i + N <= n)
+            load(x + i, v);
+        else
+            for (int j = 0; j < N && i + j < n; j++)
+                v[j] = widen(x[i + j]);
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            most = max(most, __float_as_uint(v[j]) & 0x7fffffffu);
+    }
+    most = warp_max(most);
+    if (threadIdx.x % 32 == 0)
+        atomicMax(amax, most);
+}
+
+/* ---- codes ---- */
+
+/* The codes of x and y, x in the lower byte. */
+template <enum mdsk_dtype To> __device__ inline uint32_t codes_of(float x, float y)
+{
+    return __nv_cvt_float2_to_fp8x2(make_float2(x, y), __NV_SATFINITE,
+                                    To == MDSK_E4M3 ? __NV_E4M3 : __NV_E5M2);
+}
+
+struct casting {
+    int64_t R, C, ldR, ldC; /* ld: mdsk_fp8_ld */
+    const void *x;
+    uint8_t *rows, *cols;
+    const uint32_t *amax;
+    float *scale;
+};
+
+/* The tile's word w of row r.  Rows 16 apart are in other banks, as `transpose` reads
+ * them at the same time. */
+__device__ inline int place(int r, int w)
+{
+    return r * words + (w ^ r / 16 * 4);
+}
+
+/* Codes of elements c .. c+7 of row r; beyond the end of the row or of x zeros. */
+template <class T, int N, enum mdsk_dtype To>
+__device__ inline uint2 cast_eight(const casting &a, float factor, int64_t r, int64_t c)
+{
+    const T *x = (const T *)a.x + r * a.C + c;
+    float v[8] = {};
+    uint32_t code[2] = {};
+
+    if (r < a.R && N > 1 && c + 8 <= a.C)
+        load(x, v);
+    else
+        for (int i = 0; i < 8; i++)
+            if (r < a.R && c + i < a.C)
+                v[i] = widen(x[i]);
+#pragma unroll
+    for (int i = 0; i < 8; i += 2)
+        code[i / 4] |= codes_of<To>(v[i] * factor, v[i + 1] * factor) << 8 * (i % 4);
+    return make_uint2(code[0], code[1]);
+}
+
+/* in: row i has bytes 0 .. 3; out: word j has byte j of rows 0 .. 3. */
+__device__ inline void transpose_bytes(const uint32_t (&in)[4], uint32_t (&out)[4])
+{
+    uint32_t low01 = __byte_perm(in[0], in[1], 0x5140);
+    uint32_t low23 = __byte_perm(in[2], in[3], 0x5140);
+    uint32_t high01 = __byte_perm(in[0], in[1], 0x7362);
+    uint32_t high23 = __byte_perm(in[2], in[3], 0x7362);
+
+    out[0] = __byte_perm(low01, low23, 0x5410);
+    out[1] = __byte_perm(low01, low23, 0x7632);
+    out[2] = __byte_perm(high01, high23, 0x5410);
+    out[3] = __byte_perm(high01, high23, 0x7632);
+}
+
+/* A thread writes 16 rows of four columns. */
+__device__ inline void transpose(const casting &a, const uint32_t *codes, int64_t r0,
+                                 int64_t c0)
+{
+    int part = threadIdx.x % 8, w = threadIdx.x / 8;
+    int64_t r = r0 + 16 * part, c = c0 + 4 * w;
+    uint32_t out[4][4]; /* [column][four rows] */
+
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        uint32_t in[4], column[4];
+
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            in[j] = codes[place(16 * part + 4 * i + j, w)];
+        transpose_bytes(in, column);
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            out[j][i] = column[j];
+    }
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        if (r < a.ldR && c + j < a.C)
+            *(uint4 *)(a.cols + (c + j) * a.ldR + r) =
+                make_uint4(out[j][0], out[j][1], out[j][2], out[j][3]);
+}
+
+template <class T, int N, enum mdsk_dtype To>
+__global__ __launch_bounds__(threads) void write_codes(casting a)
+{
+    __shared__ uint32_t codes[tile * words];
+    int64_t r0 = (int64_t)blockIdx.x * tile;
+    int64_t c0 = ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * tile;
+    float factor = mdsk_fp8_factor(To, *a.amax);
+    int w = threadIdx.x % (words / 2) * 2;
+
+    if (r0 == 0 && c0 == 0 && threadIdx.x == 0)
+        *a.scale = 1 / factor;
+    for (int i = threadIdx.x / (words / 2); i < tile; i += threads / (words / 2)) {
+        int64_t r = r0 + i, c = c0 + 4 * w;
+        uint2 eight = cast_eight<T, N, To>(a, factor, r, c);
+
+        if (a.rows && r < a.R && c < a.ldC)
+            *(uint2 *)(a.rows + r * a.ldC + c) = eight;
+        *(uint2 *)(codes + place(i, w)) = eight;
+    }
+    __syncthreads();
+    if (a.cols)
+        transpose(a, codes, r0, c0);
+}
+
+template <class T, int N, enum mdsk_dtype To>
+int cast(void *stream, const struct mdsk_fp8_cast *a, uint32_t *amax)
+{
+    casting f = {a->R,
+                 a->C,
+                 mdsk_fp8_ld(a->R),
+                 mdsk_fp8_ld(a->C),
+                 a->x,
+                 (uint8_t *)a->rows,
+                 (uint8_t *)a->cols,
+                 amax,
+                 a->scale};
+    unsigned y, z;
+
+    mdsk_cuda_fold(ceil_div(f.ldC, tile), &y, &z);
+    return launch(write_codes<T, N, To>,
+                  dim3(mdsk_cuda_blocks(ceil_div(f.ldR, tile)), y, z), threads, stream,
+                  f);
+}
+
+} // namespace
+
+extern "C" int mdsk_fp8_cast_cuda(void *stream, const struct mdsk_fp8_cast *a)
+{
+    const int64_t n = a->R * a->C, most = 8 * mdsk_cuda_processors();
+    uint32_t *amax =
+        (uint32_t *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_AMAX, 4);
+    bool wide = aligned({a->x});
+    int err;
+
+    if (!amax)
+        return -ENOMEM;
+    err = mdsk_cuda_rc(cudaMemsetAsync(amax, 0, sizeof *amax, (cudaStream_t)stream));
+    if (!err)
+        err = with_storage(a->dtype, wide, [&](auto type, auto width) {
+            typedef decltype(type) T;
+            constexpr int N = width();
+            int64_t blocks = min(ceil_div(n, threads * N), most);
+
+            return launch(find_amax<T, N>, mdsk_cuda_blocks(blocks), threads, stream, n,
+                          (const T *)a->x, amax);
+        });
+    if (!err)
+        err = with_storage(a->dtype, wide && a->C % 8 == 0, [&](auto type, auto width) {
+            typedef decltype(type) T;
+            constexpr int N = width();
+
+            return a->to == MDSK_E4M3 ? cast<T, N, MDSK_E4M3>(stream, a, amax)
+                                      : cast<T, N, MDSK_E5M2>(stream, a, amax);
+        });
+    if (err || !a->sum)
+        return err;
+    return mdsk_cuda_column_sums((cudaStream_t)stream, a->R, a->C, a->dtype, a->x,
+                                 a->sum);
+}
