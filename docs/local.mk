@@ -36,6 +36,7 @@ EXTRA_DIST += \
   docs/adr/0023-head-groups.md \
   docs/adr/0024-windows.md \
   docs/adr/0025-restarts-on-spare-nodes.md \
+  docs/adr/0026-fp8-products.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
@@ -43,7 +44,7 @@ EXTRA_DIST += \
   docs/html docs/install.md docs/start-developer.md docs/start-laptop.md \
   docs/start-polaris.md
 # What manual pages and messages refer to is installed, and what that refers to.
-dist_doc_DATA += docs/context-extension.md docs/running.md docs/data.md docs/genome-corpus.md docs/glossary.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/parallelism.md \
+dist_doc_DATA += docs/context-extension.md docs/running.md docs/data.md docs/fp8.md docs/genome-corpus.md docs/glossary.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/parallelism.md \
   docs/profiling.md
 
 # The documentation as a web site, in html/ of the build directory.

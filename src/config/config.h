@@ -31,6 +31,17 @@ enum mds_rope_scaling {
 /* Storage of weights and activations; sums, statistics and the loss are f32 always. */
 enum mds_number_type { MDS_TYPE_F32, MDS_TYPE_BF16, MDS_TYPE_F16 };
 
+/* FP8 of the blocks' linear layers: E4M3 for all operands; or (hybrid) E5M2 for
+ * gradients and E4M3 for the others. */
+enum mds_fp8_format { MDS_FP8_NONE, MDS_FP8_E4M3, MDS_FP8_HYBRID };
+
+struct mds_fp8_config {
+    int format;          /* enum mds_fp8_format */
+    int recipe;          /* of scales; there is one, tensorwise */
+    int first_last_bf16; /* these blocks have no FP8: */
+    int64_t start_bf16, end_bf16;
+};
+
 /* Where states or weights are stored between their uses: on the device, or offloaded to
  * host memory or a local disk. */
 enum mds_place_kind { MDS_PLACE_DEVICE, MDS_PLACE_CPU, MDS_PLACE_NVME };
@@ -68,11 +79,15 @@ struct mds_model_config {
     int tied_head;    /* head shares the token embedding */
     double init_std;
     double hidden_dropout, attention_dropout;
+    struct mds_fp8_config fp8;
 };
 
 /* How many keys, its own among them, a query of layer 0, 1, ... sees at most; 0: all
  * earlier ones.  The model is resolved. */
 int64_t mds_model_window(const struct mds_model_config *m, int64_t layer);
+
+/* Whether the linear layers of layer 0, 1, ... are computed in FP8. */
+int mds_model_layer_is_fp8(const struct mds_model_config *m, int64_t layer);
 
 /* SP_TYPE of the ALCF scripts: what to do with all ranks when no size is given. */
 enum mds_sp_type { MDS_SP_NONE, MDS_SP_MEGATRON, MDS_SP_DS };

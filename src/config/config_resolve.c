@@ -469,6 +469,8 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
             mds_config_resolve_lengths(run, diag);
         if (has_model)
             mds_config_check_layout(run, diag);
+        if (has_model)
+            mds_config_check_fp8(run, diag);
     }
     mds_config_check_memory(run, diag);
     mds_config_resolve_schedule(run, diag);

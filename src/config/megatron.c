@@ -32,7 +32,7 @@ static const char decay_steps[] =
     "schedule like this; --lr-decay-style WSD holds the rate and then cools down";
 static const char weight_decay[] = "weight decay that changes; see --weight-decay";
 static const char other_optimizers[] = "optimizer but AdamW";
-static const char fp8[] = "FP8; see --bf16";
+static const char fp8[] = "such option of FP8; see --fp8-format";
 static const char variants[] = "such variant of a block";
 static const char embeddings[] =
     "initialization of embeddings apart from --init-method-std";
@@ -91,6 +91,8 @@ const struct mds_option_alias mds_megatron_aliases[] = {
     {"--timeout-minutes", "--distributed-timeout-minutes", NULL, NULL},
     {"--fp16", "--dtype", "fp16", NULL},
     {"--bf16", "--dtype", "bf16", NULL},
+    {"--fp8-e4m3", "--fp8-format", "e4m3", NULL},
+    {"--fp8-hybrid", "--fp8-format", "hybrid", NULL},
     {"--cpu-optimizer", "--offload-device", "cpu", NULL},
     {"CPU_OPTIMIZER", "--offload-device", "cpu", NULL},
     {"--use-flash-attn-v1", "--use-flash-attn", NULL, NULL},

@@ -35,6 +35,8 @@ static const char *const sp_types[] = {"none", "megatron", "ds", NULL};
 
 static const char *const rests[] = {"none", "cpu", NULL};
 static const char *const types[] = {"fp32", "bf16", "fp16", NULL};
+static const char *const fp8_formats[] = {"none", "e4m3", "hybrid", NULL};
+static const char *const fp8_recipes[] = {"tensorwise", NULL};
 
 static const char *const act_levels[] = {"auto", "0", "1", "2", "3",  "4", "5",
                                          "6",    "7", "8", "9", "10", NULL};
@@ -373,6 +375,25 @@ static const struct mds_option rows[] = {
      AT(train.type), "type",
      .help = "type of weights and activations; with bf16 and fp16 the optimizer also "
              "has fp32 weights"},
+    {memory, "model.fp8_format", "--fp8-format", "MDS_FP8_FORMAT", MDS_OPT_ENUM, "none",
+     0, 0, fp8_formats, AT(model.fp8.format), "format",
+     .help = "with bf16, compute the blocks' linear layers in FP8: hybrid has E4M3 for "
+             "weights and activations and E5M2 for gradients, e4m3 has E4M3 for all"},
+    {memory, "model.fp8_recipe", "--fp8-recipe", "MDS_FP8_RECIPE", MDS_OPT_ENUM,
+     "tensorwise", 0, 0, fp8_recipes, AT(model.fp8.recipe), "recipe",
+     .help = "how tensors are scaled to FP8's range: by one power of two each, from "
+             "their values at the time"},
+    {memory, "model.first_last_layers_bf16", "--first-last-layers-bf16",
+     "MDS_FIRST_LAST_LAYERS_BF16", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(model.fp8.first_last_bf16), NULL,
+     .help = "with --fp8-format, compute the first and last blocks in bf16"},
+    {memory, "model.layers_at_start_in_bf16", "--num-layers-at-start-in-bf16",
+     "MDS_NUM_LAYERS_AT_START_IN_BF16", MDS_OPT_COUNT, "1", 0, 1e5, NULL,
+     AT(model.fp8.start_bf16), "layers",
+     .help = "with --first-last-layers-bf16, how many blocks at the start"},
+    {memory, "model.layers_at_end_in_bf16", "--num-layers-at-end-in-bf16",
+     "MDS_NUM_LAYERS_AT_END_IN_BF16", MDS_OPT_COUNT, "1", 0, 1e5, NULL,
+     AT(model.fp8.end_bf16), "layers", .help = "the same at the end"},
     {memory, "train.activation_memory", "--activation-memory", "MDS_ACTIVATION_MEMORY",
      MDS_OPT_STRING, NULL, 0, 0, act_levels, AT(train.activation_memory), "level",
      .help = "what blocks save for the backward pass: 0 saves all and is fastest, each "

@@ -28,6 +28,11 @@ static const struct {
     {"model.attention_dropout", NEVER},
     {"model.type", NEVER},
     {"model.dtype", NEVER},
+    {"model.fp8_format", NEVER},
+    {"model.fp8_recipe", NEVER},
+    {"model.first_last_layers_bf16", NEVER},
+    {"model.layers_at_start_in_bf16", NEVER},
+    {"model.layers_at_end_in_bf16", NEVER},
     {"model.flash_attn", NEVER},
     {"model.max_positions", WITH_LEARNED},
     {"model.rotary_percent", WITH_ROPE},
@@ -66,6 +71,11 @@ static int is_reported_change(const char *key)
                                          "train.samples",
                                          "train.tokens",
                                          "model.dtype",
+                                         "model.fp8_format",
+                                         "model.fp8_recipe",
+                                         "model.first_last_layers_bf16",
+                                         "model.layers_at_start_in_bf16",
+                                         "model.layers_at_end_in_bf16",
                                          NULL};
 
     if (strncmp(key, "optim.", 6) == 0 || strncmp(key, "data.", 5) == 0)

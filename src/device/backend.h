@@ -57,7 +57,8 @@ struct mds_dev {
     const struct mds_dev_ops *ops;
     const struct mdsk_table *kern;
     void *stream;
-    void *own; /* the backend's */
+    void *own;      /* the backend's */
+    int capability; /* of a GPU: CUDA's, 10 * major + minor; else 0 */
     mds_dev_watch *watch;
     struct mds_recorder *recorder; /* profile.c's; NULL: no profile is being taken */
     int64_t memory_bytes, taken_bytes;

@@ -194,6 +194,7 @@ static enum mds_rc describe_gpu(struct mds_dev *dev, int gpu)
                         "device cuda: this build has no kernels for %s: configure it "
                         "with CUDA_ARCHS=%d%d, or use --device cpu",
                         prop.name, prop.major, prop.minor);
+    dev->capability = 10 * prop.major + prop.minor;
     mds_format_bytes((double)prop.totalGlobalMem, memory, sizeof memory);
     snprintf(dev->bus_id, sizeof dev->bus_id, "%04x:%02x:%02x.0",
              (unsigned)prop.pciDomainID & 0xffff, (unsigned)prop.pciBusID & 0xff,

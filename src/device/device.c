@@ -51,6 +51,17 @@ const char *mds_dev_name(const struct mds_dev *dev)
     return dev->ops->name;
 }
 
+/* PTX ISA, "mma": FP8 from 8.9 on. */
+enum mds_rc mds_dev_check_fp8(const struct mds_dev *dev)
+{
+    if (dev->capability == 0 || dev->capability >= 89)
+        return MDS_OK;
+    return mds_fail(MDS_EDEVICE,
+                    "--fp8-format: FP8 needs a GPU of compute capability 8.9, and this "
+                    "one has %d.%d; leave the option out, or use --device cpu",
+                    dev->capability / 10, dev->capability % 10);
+}
+
 int64_t mds_dev_memory_bytes(const struct mds_dev *dev)
 {
     return dev->memory_bytes;

@@ -74,6 +74,9 @@ const char *mds_dev_name(const struct mds_dev *dev);
 /* The most memory this rank may take, in bytes. */
 int64_t mds_dev_memory_bytes(const struct mds_dev *dev);
 
+/* MDS_EDEVICE if its kernels cannot multiply FP8. */
+enum mds_rc mds_dev_check_fp8(const struct mds_dev *dev);
+
 /* The kernels, or NULL where there are none (dry). */
 const struct mdsk_table *mds_dev_kernels(const struct mds_dev *dev);
 void *mds_dev_stream(const struct mds_dev *dev);

@@ -259,7 +259,9 @@ enum mds_rc mds_engine_create(const struct mds_engine_spec *spec,
     e->host_dev = spec->host;
     e->groups = spec->groups;
     e->model_chunks = count_model_chunks(spec->config);
-    rc = create_engine_parts(e, spec);
+    rc = spec->config->model.fp8.format ? mds_dev_check_fp8(spec->dev) : MDS_OK;
+    if (!rc)
+        rc = create_engine_parts(e, spec);
     if (rc)
         mds_engine_destroy(e);
     else

@@ -24,6 +24,7 @@ void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
 
     snprintf(name, sizeof name, "layer.%d", number);
     id->number = number;
+    reg->fp8 = mds_model_layer_is_fp8(&reg->g->cfg, number);
     id->unit = mds_gpt_add_unit(reg, name);
     mds_gpt_add_attention_weights(reg, name, &id->attention);
     mds_gpt_add_mlp_weights(reg, name, &id->mlp);

@@ -31,6 +31,7 @@ struct linear_ids {
     int weight, bias;
     int64_t in, out;          /* on this rank, summed over all linears of the operand */
     struct linear_part *part; /* to use instead of the parameters; NULL: all of them */
+    int fp8;                  /* whether its GEMMs are computed in FP8 */
 };
 
 struct attention_ids {

@@ -9,7 +9,7 @@ struct linear_ids mds_gpt_add_weights(struct registrar *reg, const char *layer,
                                       const struct linears *l)
 {
     int tp = mds_groups_size(reg->g->groups, MDS_AXIS_TENSOR);
-    struct linear_ids id = {.weight = -1, .bias = -1};
+    struct linear_ids id = {.weight = -1, .bias = -1, .fp8 = reg->fp8};
     char full[48];
 
     id.in = l->shard == MDS_SHARD_COLS ? l->in / tp : l->in;
@@ -63,6 +63,12 @@ static struct mdsk_linear_fwd linear_fwd(const struct context *c,
                                     .y = y};
 }
 
+static enum mds_rc run_fwd(const struct context *c, const struct linear_ids *id,
+                           const struct mdsk_linear_fwd *a)
+{
+    return id->fp8 ? mds_gpt_fp8_linear_fwd(c, a) : mds_op_linear_fwd(c->par.dev, a);
+}
+
 enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids *id,
                                int64_t R, int first_bias, const void *x, void *y)
 {
@@ -70,7 +76,7 @@ enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids 
 
     if (first_bias && mds_groups_rank(c->g->groups, MDS_AXIS_TENSOR) > 0)
         a.b = NULL;
-    return mds_op_linear_fwd(c->par.dev, &a);
+    return run_fwd(c, id, &a);
 }
 
 enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
@@ -80,7 +86,7 @@ enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
     struct mdsk_linear_fwd a = linear_fwd(c, id, R, x, y);
 
     a.gelu = gelu;
-    return mds_op_linear_fwd(c->par.dev, &a);
+    return run_fwd(c, id, &a);
 }
 
 /* Whether the weight's gradient was not written yet; from now on it counts as written.
@@ -112,7 +118,8 @@ enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
         .dw = part ? part->dw : mds_gpt_grad(c, id->weight),
         .db = part ? part->db : mds_gpt_grad(c, id->bias)};
 
-    return mds_op_linear_bwd_weight(c->par.dev, &a);
+    return id->fp8 ? mds_gpt_fp8_linear_bwd_weight(c, &a)
+                   : mds_op_linear_bwd_weight(c->par.dev, &a);
 }
 
 enum mds_rc mds_gpt_linear_bwd_input(const struct context *c,
@@ -135,5 +142,6 @@ enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct context *c,
                                       .u = u,
                                       .dx = dx};
 
-    return mds_op_linear_bwd_input(c->par.dev, &a);
+    return id->fp8 ? mds_gpt_fp8_linear_bwd_input(c, &a)
+                   : mds_op_linear_bwd_input(c->par.dev, &a);
 }

@@ -8,6 +8,7 @@
 #ifndef MDS_MODEL_MODULES_H
 #define MDS_MODEL_MODULES_H
 
+#include "kernels/linear.h"
 #include "model/context.h"
 #include "model/saved.h"
 #include "parallel/attention.h"
@@ -18,6 +19,7 @@
 struct registrar {
     struct mds_gpt *g;
     enum mds_rc rc;
+    int fp8;           /* of the linear layers that follow */
     int64_t norm_sums; /* of the unit so far */
 };
 
@@ -91,6 +93,15 @@ enum mds_rc mds_gpt_linear_bwd_input(const struct context *c,
 enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct context *c,
                                           const struct linear_ids *id, int64_t R,
                                           const void *dy, const void *u, void *dx);
+
+/* ---- fp8.c: the same three in FP8 (docs/adr/0026) ---- */
+
+enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c,
+                                   const struct mdsk_linear_fwd *a);
+enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
+                                         const struct mdsk_linear_bwd_input *a);
+enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
+                                          const struct mdsk_linear_bwd_weight *a);
 
 /* ---- dropout.c ---- */
 

@@ -2,12 +2,13 @@
 /* One run against another of the same model: how far apart are losses, gradient norms,
  * start weights, first gradients and final weights?
  *
- *     compare [--losses TOLERANCE] REFERENCE RUN
+ *     compare [--losses TOLERANCE [--norms TOLERANCE]] REFERENCE RUN
  *
  * Both are folders with steps.jsonl (--metrics-jsonl), weights.safetensors and
  * grads.safetensors (--trace-dir), final.safetensors (--export-weights).  Prints the
  * worst figures on one line, and on further lines where a limit was passed; then the
- * status is 1.  With --losses nothing but losses is compared, by absolute difference.
+ * status is 1.  With --losses nothing but losses is compared, by absolute difference,
+ * and with --norms gradient norms, by relative difference.
  */
 #include "base/status.h"
 #include "ckpt/safetensors.h"
@@ -104,7 +105,7 @@ static enum mds_rc compare_steps(const char *ref_dir, const char *run_dir, int r
         return mds_fail(MDS_EUSER, "%s has %d steps, %s %d", run_dir, run.n, ref_dir,
                         ref.n);
     compare_series(ref.loss, run.loss, ref.n, relative, losses);
-    compare_series(ref.norm, run.norm, ref.n, relative, norms);
+    compare_series(ref.norm, run.norm, ref.n, 1, norms);
     return MDS_OK;
 }
 
@@ -249,17 +250,21 @@ int main(int argc, char **argv)
         [GRADS] = {.what = "grads", .limit = 1e-5},
         [PARAMS] = {.what = "params", .limit = 1e-4},
     };
-    int losses_alone = argc == 5 && strcmp(argv[1], "--losses") == 0;
+    int losses_alone = argc >= 5 && strcmp(argv[1], "--losses") == 0;
+    int norms = argc == 7 && strcmp(argv[3], "--norms") == 0;
 
-    if (argc != 3 && !losses_alone) {
-        fprintf(stderr, "usage: compare [--losses TOLERANCE] REFERENCE RUN\n");
+    if (argc != 3 + 2 * losses_alone + 2 * norms) {
+        fprintf(stderr, "usage: compare [--losses TOLERANCE [--norms TOLERANCE]] "
+                        "REFERENCE RUN\n");
         return 2;
     }
     if (losses_alone)
         f[LOSSES].limit = strtod(argv[2], NULL);
+    if (norms)
+        f[NORMS].limit = strtod(argv[4], NULL);
     if (compare(argv[argc - 2], argv[argc - 1], losses_alone, f)) {
         printf("%s\n", mds_fail_text());
         return 1;
     }
-    return report(f, losses_alone ? 1 : FIGURES);
+    return report(f, norms ? NORMS + 1 : losses_alone ? LOSSES + 1 : FIGURES);
 }

@@ -219,7 +219,23 @@ function variant(form) {
     long("sel", 1, 1, 0, 2)
     on(2, 1, 2, 1, 2, 1)
     exact(1, "cpu", "full", 2)
-    half("bf16", 2, "none")
+    if (form !~ /fp8/) half("bf16", 2, "none")
+}
+
+# FP8 wherever a tensor that is cast is one rank's part, or a tile, of that of one rank.
+function fp8(form,    zero) {
+    variant(form)
+    on(4, 0, 1, 1, 1, 1)
+    exact(0, "none", "none", 0)
+    on(1, 0, 2, 1, 1, 1)
+    exact(0, "none", "none", 0)
+    on(1, 0, 1, 2, 1, 1)
+    exact(0, "none", "none", 0)
+    on(1, 0, 1, 1, 2, 1)
+    exact(0, "none", "none", 0)
+    on(1, 0, 1, 1, 1, 2)
+    for (zero = 0; zero < 4; zero++)
+        exact(zero, zero == 1 ? "cpu" : zero == 3 ? "rest" : "none", zero == 3 ? "full" : "none", 2 * zero)
 }
 
 # Targets of unlike weight, wherever tokens are divided among ranks, micro-batches or tiles.
@@ -256,6 +272,8 @@ BEGIN {
     variant("gpt+docs")
     variant("llama+docs")
     variant("llama+win")
+    fp8("gpt+fp8")
+    fp8("llama+fp8")
     weights("gpt+kinds")
     weights("llama+docs+kinds")
     weights("gpt+docs+stride")

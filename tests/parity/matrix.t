@@ -46,6 +46,9 @@ options_of() {
     drop) echo '--hidden-dropout 0.1 --attention-dropout 0.1' ;;
     bf16) echo '--bf16' ;;
     fp16) echo '--fp16 --initial-loss-scale 1024' ;;
+    # FP8 needs heads of 16.
+    fp8) echo '--bf16 --fp8-format hybrid --kv-channels 16' ;;
+    wide) echo '--bf16 --kv-channels 16' ;;
     esac
 }
 
@@ -68,12 +71,17 @@ pick() {
 }
 
 # Read rows, print the one-rank runs that they are compared with.  16-bit runs are compared
-# with fp32 as well.
+# with fp32 as well, FP8 with bf16.
 references() {
     awk '{
         if ($3 ~ /16$/) {
             base = $3
             sub(/\+[^+]*$/, "", base)
+            print "one-" base, 1, base
+        }
+        if ($3 ~ /fp8/) {
+            base = $3
+            sub(/fp8/, "wide", base)
             print "one-" base, 1, base
         }
         print "one-" $3, 1, $3
@@ -109,8 +117,10 @@ compare_row() {
     reference=one-$3 limit=
     case $1/$3 in
     one-*16/*) reference=${reference%+*} limit='--losses 2e-2' ;;
+    one-*fp8*/*) reference=$(echo "$reference" | sed s/fp8/wide/) limit='--losses 2e-2' ;;
     one-*/*) return ;;
     */*16) limit='--losses 5e-3' ;;
+    */*fp8*) limit='--losses 5e-3 --norms 6e-2' ;;
     esac
     # shellcheck disable=SC2086  # empty, or an option and its value
     "$compare" $limit "$reference" "$1" > figures 2>&1

@@ -254,6 +254,13 @@ static void test_changes_since_a_checkpoint(void **state)
     expect_changes_of("model: {window_size: 512}\n",
                       "model: {window_size: ~, window_skip: ~}\n",
                       "--window-size 512 (now none)", "");
+    expect_changes_of("model: {dtype: bf16, fp8_format: hybrid}\n",
+                      "model: {dtype: bf16, fp8_format: none}\n", "",
+                      "--fp8-format hybrid (now none)");
+    expect_changes_of(
+        "model: {fp8_format: e4m3, first_last_layers_bf16: false}\n",
+        "model: {fp8_format: hybrid, first_last_layers_bf16: true}\n", "",
+        "--fp8-format e4m3 (now hybrid), --first-last-layers-bf16 false (now true)");
     expect_changes("optim:\n  lr: 1e-2\ntrain:\n  eval_iters: 6\n", "", "");
     assert_fails(mds_config_compare("model: {", "ck/iter_1", "", &c), MDS_EUSER,
                  "ck/iter_1");

@@ -164,7 +164,7 @@ static void test_flags_without_a_place(void **state)
 {
     struct reading r = read_config(
         "--deepspeed --num-experts 1 --rampup-batch-size 32 32 1953125 "
-        "--use-mcore-models --ckpt-format torch_dist --fp8-hybrid "
+        "--use-mcore-models --ckpt-format torch_dist --fp8-margin 0 "
         "--group-query-attention --num-query-groups 2 --moe-loss-coeff=0.01");
 
     (void)state;
@@ -178,7 +178,7 @@ static void test_flags_without_a_place(void **state)
     assert_said(&r.diag,
                 "option --use-mcore-models is not needed here; leave it out: ");
     assert_said(&r.diag, "option --ckpt-format is not needed here; leave it out: ");
-    assert_said(&r.diag, "option --fp8-hybrid is not supported here: there is no FP8");
+    assert_said(&r.diag, "option --fp8-margin is not supported here: there is no such");
     assert_said(&r.diag, "--num-query-groups by itself turns it on");
     close_reading(&r);
     expect_fault("--num-expert 2", "unknown option --num-expert;");

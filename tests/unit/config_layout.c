@@ -468,6 +468,43 @@ static void test_dry_run(void **state)
     expect_misfit("--dry-run --dry-run-rank 2", 2, "of 2 ranks the last is 1");
 }
 
+static void test_fp8(void **state)
+{
+    static const char fp8[] = "--bf16 --fp8-format hybrid ";
+    char args[512];
+    struct reading r;
+    const struct {
+        const char *more, *said;
+    } faults[] = {
+        {"--hidden-size 72 --kv-channels 16", "--hidden-size is 72, and FP8 needs a"},
+        {"--kv-channels 24", "the size of heads, --kv-channels is 24, and FP8"},
+        {"--ffn-hidden-size 48 " TENSOR "2", "--ffn-hidden-size is 24, and FP8"},
+        {"--first-last-layers-bf16", "leave none of 2 in FP8"},
+        {"--fp8-recipe delayed", "--fp8-recipe 'delayed': must be tensorwise"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        snprintf(args, sizeof args, "%s%s", fp8, faults[i].more);
+        expect_misfit(args, 2, faults[i].said);
+    }
+    expect_misfit("--fp8-format e4m3", 1, "has to be bf16; give --bf16");
+    expect_misfit("--fp16 --fp8-format e4m3", 1, "has to be bf16; give --bf16");
+    r = resolve("--first-last-layers-bf16", 1);
+    assert_int_equal(r.rc, MDS_OK);
+    assert_said(&r.diag, "--first-last-layers-bf16 is ignored: no layer is in FP8");
+    assert_false(mds_model_layer_is_fp8(&r.run->config.model, 0));
+    close_reading(&r);
+    r = resolve("--bf16 --fp8-hybrid --num-layers 6 --first-last-layers-bf16 "
+                "--num-layers-at-start-in-bf16 2",
+                1);
+    assert_fine(&r);
+    for (int layer = 0; layer < 6; layer++)
+        assert_int_equal(mds_model_layer_is_fp8(&r.run->config.model, layer),
+                         layer >= 2 && layer < 5);
+    close_reading(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -483,6 +520,7 @@ int main(void)
         cmocka_unit_test_setup(test_kept_where, setup),
         cmocka_unit_test_setup(test_kept_well, setup),
         cmocka_unit_test_setup(test_dry_run, setup),
+        cmocka_unit_test(test_fp8),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

@@ -122,6 +122,22 @@ static void unsupported_gpus_are_refused(void **state)
     refused(0, MDS_EDEVICE, "no kernels for GPU 0: configure it with CUDA_ARCHS=70");
 }
 
+static void old_gpus_have_no_fp8(void **state)
+{
+    struct mds_dev *dev;
+
+    (void)state;
+    fake_cuda.capability = 89;
+    dev = open_gpu(0);
+    assert_int_equal(mds_dev_check_fp8(dev), MDS_OK);
+    close_gpu(dev);
+    fake_cuda.capability = 80;
+    dev = open_gpu(0);
+    assert_int_equal(mds_dev_check_fp8(dev), MDS_EDEVICE);
+    assert_non_null(strstr(mds_fail_text(), "capability 8.9, and this one has 8.0;"));
+    close_gpu(dev);
+}
+
 /* What others have taken, and a margin for libraries, is not ours. */
 static void a_library_that_does_not_open_is_named(void **state)
 {
@@ -457,6 +473,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(ranks_take_gpus_in_order, start),
         cmocka_unit_test_setup(unsupported_gpus_are_refused, start),
+        cmocka_unit_test_setup(old_gpus_have_no_fp8, start),
         cmocka_unit_test_setup(a_library_that_does_not_open_is_named, start),
         cmocka_unit_test_setup(memory_is_what_is_free, start),
         cmocka_unit_test_setup(deterministic_mode_is_passed_on, start),

@@ -257,6 +257,86 @@ static void a_layer_is_zeroed_in_one_call(void **state)
         assert_int_equal(zeroed(shapes[k](), 5) - zeroed(shapes[k](), 2), 3);
 }
 
+/* ---- FP8 ---- */
+
+static struct mds_config fp8_shape(int shape, enum mds_fp8_format format)
+{
+    struct mds_config c = shapes[shape]();
+
+    c.model.layers = 4;
+    c.train.type = MDS_TYPE_BF16;
+    c.model.fp8.format = format;
+    c.model.fp8.start_bf16 = c.model.fp8.end_bf16 = 1;
+    return c;
+}
+
+static double distance(const struct values *a, const struct values *b)
+{
+    double off = 0, size = 0;
+
+    for (int64_t i = 0; i < a->n; i++) {
+        off += ((double)a->v[i] - b->v[i]) * ((double)a->v[i] - b->v[i]);
+        size += (double)a->v[i] * a->v[i];
+    }
+    return sqrt(off / size);
+}
+
+/* E4M3 has four bits less than bf16, and rounds by 16 times as much; E5M2 by twice
+ * that.  Fewer layers in FP8, fewer roundings. */
+static void fp8_is_near_bf16(void **state)
+{
+    enum { F32, BF16, SOME, E4M3, HYBRID, RUNS };
+
+    (void)state;
+    for (int shape = 0; shape < 2; shape++) {
+        struct mds_config runs[RUNS] = {
+            [F32] = fp8_shape(shape, MDS_FP8_NONE),
+            [BF16] = fp8_shape(shape, MDS_FP8_NONE),
+            [SOME] = fp8_shape(shape, MDS_FP8_HYBRID),
+            [E4M3] = fp8_shape(shape, MDS_FP8_E4M3),
+            [HYBRID] = fp8_shape(shape, MDS_FP8_HYBRID),
+        };
+        struct values grads[RUNS];
+        double loss[RUNS], off[RUNS];
+
+        runs[F32].train.type = MDS_TYPE_F32;
+        runs[SOME].model.fp8.first_last_bf16 = 1;
+        for (int i = 0; i < RUNS; i++) {
+            loss[i] = grads_of(&runs[i], &grads[i]);
+            off[i] = distance(&grads[F32], &grads[i]);
+            assert_true(fabs(loss[i] - loss[F32]) <= 0.02 * loss[F32]);
+        }
+        assert_true(loss[E4M3] == loss[HYBRID] && loss[E4M3] != loss[SOME]);
+        assert_true(off[BF16] > 0 && 2 * off[BF16] < off[SOME]);
+        assert_true(off[SOME] < off[E4M3] && off[E4M3] < off[HYBRID]);
+        assert_true(off[HYBRID] <= 32 * off[BF16]);
+        for (int i = 0; i < RUNS; i++)
+            free(grads[i].v);
+    }
+}
+
+static void fp8_of_nan_is_a_loss_of_nan(void **state)
+{
+    struct mds_config c = fp8_shape(0, MDS_FP8_HYBRID);
+    struct fixture f;
+    struct mds_params *ps;
+    uint16_t *w;
+
+    (void)state;
+    open_on(&f, &c, "cpu");
+    ps = mds_engine_params(f.engine);
+    w = (uint16_t *)mds_param_weight(ps, mds_params_find(ps, "layer.1.mlp.up.weight"));
+    for (int i = 0; i < 3; i++) {
+        static const uint16_t bad[] = {0x7fc0, 0x7f80, 0xff80}; /* NaN, infinities */
+
+        w[5] = bad[i];
+        assert_true(isnan(backward(&f).loss));
+        w[5] = 0;
+        assert_true(isfinite(backward(&f).loss));
+    }
+    close_all(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +348,8 @@ int main(void)
         cmocka_unit_test(training_learns),
         cmocka_unit_test(host_update_gives_the_same_weights),
         cmocka_unit_test(a_layer_is_zeroed_in_one_call),
+        cmocka_unit_test(fp8_is_near_bf16),
+        cmocka_unit_test(fp8_of_nan_is_a_loss_of_nan),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

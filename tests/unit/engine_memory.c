@@ -237,12 +237,16 @@ static void splits_agree(void **state)
 static void dry_ledger_is_the_same(void **state)
 {
     (void)state;
-    for (int k = 0; k < 20; k++) {
+    for (int k = 0; k < 24; k++) {
         struct mds_config c = shapes[k % 2]();
         struct fixture cpu, dry;
         struct mds_kind_losses losses = {{0}, {0}};
 
-        if (k >= 16) {
+        if (k >= 20) {
+            c.train.type = MDS_TYPE_BF16;
+            c.model.fp8.format = MDS_FP8_HYBRID;
+            set_tiles(&c, k);
+        } else if (k >= 16) {
             c.model.layers = 5;
             set_modules(&c, k % 4);
             c.train.act.offload_layers = k % 3 + 1;

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* --fp8-format and the options that go with it. */
+#include "config/config_impl.h"
+
+int mds_model_layer_is_fp8(const struct mds_model_config *m, int64_t layer)
+{
+    const struct mds_fp8_config *f = &m->fp8;
+
+    if (f->format == MDS_FP8_NONE)
+        return 0;
+    return !f->first_last_bf16 ||
+           (layer >= f->start_bf16 && layer < m->layers - f->end_bf16);
+}
+
+/* Tensor cores take codes 16 at a time, along both sides of a matrix. */
+static void check_sizes(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_model_config *m = &run->config.model;
+    const struct {
+        const char *key, *flag;
+        int64_t size;
+    } sides[] = {{"model.hidden", "--hidden-size", m->hidden},
+                 {"model.head_dim", "the size of heads, --kv-channels", m->head_dim},
+                 {"model.ffn_hidden", "each tensor rank's part of --ffn-hidden-size",
+                  m->ffn_hidden / run->config.parallel.tensor}};
+    const int64_t unit = 16;
+
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+        if (sides[i].size % unit != 0)
+            mds_diag_fault(diag, mds_config_origin(run, sides[i].key),
+                           "--fp8-format: %s is %lld, and FP8 needs a multiple of %lld",
+                           sides[i].flag, (long long)sides[i].size, (long long)unit);
+}
+
+void mds_config_check_fp8(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_model_config *m = &run->config.model;
+    const struct mds_fp8_config *f = &m->fp8;
+
+    if (f->format == MDS_FP8_NONE) {
+        if (f->first_last_bf16)
+            mds_diag_warn(diag, mds_config_origin(run, "model.first_last_layers_bf16"),
+                          "--first-last-layers-bf16 is ignored: no layer is in FP8 "
+                          "without --fp8-format");
+        return;
+    }
+    if (run->config.train.type != MDS_TYPE_BF16)
+        mds_diag_fault(diag, mds_config_origin(run, "model.fp8_format"),
+                       "--fp8-format: what is not in FP8 has to be bf16; give --bf16");
+    if (f->first_last_bf16 && f->start_bf16 + f->end_bf16 >= m->layers)
+        mds_diag_fault(
+            diag, mds_config_origin(run, "model.first_last_layers_bf16"),
+            "--first-last-layers-bf16: %lld blocks at the start and %lld at the end "
+            "leave none of %lld in FP8; leave --fp8-format out",
+            (long long)f->start_bf16, (long long)f->end_bf16, (long long)m->layers);
+    check_sizes(run, diag);
+}
