@@ -288,6 +288,8 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv 
         rc = check_gpus(l, *out);
     if (!rc)
         rc = check_dtype(l, *out);
+    if (!rc)
+        rc = mds_machine_check_fp8(l->machine, &(*out)->config);
     if (rc && *out) {
         mds_config_run_destroy(*out);
         *out = NULL;

@@ -204,11 +204,14 @@ static int inputs_are_irregular(const struct mds_config *c)
     return c->train.act.device_inputs > 0 && mds_act_group(&c->train.act) > 1;
 }
 
-/* Blocks of a stage: few, but enough to have a first, a last and some between. */
+/* Blocks of a stage: few, but enough to have a first, a last and some between, and all
+ * those that are not in FP8. */
 static struct samples sample_blocks(const struct mds_config *c)
 {
+    const struct mds_fp8_config *f = &c->model.fp8;
     int64_t n = c->model.layers / c->parallel.pipeline, more = block_period(c);
-    int64_t low = mds_max(more, 2) + n % more;
+    int64_t apart = f->format && f->first_last_bf16 ? f->start_bf16 + f->end_bf16 : 0;
+    int64_t low = mds_round_up(mds_max(more, 2 + apart), more) + n % more;
 
     if (c->parallel.virtual_stages > 1 || mds_act_slots(&c->train.act, n) < n ||
         2 * low + more >= n)

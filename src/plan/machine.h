@@ -69,6 +69,7 @@ struct mds_machine {
     } gpu;
     struct { /* measured by programs, not from data sheets; per GPU (or rank) */
         double matmul_flops, matmul_fp32_flops, attention_flops;
+        double matmul_fp8_flops; /* 0: it has no FP8 */
         double memory_bytes_s;
         double call_s; /* launch of one operation */
     } rates;
@@ -143,6 +144,10 @@ enum mds_rc mds_machine_merge_gpus(const struct mds_gpus *g, struct mds_diag *di
 
 /* Whether the machine's GPUs support that type, as far as is known. */
 int mds_machine_supports_type(const struct mds_machine *m, enum mds_number_type type);
+
+/* MDS_EUSER if the configuration has FP8 and the machine's GPUs do not. */
+enum mds_rc mds_machine_check_fp8(const struct mds_machine *m,
+                                  const struct mds_config *c);
 
 /* FLOP/s of attention for that head size and length: interpolated between the measured
  * rows, or rates.attention_flops if there are none. */

@@ -155,3 +155,18 @@ int mds_machine_supports_type(const struct mds_machine *m, enum mds_number_type 
     return type != MDS_TYPE_BF16 || m->node.gpus == 0 || m->gpu.capability <= 0 ||
            m->gpu.capability >= 8;
 }
+
+enum mds_rc mds_machine_check_fp8(const struct mds_machine *m,
+                                  const struct mds_config *c)
+{
+    const char *device = c->output.device;
+
+    if (c->model.fp8.format == MDS_FP8_NONE || m->rates.matmul_fp8_flops > 0 ||
+        (device && strcmp(device, "cpu") == 0))
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "--fp8-format: %s has no FP8: its profile gives no "
+                    "rates.matmul_fp8_flops, and GPUs need compute capability 8.9 for "
+                    "it; leave the option out",
+                    m->name);
+}

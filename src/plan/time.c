@@ -31,6 +31,8 @@ static double flops_rate(const struct mds_machine *m, const struct mds_config *c
         rate = mds_machine_attention_flops(m, (double)c->model.head_dim,
                                            shortened_by_documents(c, seq),
                                            op == MDS_OP_ATTENTION_BWD);
+    if (op == MDS_OP_FP8_GEMM && m->rates.matmul_fp8_flops > 0)
+        rate = m->rates.matmul_fp8_flops;
     return c->train.type == MDS_TYPE_F32 ? rate * wide / narrow : rate;
 }
 

@@ -129,6 +129,8 @@ static enum mds_rc choose_level_for_machine(struct mds_config *c)
 
     mds_diag_fini(&diag);
     if (!rc)
+        rc = mds_machine_check_fp8(m, c);
+    if (!rc)
         rc = predict_activation_level(c, m);
     mds_machine_destroy(m);
     return rc;
