@@ -44,7 +44,8 @@ static enum mds_rc time_writing(int fd, const char *path, double *bytes_per_s)
     }
     if (!rc && fsync(fd))
         rc = mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    *bytes_per_s = bytes / (mds_clock_s() - begin);
+    if (!rc)
+        *bytes_per_s = bytes / (mds_clock_s() - begin);
     free(part);
     return rc;
 }
