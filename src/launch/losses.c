@@ -9,19 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int same_host(const struct mds_losses *l, const char *host)
-{
-    for (int i = 0; i < l->n; i++)
-        if (strcmp(l->v[i].host, host) == 0)
-            return 1;
-    return 0;
-}
-
 static void add_loss(struct mds_losses *l, int rank, const char *host, const char *why)
 {
     struct mds_loss *new = &l->v[l->n];
 
-    if (l->n == MDS_LOSSES || same_host(l, host))
+    if (l->n == MDS_LOSSES)
         return;
     new->rank = rank;
     snprintf(new->host, sizeof new->host, "%.*s", MDS_HOST_SIZE - 1, host);

@@ -7,6 +7,7 @@
  * Other failures would repeat, so they end the run. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/units.h"
 #include "ckpt/folder.h"
 #include "launch/launch.h"
@@ -80,33 +81,54 @@ static void remember(const char *path, const char *node, const struct mds_loss *
         mds_warn("node %s is not recorded: %s", node, mds_fail_text());
 }
 
-/* Leave out the node of each loss, or of as many as there are spares for.  Returns how
- * many there were no spares for; -1 if none of them is a node of the list. */
-static int leave_out(struct job *j, const struct mds_losses *lost)
+struct lost_node {
+    char name[MDS_HOST_SIZE];
+    const struct mds_loss *loss; /* the first there */
+};
+
+static int is_listed(const struct lost_node *nodes, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(nodes[i].name, name) == 0)
+            return 1;
+    return 0;
+}
+
+/* The nodes of the losses, each once; returns their number. */
+static int find_lost_nodes(const struct mds_launch *l, const struct mds_losses *lost,
+                           struct lost_node out[MDS_LOSSES])
+{
+    int n = 0;
+
+    for (int i = 0; i < lost->n; i++) {
+        const char *name = lost_node(l, &lost->v[i]);
+
+        if (!name || is_listed(out, n, name))
+            continue;
+        snprintf(out[n].name, sizeof out[n].name, "%.*s", MDS_HOST_SIZE - 1, name);
+        out[n++].loss = &lost->v[i];
+    }
+    return n;
+}
+
+/* Leave out these nodes, or as many as there are spares for.  Returns how many there
+ * were no spares for. */
+static int leave_out(struct job *j, const struct lost_node *nodes, int n, int in_check)
 {
     struct mds_launch *l = &j->launch;
     const struct mds_hosts *h = mds_placement_hosts(&l->placement);
-    int known = 0, left = 0;
-    char names[MDS_LOSSES][MDS_HOST_SIZE];
+    int left = 0;
 
-    for (int i = 0; i < lost->n; i++) { /* by rank, before places change */
-        const char *node = lost_node(l, &lost->v[i]);
-
-        snprintf(names[i], sizeof names[i], "%.*s", MDS_HOST_SIZE - 1,
-                 node ? node : "");
-    }
-    for (int i = 0; i < lost->n; i++) {
-        if (!*names[i] || mds_hosts_find(h, names[i]) < 0)
-            continue;
-        known++;
-        mds_warn("node %s is left out: %srank %d %s", names[i],
-                 lost->in_check ? "preflight: " : "", lost->v[i].rank, lost->v[i].why);
-        remember(l->options->exclude_file, names[i], &lost->v[i]);
+    for (int i = 0; i < n; i++) {
+        mds_warn("node %s is left out: %srank %d %s", nodes[i].name,
+                 in_check ? "preflight: " : "", nodes[i].loss->rank,
+                 nodes[i].loss->why);
+        remember(l->options->exclude_file, nodes[i].name, nodes[i].loss);
         if ((int64_t)h->count > l->nodes &&
-            !mds_placement_leave_out(&l->placement, names[i]))
+            !mds_placement_leave_out(&l->placement, nodes[i].name))
             left++;
     }
-    return known == 0 ? -1 : known - left;
+    return n - left;
 }
 
 /* ---- whether to start again ---- */
@@ -198,11 +220,35 @@ static int status_of(const struct job *j, const struct mds_outcome *o)
     return status;
 }
 
+/* Replace the nodes that were lost.  Returns whether the run may start again; if not
+ * *status is the one to end with. */
+static int replace_nodes(struct job *j, const struct mds_losses *lost, int *status)
+{
+    const int most_listed = 50; /* faults that --preflight lists */
+    struct lost_node nodes[MDS_LOSSES];
+    int n = find_lost_nodes(&j->launch, lost, nodes), unreplaced;
+
+    *status = LOST;
+    if (n == 0)
+        return 0;
+    if (lost->in_check && n > 1 && n >= mds_min(j->launch.nodes, most_listed)) {
+        mds_error(
+            "the run is not started again: all nodes fail the check, so the cause "
+            "is not a bad node");
+        *status = REPEATS;
+        return 0;
+    }
+    unreplaced = leave_out(j, nodes, n, lost->in_check);
+    if (unreplaced > 0)
+        mds_error("the run is not started again: the job has no spare node for %d "
+                  "node%s (--spare-nodes)",
+                  unreplaced, mds_plural(unreplaced));
+    return unreplaced == 0;
+}
+
 /* *status: in the end, if this returns 0. */
 static int start_again(struct job *j, const struct mds_outcome *o, int *status)
 {
-    int unreplaced;
-
     *status = status_of(j, o);
     if (*status == 0 || *status == UNFINISHED || *status == TERMINATED ||
         mds_supervise_caught())
@@ -211,18 +257,8 @@ static int start_again(struct job *j, const struct mds_outcome *o, int *status)
         *status = REPEATS;
         return 0;
     }
-    if (o->lost.n == 0)
+    if (o->lost.n == 0 || !replace_nodes(j, &o->lost, status))
         return 0;
-    *status = LOST;
-    unreplaced = leave_out(j, &o->lost);
-    if (unreplaced < 0)
-        return 0;
-    if (unreplaced > 0) {
-        mds_error("the run is not started again: the job has no spare node for %d "
-                  "node%s (--spare-nodes)",
-                  unreplaced, mds_plural(unreplaced));
-        return 0;
-    }
     if (o->lost.in_check) {
         mds_info("starting without %s", o->lost.n > 1 ? "them" : "it");
         return 1;

@@ -94,6 +94,10 @@ test_expect_success 'a node that fails the check is left out, and the run starts
     grep "^mds: warn: node b is left out: preflight: rank 1 --save: ck/.*: Input/output error" out &&
     grep "^mds: info: starting without it" out && ! grep "restart 1" out && grep "^b # .*--save: ck" excluded
 '
+test_expect_success 'all nodes fail the check: none of them is blamed' '
+    printf "a\nb\nc\n" >three && fault= && (HOSTFILE=three && test_expect_code 1 on_nodes --preflight --save /proc/ck) &&
+    grep "fault: rank 0 on .* --save: /proc/ck: cannot create this folder" out && test ! -e excluded
+'
 # forgetful STATUS WORDS...: a launcher that always ends with that status, and before that runs the words; $more are options
 forgetful() {
     ends=$1 && shift

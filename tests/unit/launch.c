@@ -505,10 +505,10 @@ static void faults_of_the_preflight_are_all_read(void **state)
     mds_losses_read(&l, "fault: the group of rank 0 on n1: tp all_reduce of 2 ranks");
     mds_losses_read(&l, "fault: rank 6 on n4: its host has 3 GPUs, others have 4");
     mds_losses_read(&l, DIED("0", "n1", "9 (Killed)"));
-    assert_int_equal(l.n, 2);
+    assert_int_equal(l.n, 3);
     assert_int_equal(l.in_check, 1);
     assert_string_equal(l.v[0].why, "--save: ck/x: Input/output error");
-    assert_string_equal(l.v[1].host, "n4");
+    assert_string_equal(l.v[2].host, "n4");
     l = (struct mds_losses){.n = 0};
     mds_losses_read(&l, "mds: error: rank 1 (n1, process 3) was killed by signal 9 "
                         "(Killed) at 1:2:3.4 UTC; its last collective: x; since the "
