@@ -98,8 +98,18 @@ static enum mds_rc predict_collectives(const struct mds_launch *l,
 
 /* ---- the check ---- */
 
+enum result { FIT, FAULTS, FAILED };
+
+/* FAULTS: of nodes.  FAILED: in a collective, or for any other reason. */
+static enum result result_of(const struct mds_outcome *o)
+{
+    if (o->status == 0)
+        return FIT;
+    return o->lost.in_check ? FAULTS : FAILED;
+}
+
 static enum mds_rc run_ranks(const struct mds_launch *l,
-                             const struct mds_argv *arguments, int *ok)
+                             const struct mds_argv *arguments, enum result *out)
 {
     struct mds_argv command = {0};
     struct mds_outcome outcome;
@@ -112,7 +122,7 @@ static enum mds_rc run_ranks(const struct mds_launch *l,
     if (!rc && !l->options->print)
         rc = mds_supervise(&command, mds_launch_term_signal(l), &outcome);
     if (!rc && !l->options->print)
-        *ok = outcome.status == 0;
+        *out = result_of(&outcome);
     mds_argv_fini(&command);
     return rc;
 }
@@ -130,7 +140,7 @@ static enum mds_rc try_plain_network(const struct mds_launch *l,
                                      const struct mds_argv *arguments)
 {
     char before[128] = "its own choice of network";
-    int ok = 0;
+    enum result result = FAILED;
 
     for (size_t i = 0; i < l->machine->variable_count; i++)
         if (strcmp(l->machine->environment[i].name, "NCCL_NET") == 0)
@@ -142,8 +152,8 @@ static enum mds_rc try_plain_network(const struct mds_launch *l,
              "to blame");
     if (setenv("NCCL_NET", "Socket", 1))
         return MDS_EMEM;
-    MDS_TRY(run_ranks(l, arguments, &ok));
-    if (ok)
+    MDS_TRY(run_ranks(l, arguments, &result));
+    if (result == FIT)
         return mds_fail(MDS_EUSER,
                         "check: NCCL fails with %s and works with NCCL_NET=Socket: "
                         "load the module of that network's plugin, look at the "
@@ -161,14 +171,14 @@ static enum mds_rc check_nodes(const struct mds_launch *l)
     struct mds_argv arguments = {0};
     struct mds_estimate estimate;
     enum mds_rc rc = mds_launch_choose_layout(l, &arguments, &estimate);
-    int ok = 1;
+    enum result result = FIT;
 
     if (!rc)
-        rc = run_ranks(l, &arguments, &ok);
+        rc = run_ranks(l, &arguments, &result);
     if (!rc && !l->options->print)
         rc = predict_collectives(l, &arguments);
-    if (!rc && !ok)
-        rc = may_blame_network(l)
+    if (!rc && result != FIT)
+        rc = result == FAILED && may_blame_network(l)
                  ? try_plain_network(l, &arguments)
                  : mds_fail(MDS_EUSER, "check: the nodes are not fit for this run; see "
                                        "above");
