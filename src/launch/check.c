@@ -57,7 +57,7 @@ static enum mds_rc print_predictions(const struct layout *l)
     char time[32], rate[32];
 
     printf("predicted from the links in profile %s:\n  %-24s %6s %12s %12s\n", name,
-           "group", "ranks", "short", "B/s");
+           "group", "ranks", "64 KiB", "long, B/s");
     for (const struct mds_group_test *t = mds_group_tests; t->name; t++) {
         int64_t bytes = mds_group_test_long(!l->network.direct);
         struct prediction brief, whole;

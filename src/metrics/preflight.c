@@ -91,6 +91,23 @@ static double median_rate(const struct mds_preflight_record *r, int ranks, int t
     return median(x, n);
 }
 
+/* The median time of a short message, and of an even number the lower one; *most: the
+ * longest. */
+static double median_time(const struct mds_preflight_record *r, int ranks, int test,
+                          double *x, double *most)
+{
+    int n = 0;
+
+    for (int i = 0; i < ranks; i++)
+        if (test < r[i].tests && r[i].test[test].here == 0)
+            x[n++] = r[i].test[test].small_s;
+    if (n == 0)
+        return *most = 0;
+    qsort(x, (size_t)n, sizeof *x, compare_numbers);
+    *most = x[n - 1];
+    return x[(n - 1) / 2];
+}
+
 /* ---- faults ---- */
 
 __attribute__((format(printf, 3, 4))) static enum mds_rc
@@ -213,16 +230,59 @@ enum mds_rc mds_preflight_find_faults(const struct mds_preflight_record *r, int 
 
 enum { MOST_NODES = 64, MOST_FAULTS = 50, COLUMN = 11 };
 
-static void add_row(struct mds_str *out, const char *name, const double lowest[VALUES],
-                    const char *end)
+/* The worst of a host's ranks. */
+struct host_row {
+    double lowest[VALUES];
+    int gpus, sm_mhz, celsius;
+    double ecc_errors;
+};
+
+/* The columns of the table: those that some rank has measured. */
+struct columns {
+    int shown[VALUES];
+    int gpus;
+};
+
+static struct columns find_columns(const struct mds_preflight_record *r, int ranks)
+{
+    struct columns c = {.gpus = 0};
+
+    for (int i = 0; i < ranks; i++) {
+        c.gpus |= r[i].gpus > 0;
+        for (int k = 0; k < VALUES; k++)
+            c.shown[k] |= value_of(&r[i], &values[k]) > 0;
+    }
+    return c;
+}
+
+static void print_heads(const struct columns *c, struct mds_str *out)
+{
+    static const char *const heads[VALUES] = {"GEMM FLOP/s", "to GPU B/s", "from B/s",
+                                              "GPU free B",  "host B",     "/dev/shm B",
+                                              "save B/s",    "nvme B/s"};
+
+    mds_str_add(out, "worst of each host's ranks:\n  %-20s", "host");
+    for (int k = 0; k < VALUES; k++)
+        if (c->shown[k])
+            mds_str_add(out, " %*s", COLUMN, heads[k]);
+    mds_str_add(out, "%s\n", c->gpus ? "  GPUs   MHz    C  ECC" : "");
+}
+
+static void print_row(const char *host, const struct host_row *w,
+                      const struct columns *c, const char *end, struct mds_str *out)
 {
     char text[32];
 
-    mds_str_add(out, "  %-20.20s", name);
+    mds_str_add(out, "  %-20.20s", host);
     for (int k = 0; k < VALUES; k++)
-        mds_str_add(out, " %*s", COLUMN,
-                    lowest[k] > 0 ? mds_format_count(lowest[k], text, sizeof text)
-                                  : "-");
+        if (c->shown[k])
+            mds_str_add(out, " %*s", COLUMN,
+                        w->lowest[k] > 0
+                            ? mds_format_count(w->lowest[k], text, sizeof text)
+                            : "-");
+    if (c->gpus)
+        mds_str_add(out, " %5d %5d %4d %4.0f", w->gpus, w->sm_mhz, w->celsius,
+                    w->ecc_errors);
     mds_str_add(out, "%s\n", end);
 }
 
@@ -243,34 +303,40 @@ static int host_has_fault(const struct mds_preflight_record *r, const char *host
     return 0;
 }
 
-/* A row with the lowest value of each column over the ranks of rank `first`'s host. */
-static void print_host(const struct mds_preflight_record *r, int ranks, int first,
-                       int marked, struct mds_str *out)
+static void add_rank(struct host_row *w, const struct mds_preflight_record *r)
 {
-    double lowest[VALUES] = {0};
+    for (int k = 0; k < VALUES; k++) {
+        double x = value_of(r, &values[k]);
+
+        if (x > 0 && (w->lowest[k] <= 0 || x < w->lowest[k]))
+            w->lowest[k] = x;
+    }
+    w->gpus = r->gpus;
+    if (r->sm_mhz > 0 && (w->sm_mhz == 0 || r->sm_mhz < w->sm_mhz))
+        w->sm_mhz = r->sm_mhz;
+    w->celsius = r->celsius > w->celsius ? r->celsius : w->celsius;
+    w->ecc_errors = fmax(w->ecc_errors, r->ecc_errors);
+}
+
+/* first: the first rank of the host. */
+static void print_host(const struct mds_preflight_record *r, int ranks, int first,
+                       const struct columns *c, int marked, struct mds_str *out)
+{
+    struct host_row w = {.gpus = 0};
 
     for (int i = first; i < ranks; i++)
-        for (int k = 0; k < VALUES && strcmp(r[i].host, r[first].host) == 0; k++) {
-            double x = value_of(&r[i], &values[k]);
-
-            if (x > 0 && (lowest[k] <= 0 || x < lowest[k]))
-                lowest[k] = x;
-        }
-    add_row(out, r[first].host, lowest, marked ? "  <--" : "");
+        if (strcmp(r[i].host, r[first].host) == 0)
+            add_rank(&w, &r[i]);
+    print_row(r[first].host, &w, c, marked ? "  <--" : "", out);
 }
 
 static void print_hosts(const struct mds_preflight_record *r, int ranks,
                         const struct mds_preflight_faults *faults, struct mds_str *out)
 {
-    static const char *const heads[VALUES] = {"GEMM FLOP/s", "to GPU B/s", "from B/s",
-                                              "GPU free B",  "host B",     "/dev/shm B",
-                                              "save B/s",    "nvme B/s"};
+    const struct columns c = find_columns(r, ranks);
     int shown = 0, hosts = 0;
 
-    mds_str_add(out, "lowest of each host's ranks:\n  %-20s", "host");
-    for (int k = 0; k < VALUES; k++)
-        mds_str_add(out, " %*s", COLUMN, heads[k]);
-    mds_str_add(out, "\n");
+    print_heads(&c, out);
     for (int i = 0; i < ranks; i++) {
         int marked;
 
@@ -280,7 +346,7 @@ static void print_hosts(const struct mds_preflight_record *r, int ranks,
         marked = host_has_fault(r, r[i].host, faults);
         if (!marked && shown >= MOST_NODES)
             continue;
-        print_host(r, ranks, i, marked, out);
+        print_host(r, ranks, i, &c, marked, out);
         shown++;
     }
     if (shown < hosts)
@@ -291,7 +357,7 @@ static void print_tests(const struct mds_preflight_record *r, int ranks,
                         struct mds_str *out)
 {
     double *x = mds_zalloc((size_t)ranks, sizeof *x);
-    char rate[32], least[32], time[32];
+    char rate[32], least[32], time[32], most[32];
 
     if (!x || r[0].tests == 0) {
         free(x);
@@ -299,14 +365,15 @@ static void print_tests(const struct mds_preflight_record *r, int ranks,
     }
     mds_str_add(out,
                 "collectives over the layout's groups:\n"
-                "  %-24s %6s %12s %12s %12s\n",
-                "group", "ranks", "short", "median B/s", "lowest B/s");
+                "  %-24s %6s %12s %12s %12s %12s\n",
+                "group", "ranks", "64 KiB", "longest", "long, B/s", "lowest");
     for (int t = 0; t < r[0].tests; t++) {
+        double slowest = 0, usual_s = median_time(r, ranks, t, x, &slowest);
         double usual = median_rate(r, ranks, t, x); /* sorts x */
 
-        mds_str_add(out, "  %-24s %6d %12s %12s %12s\n", r[0].test[t].name,
-                    r[0].test[t].size,
-                    mds_format_step(r[0].test[t].small_s, time, sizeof time),
+        mds_str_add(out, "  %-24s %6d %12s %12s %12s %12s\n", r[0].test[t].name,
+                    r[0].test[t].size, mds_format_step(usual_s, time, sizeof time),
+                    mds_format_step(slowest, most, sizeof most),
                     mds_format_count(usual, rate, sizeof rate),
                     mds_format_count(x[0], least, sizeof least));
     }

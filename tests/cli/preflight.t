@@ -79,6 +79,7 @@ for fault in \
 done
 test_expect_success 'GPUs that are well are shown' '
     LD_LIBRARY_PATH="$nvml" check -- --metrics-jsonl g.jsonl && grep "rank 0 on Fake GPU" out &&
+    grep "  GPUs   MHz    C  ECC$" out && grep "^  $(uname -n) .*     2  1980   40    0$" out &&
     test "$(grep -c "\"gpu\":\"Fake GPU\",\"gpus\":2,.*\"sm_mhz\":1980" g.jsonl)" -eq 2
 '
 
