@@ -81,7 +81,9 @@ test_expect_success 'no spare, no --save, or no restart allowed: the reason, and
     grep "^b # " excluded &&
     grep "error: the run is not started again: the job has no spare node for 1 node (--spare-nodes)" out && rm -r ck &&
     (MAX_RESTARTS=0 && export MAX_RESTARTS && test_expect_code 75 on_nodes) &&
-    grep "not started again: .*--max-restarts" out && rm -r ck
+    grep "not started again: .*--max-restarts" out && rm -r ck &&
+    (fault=always && test_expect_code 75 on_nodes --save "" --load "" --train-iters 100000) &&
+    grep "not started again: there is no --save to resume from" out
 '
 test_expect_success 'a crash that repeats without a new checkpoint does not loop' '
     fault=always && test_expect_code 75 on_nodes --train-iters 100000 --save-interval 100000 &&
