@@ -60,15 +60,15 @@ enum mds_rc mds_launch_command(const struct mds_launch *l,
  * SIGTERM. */
 int mds_launch_term_signal(const struct mds_launch *l);
 
-/* Append the path of the program: --program, else mds_pretrain beside this one, else its
- * name, to be found in PATH. */
+/* Append the path of the program: --program, else mds_pretrain beside this one, else
+ * its name, to be found in PATH. */
 void mds_launch_program(const struct mds_launch *l, struct mds_str *out);
 
 /* Print a command on a line of standard output. */
 enum mds_rc mds_launch_print_command(const struct mds_argv *command);
 
-/* With --stage: copy the program and its libraries to each node, where mds_launch_command
- * starts it.  (stage.c) */
+/* With --stage: copy the program and its libraries to each node, where
+ * mds_launch_command starts it.  (stage.c) */
 enum mds_rc mds_launch_stage(const struct mds_launch *l);
 
 /* Start the ranks and wait for them.  If they lose a node, start them again on a spare
