@@ -53,6 +53,11 @@ static enum mds_rc refuse_short_split(const struct mds_dataset *d,
         return mds_fail(MDS_EUSER,
                         "%s: has %s, too few for a window of tokens and their targets",
                         s->path, all ? "one token" : "no tokens");
+    if (m->packing && m->part.tokens == all)
+        return mds_fail(MDS_EUSER,
+                        "%s: all of its documents have one token, so that there is "
+                        "nothing to predict",
+                        s->path);
     if (m->packing)
         return mds_fail(
             MDS_EUSER,

@@ -132,6 +132,8 @@ test_expect_success 'ids of another tokenizer: a document a line, blanks or list
     mds_data dump i.h5 >got && test_cmp want got &&
     mds_data info i.h5 | grep "^tokenizer *ids" &&
     mds_data info --seq-length 4 i.h5 >out && grep "^packed *3 rows of 4 tokens, 26.7 % padding$" out &&
+    { echo 7 && echo 7; } | mds_data make --tokenizer ids --vocab-size 9 --eod 7 --output ones.h5 - &&
+    mds_data info --seq-length 4 ones.h5 >out && grep "^packed *0 rows" out && test_must_fail grep "nan" out &&
     mds_data info --seq-length 2 i.h5 >out && grep "^cut *1 (25 %), longer than a row, in windows$" out &&
     mds_pretrain --data-path i.h5 --num-layers 1 --hidden-size 32 --num-attention-heads 2 --seq-length 4 \
         --split 1,0,0 --eval-iters 0 --train-iters 1 --pack-documents on >out 2>&1 &&

@@ -229,7 +229,9 @@ static void test_packing_is_tight(void **state)
 
 static void test_nothing_to_pack(void **state)
 {
-    static const int ones[] = {1, 1, 0, 1}, some[] = {3, 40, 1};
+    static const int ones[] = {1, 1, 0, 1}, ends[] = {9, 9, 1}, some[] = {3, 40, 1};
+    const struct mds_data_config half = {
+        .paths = "d", .split = "9,1", .pack_documents = MDS_PACK_ON};
     struct mds_dataset *d;
     struct mds_packing *p;
     struct mds_source *s;
@@ -240,7 +242,13 @@ static void test_nothing_to_pack(void **state)
     assert_int_equal(mds_dataset_open(&packs, 16, 1, &d), MDS_OK);
     assert_fails(
         mds_dataset_require(d, MDS_SPLIT_TRAIN), MDS_EUSER,
-        "d.bin: --split 1 leaves 3 tokens for training, but no document of two "
+        "d.bin: all of its documents have one token, so that there is nothing");
+    mds_dataset_close(d);
+    write_documents("d", ends, 3);
+    assert_int_equal(mds_dataset_open(&half, 16, 1, &d), MDS_OK);
+    assert_fails(
+        mds_dataset_require(d, MDS_SPLIT_VALID), MDS_EUSER,
+        "d.bin: --split 9,1 leaves 1 tokens for validation, but no document of two "
         "tokens or more");
     mds_dataset_close(d);
     write_documents("d", some, 3);
