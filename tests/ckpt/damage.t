@@ -176,12 +176,12 @@ for fault in full:0 full:150000 eio:100000 sync; do
         grep "iteration  *8/" out && test "$(grep -c "error:" out)" -eq 1 && nothing_lost
     '
 done
-test_expect_success 'room again: the next save works' '
+test_expect_success 'a disk that is full at one save only: the next one works' '
     fresh && faulty once:0 --train-iters 8 && grep "warn.*at iteration 6.*No space" out &&
     test "$(cat ck/latest)" = iter_0000008 && mds_ckpt verify ck &&
     pretrain --train-iters 9 --load ck && grep "loaded ck/iter_0000008" out
 '
-test_expect_success 'room again, in the background' '
+test_expect_success 'a disk that is full at one save only, in the background' '
     fresh && faulty once:0 --train-iters 8 --async-save &&
     grep "warn.*at iteration 6.*No space" out &&
     test "$(cat ck/latest)" = iter_0000008 && mds_ckpt verify ck

@@ -87,7 +87,7 @@ struct problem {
     int32_t *start; /* or NULL */
 };
 
-static void *take(int64_t bytes)
+static void *device_alloc(int64_t bytes)
 {
     void *p = NULL;
 
@@ -160,14 +160,14 @@ static void problem_init(struct problem *p, const struct shape *c, enum mdsk_dty
         p->rows[i] = c->B * (keys ? c->Sk : c->Sq);
         p->width[i] = (keys ? c->G : c->A) * c->D;
         p->row[i] = p->width[i] + (i == O || i == D_O ? c->pad : 0);
-        p->x[i] = (struct mdsk_heads){.data = take(p->rows[i] * p->row[i] * 2),
+        p->x[i] = (struct mdsk_heads){.data = device_alloc(p->rows[i] * p->row[i] * 2),
                                       .batch_stride = p->row[i],
                                       .token_stride = c->B * p->row[i],
                                       .head_stride = c->D};
         fill(p, i);
     }
-    p->lse = take(lines);
-    p->delta = take(lines);
+    p->lse = device_alloc(lines);
+    p->delta = device_alloc(lines);
 }
 
 /* Divide p into documents; the first of sequence b is b tokens shorter. */
@@ -190,7 +190,7 @@ static void add_documents(struct problem *p, int64_t length)
             start[i * s->B + b] = (int32_t)from;
         }
     }
-    p->start = take((int64_t)bytes);
+    p->start = device_alloc((int64_t)bytes);
     assert_int_equal(cudaMemcpy(p->start, start, bytes, cudaMemcpyHostToDevice),
                      cudaSuccess);
     p->s.start = p->start;
@@ -397,7 +397,7 @@ static void test_lse_stride(void **state)
     struct mdsk_attention_fwd a;
     float packed[4 * 128], wide[4 * 300];
     struct problem p;
-    float *lse = take(sizeof wide);
+    float *lse = device_alloc(sizeof wide);
 
     (void)state;
     problem_init(&p, &c, MDSK_BF16);

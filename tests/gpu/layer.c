@@ -21,7 +21,7 @@ void must(enum mds_rc rc, const char *what)
         die(what);
 }
 
-void *take(int64_t n, size_t size)
+void *must_alloc(int64_t n, size_t size)
 {
     void *p = malloc((size_t)n * size);
 
@@ -37,31 +37,31 @@ double worst(double a, double b)
 
 /* ---- threads ---- */
 
-static void run_share(struct mds_task *job)
+static void run_subtask(struct mds_task *job)
 {
-    struct share *s = (struct share *)job;
+    struct subtask *s = (struct subtask *)job;
 
     s->run(s);
 }
 
-void in_shares(struct layer *l, int n, void (*run)(struct share *s), const void *what,
-               struct share *share, double off[3])
+void run_subtasks(struct layer *l, int n, void (*run)(struct subtask *s),
+                  const void *what, struct subtask *subtask, double off[3])
 {
     for (int i = 0; i < n; i++) {
-        share[i] = (struct share){
-            .job.run = run_share, .run = run, .l = l, .what = what, .index = i};
-        mds_worker_start(l->threads, &share[i].job);
+        subtask[i] = (struct subtask){
+            .job.run = run_subtask, .run = run, .l = l, .what = what, .index = i};
+        mds_worker_start(l->threads, &subtask[i].job);
     }
     for (int i = 0; i < n; i++) {
-        mds_worker_wait(l->threads, &share[i].job);
+        mds_worker_wait(l->threads, &subtask[i].job);
         for (int k = 0; off && k < 3; k++)
-            off[k] = worst(share[i].off[k], off[k]);
+            off[k] = worst(subtask[i].off[k], off[k]);
     }
 }
 
-int64_t share_at(int64_t n, int i)
+int64_t subtask_start(int64_t n, int i)
 {
-    return n * i / SHARES;
+    return n * i / SUBTASKS;
 }
 
 /* ---- the layer on the device ---- */
@@ -143,22 +143,22 @@ struct block {
     int parts;
 };
 
-static void fill_share(struct share *s)
+static void fill_rows(struct subtask *s)
 {
     const struct block *b = s->what;
-    int64_t H = s->l->H, end = share_at(b->n * H, s->index + 1);
+    int64_t H = s->l->H, end = subtask_start(b->n * H, s->index + 1);
 
-    for (int64_t i = share_at(b->n * H, s->index); i < end; i++)
+    for (int64_t i = subtask_start(b->n * H, s->index); i < end; i++)
         b->rows[i] = noise(b->seed, b->first * H + i);
 }
 
-static void pick_share(struct share *s)
+static void copy_samples(struct subtask *s)
 {
     const struct block *b = s->what;
     const struct layer *l = s->l;
-    int64_t end = share_at(b->n, s->index + 1);
+    int64_t end = subtask_start(b->n, s->index + 1);
 
-    for (int64_t i = share_at(b->n, s->index); i < end; i++)
+    for (int64_t i = subtask_start(b->n, s->index); i < end; i++)
         for (int p = 0; p < b->parts; p++) {
             const uint16_t *row = b->rows + i * b->width + p * l->H;
             int64_t at = b->first + i;
@@ -184,7 +184,7 @@ static int next_block(const struct layer *l, struct block *b)
     return b->n > 0;
 }
 
-static void *take_block(const struct layer *l)
+static void *alloc_block(const struct layer *l)
 {
     void *rows = NULL;
 
@@ -194,11 +194,11 @@ static void *take_block(const struct layer *l)
 
 static void put_noise(struct layer *l, uint64_t seed, void *x)
 {
-    struct block b = {.rows = take_block(l), .width = l->H, .seed = seed};
-    struct share share[SHARES];
+    struct block b = {.rows = alloc_block(l), .width = l->H, .seed = seed};
+    struct subtask subtask[SUBTASKS];
 
     while (next_block(l, &b)) {
-        in_shares(l, SHARES, fill_share, &b, share, NULL);
+        run_subtasks(l, SUBTASKS, fill_rows, &b, subtask, NULL);
         mds_dev_copy_in(l->dev, (uint16_t *)x + b.first * l->H, b.rows,
                         b.n * l->H * (int64_t)sizeof *b.rows);
     }
@@ -206,12 +206,12 @@ static void put_noise(struct layer *l, uint64_t seed, void *x)
 }
 
 /* Tensors whose rows lie side by side, on the device or in host memory already. */
-static void look_at(struct layer *l, const void *from, int on_host, struct part *to,
-                    int parts)
+static void copy_out(struct layer *l, const void *from, int on_host, struct part *to,
+                     int parts)
 {
-    uint16_t *rows = on_host ? NULL : take_block(l);
+    uint16_t *rows = on_host ? NULL : alloc_block(l);
     struct block b = {.rows = rows, .width = parts * l->H, .to = to, .parts = parts};
-    struct share share[SHARES];
+    struct subtask subtask[SUBTASKS];
 
     must(mds_dev_wait(l->dev), "the layer");
     while (next_block(l, &b)) {
@@ -223,7 +223,7 @@ static void look_at(struct layer *l, const void *from, int on_host, struct part 
             must(mds_dev_copy_out(l->dev, rows, at,
                                   b.n * b.width * (int64_t)sizeof *rows),
                  "copying out");
-        in_shares(l, SHARES, pick_share, &b, share, NULL);
+        run_subtasks(l, SUBTASKS, copy_samples, &b, subtask, NULL);
     }
     if (rows)
         mds_dev_free(l->host, rows, BLOCK_BYTES);
@@ -243,43 +243,45 @@ void rotate(const struct layer *l, int64_t row, int inverse, double *x)
     }
 }
 
-static void rotate_back(const struct layer *l, int64_t row, uint16_t *x, double *room)
+static void rotate_back(const struct layer *l, int64_t row, uint16_t *x,
+                        double *scratch)
 {
     for (int64_t e = 0; e < l->D; e++)
-        room[e] = mdsk_bf16_to_f32(x[e]);
-    rotate(l, row, 1, room);
+        scratch[e] = mdsk_bf16_to_f32(x[e]);
+    rotate(l, row, 1, scratch);
     for (int64_t e = 0; e < l->D; e++)
-        x[e] = mdsk_f32_to_bf16((float)room[e]);
+        x[e] = mdsk_f32_to_bf16((float)scratch[e]);
 }
 
-static void rotate_share(struct share *s)
+static void rotate_rows_back(struct subtask *s)
 {
     const struct layer *l = s->l;
     const struct part *part = s->what;
-    double *room = take(l->D, sizeof *room);
+    double *scratch = must_alloc(l->D, sizeof *scratch);
 
-    for (int64_t i = share_at(l->S, s->index); i < share_at(l->S, s->index + 1); i++)
+    for (int64_t i = subtask_start(l->S, s->index);
+         i < subtask_start(l->S, s->index + 1); i++)
         for (int k = 0; k < 2; k++)
-            rotate_back(l, i, part->head[k] + i * l->D, room);
+            rotate_back(l, i, part->head[k] + i * l->D, scratch);
     for (int64_t h = 0; h < l->A && s->index < SAMPLES; h++)
         rotate_back(l, l->sample[s->index], part->row + s->index * l->H + h * l->D,
-                    room);
-    free(room);
+                    scratch);
+    free(scratch);
 }
 
 /* q, k and v, or their gradients: side by side, or with chunks in two places. */
-static void look_at_qkv(struct layer *l, const struct work *w, const void *rows,
-                        struct part to[3])
+static void copy_qkv_out(struct layer *l, const struct work *w, const void *rows,
+                         struct part to[3])
 {
     if (w->chunked.chunk == 0) {
-        look_at(l, rows, 0, to, 3);
+        copy_out(l, rows, 0, to, 3);
         return;
     }
-    look_at(l, w->chunked.q, 1, to, 1);
-    look_at(l, w->chunked.kv, 1, to + 1, 2);
+    copy_out(l, w->chunked.q, 1, to, 1);
+    copy_out(l, w->chunked.kv, 1, to + 1, 2);
 }
 
-static void look_at_lse(struct layer *l, const float *lse)
+static void copy_lse_out(struct layer *l, const float *lse)
 {
     int64_t bytes = l->S * (int64_t)sizeof *lse;
 
@@ -305,7 +307,7 @@ void layer_run(struct layer *l)
     struct work w = {0};
     struct mds_arena_mark mark = mds_arena_mark(&l->e->step), host_mark;
     int far = l->config.train.act.attention_chunk > 0;
-    struct share share[SHARES];
+    struct subtask subtask[SUBTASKS];
     void *x = NULL, *y = NULL;
 
     if (run.host)
@@ -320,18 +322,18 @@ void layer_run(struct layer *l)
     stream = (struct residual){.x = x};
     put_noise(l, 1, x);
     must(mds_gpt_block_fwd(&c, l->id, &w, &saved, &stream, y), "forward");
-    look_at(l, y, 0, &l->y, 1);
-    look_at_qkv(l, &w, w.qkv, l->qkv);
-    look_at(l, w.o, far, &l->o, 1);
-    look_at_lse(l, w.lse);
+    copy_out(l, y, 0, &l->y, 1);
+    copy_qkv_out(l, &w, w.qkv, l->qkv);
+    copy_out(l, w.o, far, &l->o, 1);
+    copy_lse_out(l, w.lse);
     put_noise(l, 2, y);
     stream = (struct residual){.x = x};
     must(mds_gpt_block_bwd(&c, l->id, &w, &saved, NULL, stream, y), "backward");
-    look_at(l, y, 0, &l->dx, 1);
-    look_at(l, far ? w.chunked.d_o : w.d_o, far, &l->d_o, 1);
-    look_at_qkv(l, &w, w.dqkv, l->dqkv);
+    copy_out(l, y, 0, &l->dx, 1);
+    copy_out(l, far ? w.chunked.d_o : w.d_o, far, &l->d_o, 1);
+    copy_qkv_out(l, &w, w.dqkv, l->dqkv);
     for (int p = 0; p < 2 && far; p++) /* tiles would do it on their way */
-        in_shares(l, SHARES, rotate_share, &l->dqkv[p], share, NULL);
+        run_subtasks(l, SUBTASKS, rotate_rows_back, &l->dqkv[p], subtask, NULL);
     mds_arena_release(&l->e->step, mark);
     if (run.host)
         mds_arena_release(run.host, host_mark);
@@ -359,11 +361,11 @@ static void take_parts(struct layer *l)
     parts_of(l, part);
     for (int i = 0; i < 10; i++) {
         for (int k = 0; k < 2; k++)
-            part[i]->head[k] = take(l->S * l->D, sizeof *part[i]->head[k]);
-        part[i]->row = take(SAMPLES * l->H, sizeof *part[i]->row);
+            part[i]->head[k] = must_alloc(l->S * l->D, sizeof *part[i]->head[k]);
+        part[i]->row = must_alloc(SAMPLES * l->H, sizeof *part[i]->row);
     }
     for (int k = 0; k < 2; k++)
-        l->lse[k] = take(l->S, sizeof *l->lse[k]);
+        l->lse[k] = must_alloc(l->S, sizeof *l->lse[k]);
 }
 
 static void free_parts(struct layer *l)

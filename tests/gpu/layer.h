@@ -9,7 +9,7 @@
 #include "io/worker.h"
 #include "model/modules.h"
 
-enum { SAMPLES = 8, ENTRIES = 8, SHARES = 64 };
+enum { SAMPLES = 8, ENTRIES = 8, SUBTASKS = 64 };
 
 /* The part of a tensor [S, H] that is checked: all rows of two heads, and some rows of
  * all heads. */
@@ -32,31 +32,31 @@ struct layer {
     int64_t sample[SAMPLES];
 };
 
-/* The work of one thread. */
-struct share {
+/* What one thread does of a loop. */
+struct subtask {
     struct mds_task job;
-    void (*run)(struct share *s);
+    void (*run)(struct subtask *s);
     struct layer *l;
     const void *what;
     int index;
     double off[3], sum[ENTRIES], squares[ENTRIES];
 };
 
-/* n shares at once, of which there is room for SHARES; off, unless NULL: the worst of
- * each. */
-void in_shares(struct layer *l, int n, void (*run)(struct share *s), const void *what,
-               struct share *share, double off[3]);
+/* Run n subtasks (SUBTASKS at most) on threads, and wait for them.  off, unless NULL:
+ * the largest of their errors. */
+void run_subtasks(struct layer *l, int n, void (*run)(struct subtask *s),
+                  const void *what, struct subtask *subtask, double off[3]);
 
-/* The first of n things that belong to share i of SHARES. */
-int64_t share_at(int64_t n, int i);
+/* The first of n things that belong to subtask i of SUBTASKS. */
+int64_t subtask_start(int64_t n, int i);
 
-/* The larger, or what is none. */
+/* The larger of two errors; NaN if one is. */
 double worst(double a, double b);
 
-/* Say why, and leave. */
+/* Print what failed and why, and exit. */
 void die(const char *what);
 void must(enum mds_rc rc, const char *what);
-void *take(int64_t n, size_t size);
+void *must_alloc(int64_t n, size_t size);
 
 /* Numbers around 0 whose bits depend on where they are: the layer's input (seed 1), and
  * the gradient of its result (2). */

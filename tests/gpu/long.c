@@ -38,8 +38,8 @@ static double at(const uint16_t *x, int64_t i)
 /* A parameter, or its gradient, whole on the host. */
 static double *weights(const struct layer *l, int id, int64_t n)
 {
-    uint16_t *raw = take(n, sizeof *raw);
-    double *w = take(n, sizeof *w);
+    uint16_t *raw = must_alloc(n, sizeof *raw);
+    double *w = must_alloc(n, sizeof *w);
 
     must(mds_params_acquire(l->e->params, l->id->unit), "weights");
     must(mds_dev_copy_out(l->dev, raw, mds_param_weight(l->e->params, id), n * 2),
@@ -84,11 +84,11 @@ static double row_off(const uint16_t *got, const double *want, int64_t n)
 
 /* ---- parts of the layer ---- */
 
-static void qkv_share(struct share *s)
+static void compare_qkv(struct subtask *s)
 {
     const struct linear *m = s->what;
     const struct layer *l = s->l;
-    double *x = take(3 * l->H, sizeof *x), *n = take(l->H, sizeof *n);
+    double *x = must_alloc(3 * l->H, sizeof *x), *n = must_alloc(l->H, sizeof *n);
 
     noise_row(l, 1, l->sample[s->index], x);
     norm(l->H, x, n);
@@ -105,10 +105,10 @@ static void qkv_share(struct share *s)
 static void check_qkv(struct layer *l)
 {
     struct linear m = linear_of(l, &l->id->attention.qkv);
-    struct share share[SAMPLES];
+    struct subtask subtask[SAMPLES];
     double off[3] = {0};
 
-    in_shares(l, SAMPLES, qkv_share, &m, share, off);
+    run_subtasks(l, SAMPLES, compare_qkv, &m, subtask, off);
     print_tap_line("rotated q, k, v of the input", off[0], 1e-2);
     linear_free(&m);
 }
@@ -154,12 +154,13 @@ static double off_of(const struct layer *l, int head, const struct part *got,
 }
 
 /* One query of one head against all its keys: o, log-sum-exp and dq. */
-static void query_share(struct share *t)
+static void compare_query(struct subtask *t)
 {
     const struct layer *l = t->l;
     int64_t q = l->sample[t->index];
     int head = t->index % 2;
-    double *s = take(q + 1, sizeof *s), *o = take(2 * l->D, sizeof *o), *dq = o + l->D;
+    double *s = must_alloc(q + 1, sizeof *s), *o = must_alloc(2 * l->D, sizeof *o),
+           *dq = o + l->D;
     double top = -INFINITY, sum = 0, lse;
 
     memset(o, 0, 2 * (size_t)l->D * sizeof *o);
@@ -185,12 +186,12 @@ static void query_share(struct share *t)
 }
 
 /* One key of one head against all queries that see it, with their log-sum-exp. */
-static void key_share(struct share *t)
+static void compare_key(struct subtask *t)
 {
     const struct layer *l = t->l;
     int64_t k = l->sample[t->index];
     int head = 1 - t->index % 2;
-    double *dk = take(2 * l->D, sizeof *dk), *dv = dk + l->D;
+    double *dk = must_alloc(2 * l->D, sizeof *dk), *dv = dk + l->D;
 
     memset(dk, 0, 2 * (size_t)l->D * sizeof *dk);
     for (int64_t q = k; q < l->S; q++) {
@@ -207,11 +208,11 @@ static void key_share(struct share *t)
 
 static void check_attention(struct layer *l)
 {
-    struct share share[SAMPLES];
+    struct subtask subtask[SAMPLES];
     double query[3] = {0}, key[3] = {0};
 
-    in_shares(l, SAMPLES, query_share, NULL, share, query);
-    in_shares(l, SAMPLES, key_share, NULL, share, key);
+    run_subtasks(l, SAMPLES, compare_query, NULL, subtask, query);
+    run_subtasks(l, SAMPLES, compare_key, NULL, subtask, key);
     print_tap_line("attention's result", query[0], 1e-2);
     print_tap_line("its log-sum-exp", query[1], 2e-3);
     print_tap_line("gradients of queries", query[2], 3e-2);
@@ -276,10 +277,10 @@ static double check_entering(const struct layer *l, const struct leaving *m, int
     return row_off(l->dx.row + sample * H, w->d, H);
 }
 
-static void row_share(struct share *s)
+static void compare_row(struct subtask *s)
 {
     int64_t F = s->l->F;
-    double *all = take(8 * F, sizeof *all);
+    double *all = must_alloc(8 * F, sizeof *all);
     struct way w = {all,         all + F,     all + 2 * F, all + 3 * F,
                     all + 4 * F, all + 5 * F, all + 6 * F, all + 7 * F};
 
@@ -294,10 +295,10 @@ static void check_rows(struct layer *l)
                         .up = linear_of(l, &l->id->mlp.up),
                         .down = linear_of(l, &l->id->mlp.down),
                         .qkv = linear_of(l, &l->id->attention.qkv)};
-    struct share share[SAMPLES];
+    struct subtask subtask[SAMPLES];
     double off[3] = {0};
 
-    in_shares(l, SAMPLES, row_share, &m, share, off);
+    run_subtasks(l, SAMPLES, compare_row, &m, subtask, off);
     print_tap_line("the layer's result", off[0], 1e-2);
     print_tap_line("the gradient of attention's result", off[1], 1e-2);
     print_tap_line("the gradient of the layer's input", off[2], 1e-2);
@@ -319,12 +320,13 @@ static int64_t entry_in(const struct layer *l, int j)
     return (37 * j + 5) % l->H;
 }
 
-static void weight_share(struct share *s)
+static void sum_weights(struct subtask *s)
 {
     const struct layer *l = s->l;
-    double *x = take(2 * l->H, sizeof *x), *n = x + l->H;
+    double *x = must_alloc(2 * l->H, sizeof *x), *n = x + l->H;
 
-    for (int64_t i = share_at(l->S, s->index); i < share_at(l->S, s->index + 1); i++) {
+    for (int64_t i = subtask_start(l->S, s->index);
+         i < subtask_start(l->S, s->index + 1); i++) {
         noise_row(l, 1, i, x);
         norm(l->H, x, n);
         for (int j = 0; j < ENTRIES; j++) {
@@ -342,17 +344,17 @@ static void weight_share(struct share *s)
 static void check_weight(struct layer *l)
 {
     const float *grad = mds_param_grad(l->e->params, l->id->attention.qkv.weight);
-    struct share share[SHARES];
+    struct subtask subtask[SUBTASKS];
     double off = 0;
 
-    in_shares(l, SHARES, weight_share, NULL, share, NULL);
+    run_subtasks(l, SUBTASKS, sum_weights, NULL, subtask, NULL);
     for (int j = 0; j < ENTRIES; j++) {
         double want = 0, squares = 0;
         float got;
 
-        for (int i = 0; i < SHARES; i++) {
-            want += share[i].sum[j];
-            squares += share[i].squares[j];
+        for (int i = 0; i < SUBTASKS; i++) {
+            want += subtask[i].sum[j];
+            squares += subtask[i].squares[j];
         }
         must(mds_dev_copy_out(l->dev, &got,
                               grad + entry_out(l, j) * l->H + entry_in(l, j),

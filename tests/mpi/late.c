@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* comm: two ranks, of which the last stops (SIGSTOP) inside of NCCL.  CUDA and NCCL are
- * stand-ins: calls that connect ranks meet in a barrier of MPI's, which has no limit of
+ * stand-ins: calls that connect ranks are a barrier of MPI, which has no limit of
  * time, and nothing travels.
  *
  * late init|send|sum|close   where it stops late nowhere               status 42: all
@@ -17,16 +17,17 @@
 #include "tests/unit/fake_cuda.h"
 
 static const char *where = "";
-static MPI_Comm meeting;
+static MPI_Comm everyone;
 static float gpu[64]; /* its memory */
 static cudaStream_t compute;
 
-/* Whoever is stopped does not come. */
-static ncclResult_t meet(const char *here)
+/* As a call of NCCL that connects ranks: it returns when all have made it.  Rank 1 may
+ * stop in it. */
+static ncclResult_t wait_for_all(const char *here)
 {
     if (world.rank == 1 && strcmp(where, here) == 0)
         raise(SIGSTOP);
-    MPI_Barrier(meeting);
+    MPI_Barrier(everyone);
     return ncclSuccess;
 }
 
@@ -43,14 +44,14 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, in
 {
     (void)n, (void)id, (void)rank, (void)config;
     *comm = (ncclComm_t)gpu;
-    return meet("init");
+    return wait_for_all("init");
 }
 
 ncclResult_t ncclSend(const void *buf, size_t n, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream)
 {
     (void)buf, (void)n, (void)type, (void)peer, (void)comm, (void)stream;
-    return meet("send");
+    return wait_for_all("send");
 }
 
 ncclResult_t ncclRecv(void *buf, size_t n, ncclDataType_t type, int peer,
@@ -63,13 +64,13 @@ ncclResult_t ncclAllReduce(const void *in, void *out, size_t n, ncclDataType_t t
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
     (void)in, (void)out, (void)n, (void)type, (void)op, (void)comm, (void)stream;
-    return meet("sum");
+    return wait_for_all("sum");
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
     (void)comm;
-    return meet("close");
+    return wait_for_all("close");
 }
 
 /* What is not called here. */
@@ -207,7 +208,7 @@ int main(int argc, char **argv)
     mds_comm_set_timeout_s(0.5);
     fake_cuda_start();
     cudaStreamCreateWithFlags(&compute, cudaStreamNonBlocking);
-    MPI_Comm_dup(MPI_COMM_WORLD, &meeting);
+    MPI_Comm_dup(MPI_COMM_WORLD, &everyone);
     must(mds_comm_create_nccl(ranks, 2, "pair", (struct mds_dev *)gpu, &c), "create");
     must(mds_comm_add_collectives(c), "collectives");
     must(mds_comm_add_lane(c, 3, 1), "a lane");
