@@ -75,7 +75,8 @@ static enum mds_rc add_to_file(const char *path, const char *node,
     return bad ? mds_fail(MDS_EIO, "%s: %s", path, strerror(errno)) : MDS_OK;
 }
 
-static void remember(const char *path, const char *node, const struct mds_loss *loss)
+static void record_bad_node(const char *path, const char *node,
+                            const struct mds_loss *loss)
 {
     if (path && *path && add_to_file(path, node, loss))
         mds_warn("node %s is not recorded: %s", node, mds_fail_text());
@@ -123,7 +124,7 @@ static int leave_out(struct job *j, const struct lost_node *nodes, int n, int in
         mds_warn("node %s is left out: %srank %d %s", nodes[i].name,
                  in_check ? "preflight: " : "", nodes[i].loss->rank,
                  nodes[i].loss->why);
-        remember(l->options->exclude_file, nodes[i].name, nodes[i].loss);
+        record_bad_node(l->options->exclude_file, nodes[i].name, nodes[i].loss);
         if ((int64_t)h->count > l->nodes &&
             !mds_placement_leave_out(&l->placement, nodes[i].name))
             left++;

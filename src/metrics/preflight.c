@@ -178,6 +178,12 @@ static enum mds_rc compare_collectives(const struct mds_preflight_record *r, int
     return MDS_OK;
 }
 
+/* Whether the rank before it is on the same host and sees as many GPUs. */
+static int is_reported_by_neighbour(const struct mds_preflight_record *r, int i)
+{
+    return i > 0 && r[i - 1].gpus == r[i].gpus && strcmp(r[i - 1].host, r[i].host) == 0;
+}
+
 static enum mds_rc check_each_rank(const struct mds_preflight_record *r, int ranks,
                                    struct mds_preflight_faults *out)
 {
@@ -188,11 +194,11 @@ static enum mds_rc check_each_rank(const struct mds_preflight_record *r, int ran
     for (int i = 0; i < ranks; i++) {
         if (*r[i].fault)
             MDS_TRY(add_fault(out, i, "%s", r[i].fault));
-        if (r[i].gpus < gpus)
+        if (r[i].gpus < gpus && !is_reported_by_neighbour(r, i))
             MDS_TRY(add_fault(out, i,
-                              "its host has %d GPUs, others have %d; a GPU may have "
+                              "its host has %d GPU%s, others have %d; a GPU may have "
                               "failed (look for Xid in dmesg)",
-                              r[i].gpus, gpus));
+                              r[i].gpus, mds_plural(r[i].gpus), gpus));
         if (r[i].ecc_errors > 0)
             MDS_TRY(add_fault(out, i,
                               "its GPU has %.0f uncorrected ECC errors; have it reset, "

@@ -70,7 +70,7 @@ test_expect_success 'a rank that hangs is named within the limit' '
 nvml=$builddir/tests/cli/nvml
 for fault in \
     "hot its GPU lowers its clocks (900 of 1980 MHz, 91 C): too hot" \
-    "ecc its GPU has 3 uncorrected ECC errors" "missing its host has 1 GPUs, others have 2"; do
+    "ecc its GPU has 3 uncorrected ECC errors" "missing its host has 1 GPU, others have 2"; do
     test_expect_success "a GPU: ${fault#* }" '
         export LD_LIBRARY_PATH="$nvml" &&
         if check FAKE_NVML=${fault%% *} --; then false; else fault 1 "${fault#* }"; fi;

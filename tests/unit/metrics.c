@@ -589,7 +589,9 @@ static void test_preflight(void **state)
         r[i].test[0].rate = 40e9;
     assert_fault(r, 4, "tp all_reduce among the 4 ranks of its group: 40.00 GB/s");
     make_records(r);
-    r[6].gpus = r[7].gpus = 2;
+    r[6].gpus = r[7].gpus = 1; /* one line for the host */
+    assert_fault(r, 6, "its host has 1 GPU, others have 2");
+    make_records(r);
     r[1].ecc_errors = 2;
     assert_fault(r, 1, "2 uncorrected ECC errors");
 }
