@@ -78,8 +78,8 @@ enum mds_rc mds_dataset_pairs(const struct mds_dataset *d, enum mds_split s,
                               int64_t index, double *pairs);
 
 /* For plans and dry runs: the share of the pairs of a query and an earlier key (or
- * itself) in packed rows for training that lie in different documents, so that
- * attention does not compute them.  0 if documents are not packed, or not here. */
+ * itself) in samples for training that lie in different documents, so that attention
+ * does not compute them.  0 if it crosses documents, or they are not here. */
 double mds_data_apart(const struct mds_data_config *c, int64_t seq_length);
 
 #endif

@@ -85,8 +85,10 @@ static enum mds_rc add_windows(struct mds_packing *p, int64_t *first, int64_t *l
     return MDS_OK;
 }
 
-static enum mds_rc add_document(struct mds_packing *p, int64_t first, int64_t length)
+static enum mds_rc add_document(void *to, int64_t first, int64_t length)
 {
+    struct mds_packing *p = to;
+
     if (length == 1)
         p->stats.left_out++;
     if (length < 2)
@@ -100,30 +102,6 @@ static enum mds_rc add_document(struct mds_packing *p, int64_t first, int64_t le
     p->stats.tokens += length;
     p->stats.pairs += pairs_of((double)length);
     return add_range(&p->packed, first, length);
-}
-
-/* Add the documents of a span.  It may begin and end inside a document. */
-static enum mds_rc add_documents(struct mds_packing *p, struct mds_source *s,
-                                 const struct mds_span *span)
-{
-    enum { BLOCK = 8192 };
-    int64_t start[BLOCK + 1], at = span->first, end = span->first + span->tokens;
-    int64_t document;
-
-    MDS_TRY(mds_source_document_at(s, at, &document));
-    while (at < end) {
-        int64_t n = mds_min(s->documents - document, BLOCK);
-
-        MDS_TRY(mds_source_starts(s, document, n + 1, start));
-        for (int64_t i = 1; i <= n && at < end; i++) {
-            int64_t next = mds_min(start[i], end);
-
-            MDS_TRY(add_document(p, at, next - at));
-            at = next;
-        }
-        document += n;
-    }
-    return MDS_OK;
 }
 
 /* ---- assign ranges to rows ---- */
@@ -198,7 +176,8 @@ enum mds_rc mds_packing_create(struct mds_source *s, const struct mds_part *part
     p->row_tokens = seq_length + 1;
     p->stride = stride > 0 ? stride : seq_length;
     for (int i = 0; i < part->spans && !rc; i++)
-        rc = add_documents(p, s, &part->span[i]);
+        rc = mds_source_each_document(s, part->span[i].first, part->span[i].tokens,
+                                      add_document, p);
     if (!rc && p->packed.n > 0)
         rc = pack_ranges(p);
     if (rc) {

@@ -86,6 +86,30 @@ enum mds_rc mds_source_document_at(struct mds_source *s, int64_t token,
     return MDS_OK;
 }
 
+enum mds_rc mds_source_each_document(struct mds_source *s, int64_t first, int64_t count,
+                                     enum mds_rc (*each)(void *to, int64_t first,
+                                                         int64_t tokens),
+                                     void *to)
+{
+    enum { BLOCK = 8192 };
+    int64_t start[BLOCK + 1], at = first, end = first + count, document;
+
+    MDS_TRY(mds_source_document_at(s, at, &document));
+    while (at < end) {
+        int64_t n = mds_min(s->documents - document, BLOCK);
+
+        MDS_TRY(mds_source_starts(s, document, n + 1, start));
+        for (int64_t i = 1; i <= n && at < end; i++) {
+            int64_t next = mds_min(start[i], end);
+
+            MDS_TRY(each(to, at, next - at));
+            at = next;
+        }
+        document += n;
+    }
+    return MDS_OK;
+}
+
 enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out)
 {
     return s->ops->provenance ? s->ops->provenance(s, out) : MDS_OK;

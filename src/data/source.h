@@ -78,6 +78,12 @@ enum mds_rc mds_source_starts(struct mds_source *s, int64_t first, int64_t count
 /* The document that contains a token inside the source. */
 enum mds_rc mds_source_document_at(struct mds_source *s, int64_t token,
                                    int64_t *document);
+/* Call each(to, first token, tokens) for every document in `count` tokens from `first`
+ * on, which may begin and end inside a document. */
+enum mds_rc mds_source_each_document(struct mds_source *s, int64_t first, int64_t count,
+                                     enum mds_rc (*each)(void *to, int64_t first,
+                                                         int64_t tokens),
+                                     void *to);
 enum mds_rc mds_source_provenance(struct mds_source *s, struct mds_str *out);
 
 /* Count each id among `count` tokens from `first` on, into counts[vocab] (added to).

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What plans need to know of data that are here: the vocabulary, and how much of
- * attention packed documents leave. */
+ * attention is left if it does not cross documents. */
 #include "base/log.h"
 #include "data/dataset.h"
 #include "data/vocab.h"
@@ -12,10 +12,8 @@ static void read_documents(struct mds_config_run *run, int log)
 
     c->data.apart = mds_data_apart(&c->data, c->model.seq_length);
     if (log && c->data.apart > 0)
-        mds_info(
-            "packed documents: attention computes %.3g %% of what it would in rows "
-            "without documents",
-            100 * (1 - c->data.apart));
+        mds_info("documents: attention computes %.3g %% of what it would across them",
+                 100 * (1 - c->data.apart));
 }
 
 void mds_launch_read_data(struct mds_config_run *run, int log)

@@ -196,7 +196,7 @@ static void print_operations(const struct mds_ledger *l, FILE *f)
             mds_format_bytes(all.bytes, bytes, sizeof bytes));
 }
 
-/* The ledger counts whole rows; of packed rows attention computes less. */
+/* The ledger counts whole rows; where documents are apart attention computes less. */
 static void print_documents(const struct mds_config *c, const struct mds_ledger *l,
                             FILE *f)
 {
@@ -209,12 +209,13 @@ static void print_documents(const struct mds_config *c, const struct mds_ledger 
         all += l->op[i].cost.flops;
     attention =
         l->op[MDS_OP_ATTENTION_FWD].cost.flops + l->op[MDS_OP_ATTENTION_BWD].cost.flops;
-    fprintf(f,
-            "  packed documents: attention computes %.3g %% of these FLOPs, %s; all "
-            "operations %s\n\n",
-            100 * (1 - apart),
-            mds_format_count(attention * (1 - apart), flops, sizeof flops),
-            mds_format_count(all - attention * apart, left, sizeof left));
+    fprintf(
+        f,
+        "  documents: attention computes %.3g %% of these FLOPs, %s; all operations "
+        "%s\n\n",
+        100 * (1 - apart),
+        mds_format_count(attention * (1 - apart), flops, sizeof flops),
+        mds_format_count(all - attention * apart, left, sizeof left));
 }
 
 static void print_group_traffic(const struct mds_comm *c, FILE *f)

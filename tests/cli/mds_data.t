@@ -146,11 +146,12 @@ test_expect_success 'dry runs and plans count the attention of packed documents'
     model="--data-path i.h5 --split 1,0,0 --num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 1024" &&
     mds_data info --seq-length 1024 i.h5 >out && grep "^attention *12.6 % of that of rows without" out &&
     mds_pretrain --dry-run --pack-documents on $model >out &&
-    grep "^  packed documents: attention computes 12.6 % of these FLOPs, [0-9.]* [MG]; all operations [0-9.]* G$" out &&
-    mds_pretrain --dry-run $model >out && test_must_fail grep "packed documents" out &&
+    grep "^  documents: attention computes 12.6 % of these FLOPs, [0-9.]* [MG]; all operations [0-9.]* G$" out &&
+    mds_pretrain --dry-run --reset-attention-mask $model --seq-length 512 >out && grep "documents: attention computes 25.1 % of" out &&
+    mds_pretrain --dry-run $model >out && test_must_fail grep "documents: attention" out &&
     mds_launch plan --machine polaris --nodes 1 -- --pack-documents on $model >out 2>err &&
-    grep "packed documents: attention computes 12.6 % of what it would" err &&
-    mds_pretrain --dry-run --pack-documents on --data-path gone.h5 ${model#* * } >out && ! grep "packed documents" out
+    grep "documents: attention computes 12.6 % of what it would across them" err &&
+    mds_pretrain --dry-run --pack-documents on --data-path gone.h5 ${model#* * } >out && ! grep "documents: attention" out
 '
 test_expect_success 'text is split between documents; a run goes on as it began' '
     seq 1 20 | sed "s/.*/1 2 3 4 5 6 7 8 9/" >twenty && ids twenty && mds_data info --split 8,1,1 i.h5 >out &&

@@ -375,6 +375,10 @@ static void test_share_of_pairs_apart(void **state)
     c.paths = "short";
     c.pack_documents = MDS_PACK_OFF;
     assert_true(mds_data_apart(&c, 16) == 0);
+    c.reset_attention_mask = 1; /* two windows of 20: 8 + 8 + 4, 4 + 8 + 8 */
+    assert_true(fabs(mds_data_apart(&c, 20) - (1 - (36 + 36 + 10) / 210.0)) < 1e-9);
+    c.paths = "long"; /* a window of the first document; too few tokens for another */
+    assert_true(fabs(mds_data_apart(&c, 160)) < 1e-9);
 }
 
 /* The first rows to be evaluated are not all windows of the longest document. */
