@@ -25,16 +25,16 @@ struct work {
     int has_kinds; /* the file has been given them */
     struct mds_make_stats stats;
 
-    /* Of all threads. */
-    atomic_flag reporting; /* of `progress` */
+    /* Shared by all threads. */
+    atomic_flag reporting; /* set while one of them logs the progress */
     struct mds_progress progress;
     double began_s;
     int64_t bytes; /* of all inputs, or 0: not known */
     _Atomic int64_t bytes_read;
-    atomic_int stop;
+    atomic_int stop; /* an input has failed: the others end, too */
 };
 
-/* What is known of an input at its end. */
+/* What is known of an input after it has been read. */
 struct input_done {
     struct mds_make_stats stats;
     int64_t bytes; /* as stored */
@@ -174,7 +174,7 @@ static enum mds_rc tokenize_one(const struct work *w, int i, struct mds_token_si
     return rc;
 }
 
-/* Its tokens are in the file. */
+/* Record input number i, all of whose tokens are in the token file now. */
 static enum mds_rc finish_input(struct work *w, int i, const struct input_done *done)
 {
     add_stats(w, &done->stats);
@@ -195,7 +195,7 @@ static enum mds_rc tokenize_in_turn(struct work *w)
 
 /* ---- several threads ---- */
 
-/* An input that a thread reads. */
+/* An input that a thread reads, into a temporary file. */
 struct job {
     struct mds_task task;
     struct work *w;
@@ -242,7 +242,7 @@ static void run_job(struct mds_task *task)
         j->error = mds_strdup(mds_fail_text());
 }
 
-/* The tokens of a job that has ended go to the file. */
+/* Copy the tokens of a job that has ended to the token file. */
 static enum mds_rc finish_job(struct work *w, struct job *j)
 {
     struct mds_token_sink sink = {w, add_tokens, end_document, report_progress};
@@ -260,8 +260,8 @@ static void free_job(struct job *j)
     *j = (struct job){.log.file.fd = -1};
 }
 
-/* Jobs are a ring of `ahead` inputs: the file gets them in order, whichever ends first,
- * and no more temporary files are open than that. */
+/* The token file gets the inputs in order, whichever is read first.  jobs[ahead] is a
+ * ring: input i is in entry i % ahead, so at most `ahead` temporary files are open. */
 static enum mds_rc run_jobs(struct work *w, struct mds_worker *threads,
                             struct job *jobs, int ahead)
 {
