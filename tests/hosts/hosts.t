@@ -80,7 +80,7 @@ predicted() {
             /^collectives over/ { table = 1 }
             /^predicted from/ { table = 2 }
             !/^  [a-z]* (all_|ring)/ || $1 == "tp" { next }
-            { bytes_s = $6 * ($7 == "G" ? 1000 : $7 == "M" ? 1 : 0.001) }
+            { k = table == 1 ? 8 : 6; bytes_s = $k * ($(k + 1) == "G" ? 1000 : $(k + 1) == "M" ? 1 : 0.001) }
             table == 1 { measured[$1 " " $2] = bytes_s }
             table == 2 {
                 ratio = measured[$1 " " $2] / bytes_s
