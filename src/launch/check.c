@@ -69,6 +69,7 @@ static enum mds_rc print_predictions(const struct layout *l)
                    mds_format_step(brief.s, time, sizeof time),
                    mds_format_count(whole.bytes_s, rate, sizeof rate));
     }
+    fflush(stdout); /* errors come after */
     return MDS_OK;
 }
 

@@ -18,9 +18,10 @@ dist_check_DATA += tests/launch/batch.sh tests/launch/polaris.yaml tests/launch/
   tests/launch/dgx2.yaml tests/launch/perlmutter.yaml tests/launch/h100.yaml tests/launch/h200.yaml tests/launch/selene.yaml \
   tests/launch/localhost.yaml tests/launch/faults.yaml \
   tests/launch/topologies/dgx.xml tests/launch/topologies/polaris.xml
-# Real jobs: tests/slurm/run, which brings up a Slurm.  Several hosts: tests/hosts/run.
-dist_check_SCRIPTS += tests/slurm/run tests/hosts/run
-EXTRA_DIST += tests/hosts/hosts.sh tests/hosts/hosts.t
+# Real jobs: tests/slurm/run, which brings up a Slurm, and tests/pbs/run, which uses the PBS of
+# this host.  Several hosts: tests/hosts/run.
+dist_check_SCRIPTS += tests/slurm/run tests/pbs/run tests/hosts/run
+EXTRA_DIST += tests/hosts/hosts.sh tests/hosts/hosts.t tests/pbs/jobs.t
 EXTRA_DIST += tests/slurm/cluster.sh tests/slurm/cluster.yaml tests/slurm/setup.sh \
   tests/slurm/jobs.t tests/slurm/launchers.t tests/slurm/restart.t \
   tests/slurm/where.t
