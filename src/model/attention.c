@@ -299,33 +299,56 @@ enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids 
     return MDS_OK;
 }
 
+/* both: the gradient for both GEMMs, where a span has all rows; else NULL. */
 static enum mds_rc qkv_bwd_input(const struct context *t, const struct linear_ids *l,
-                                 const void *dqkv, struct mds_tp_handle *dx)
+                                 const void *dqkv, const struct linear_grad *both,
+                                 struct mds_tp_handle *dx)
 {
     const struct mds_par *p = &t->par;
+    struct linear_grad g;
     struct span s;
 
     for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_reduce_rows(p, at), &s);
          at += s.n) {
-        MDS_TRY(mds_gpt_linear_bwd_input(t, l, s.n,
-                                         mds_par_at(p, dqkv, s.whole * l->out),
+        if (!both)
+            MDS_TRY(mds_gpt_linear_grad_open(
+                t, l, s.n, mds_par_at(p, dqkv, s.whole * l->out), 1, 0, &g));
+        MDS_TRY(mds_gpt_linear_bwd_input(t, l, s.n, both ? both : &g,
                                          mds_par_at(p, dx->rows, at * l->in)));
+        if (!both)
+            mds_gpt_linear_grad_close(t, &g);
         MDS_TRY(mds_tp_reduce_start(p, dx, at + s.n));
     }
     return MDS_OK;
 }
 
 static enum mds_rc qkv_bwd_weight(const struct context *t, const struct linear_ids *l,
-                                  const void *x, const void *dqkv)
+                                  const void *x, const void *dqkv,
+                                  const struct linear_grad *both)
 {
     const struct mds_par *p = &t->par;
     int64_t R = mds_par_rows(p);
+    struct linear_grad g;
     struct span s;
 
-    for (int64_t at = 0; mds_gpt_span(t, at, R - at, &s); at += s.n)
+    for (int64_t at = 0; mds_gpt_span(t, at, R - at, &s); at += s.n) {
+        if (!both)
+            MDS_TRY(mds_gpt_linear_grad_open(
+                t, l, s.n, mds_par_at(p, dqkv, s.whole * l->out), 0, 1, &g));
         MDS_TRY(mds_gpt_linear_bwd_weight(t, l, s.n, mds_par_at(p, x, at * l->in),
-                                          mds_par_at(p, dqkv, s.whole * l->out)));
+                                          both ? both : &g));
+        if (!both)
+            mds_gpt_linear_grad_close(t, &g);
+    }
     return MDS_OK;
+}
+
+/* Whether the GEMMs that send dx and those of the weight take all rows at once. */
+static int is_one_span(const struct context *t, struct span *s)
+{
+    int64_t R = mds_par_rows(&t->par);
+
+    return mds_tp_reduce_rows(&t->par, 0) == R && mds_gpt_span(t, 0, R, s) && s->n == R;
 }
 
 static enum mds_rc head_norms_bwd(const struct context *t,
@@ -355,13 +378,21 @@ enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids 
     const struct mds_par *p = &t->par;
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     struct mds_tp_handle in, out;
+    struct linear_grad g, *both = NULL;
+    struct span all;
 
     MDS_TRY(mds_tp_gather_start(p, x, id->qkv.in, &in));
     MDS_TRY(mds_tp_reduce_open(p, dx, id->qkv.in, &out));
     MDS_TRY(head_norms_bwd(t, id, s, &in, dqkv));
-    MDS_TRY(qkv_bwd_input(t, &id->qkv, dqkv, &out));
+    if (is_one_span(t, &all)) {
+        both = &g;
+        MDS_TRY(mds_gpt_linear_grad_open(t, &id->qkv, all.n,
+                                         mds_par_at(p, dqkv, all.whole * id->qkv.out),
+                                         1, 1, &g));
+    }
+    MDS_TRY(qkv_bwd_input(t, &id->qkv, dqkv, both, &out));
     MDS_TRY(mds_tp_gather_wait(p, &in, mds_par_rows(p)));
-    MDS_TRY(qkv_bwd_weight(t, &id->qkv, in.rows, dqkv));
+    MDS_TRY(qkv_bwd_weight(t, &id->qkv, in.rows, dqkv, both));
     MDS_TRY(mds_tp_reduce_wait(&out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
@@ -400,13 +431,16 @@ enum mds_rc mds_gpt_out_bwd(const struct context *t, const struct attention_ids 
     MDS_TRY(mds_tp_gather_start(p, dy, l->out, &in));
     for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_gather_rows(p, at), &s);
          at += s.n) {
-        const void *rows = mds_par_at(p, in.rows, at * l->out);
+        struct linear_grad g;
 
         MDS_TRY(mds_tp_gather_wait(p, &in, at + s.n));
+        MDS_TRY(mds_gpt_linear_grad_open(t, l, s.n, mds_par_at(p, in.rows, at * l->out),
+                                         1, 1, &g));
         MDS_TRY(mds_gpt_linear_bwd_weight(t, l, s.n, mds_par_at(p, o, s.whole * l->in),
-                                          rows));
-        MDS_TRY(mds_gpt_linear_bwd_input(t, l, s.n, rows,
+                                          &g));
+        MDS_TRY(mds_gpt_linear_bwd_input(t, l, s.n, &g,
                                          mds_par_at(p, d_o, s.whole * l->in)));
+        mds_gpt_linear_grad_close(t, &g);
     }
     mds_arena_release(p->arena, mark);
     return MDS_OK;

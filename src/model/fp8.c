@@ -5,30 +5,49 @@
 #include "model/modules.h"
 #include "tensor/op.h"
 
-/* Which codes of a tensor a GEMM reads. */
-enum side { BY_ROWS, BY_COLUMNS };
-
-/* The tensor x [R, C] in FP8, in working memory.  sum: receives its column sums. */
-static enum mds_rc cast(const struct context *c, int64_t R, int64_t C, const void *x,
-                        enum mdsk_dtype to, enum side side, float *sum,
-                        struct mdsk_fp8_operand *out)
+/* Working memory for what a cast writes. */
+static enum mds_rc alloc_codes(const struct context *c, struct mdsk_fp8_cast *a,
+                               int by_rows, int by_columns)
 {
-    int64_t codes = side == BY_ROWS ? R * mdsk_fp8_ld(C) : C * mdsk_fp8_ld(R);
-    struct mdsk_fp8_cast a = {
-        .R = R, .C = C, .dtype = c->par.dtype, .to = to, .x = x, .sum = sum};
-    void *at = NULL;
+    MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, 1, &a->scale));
+    if (by_rows)
+        MDS_TRY(mds_arena_alloc(c->par.arena, MDS_MEM_WORK, a->R * mdsk_fp8_ld(a->C),
+                                &a->rows));
+    if (by_columns)
+        MDS_TRY(mds_arena_alloc(c->par.arena, MDS_MEM_WORK, a->C * mdsk_fp8_ld(a->R),
+                                &a->cols));
+    return MDS_OK;
+}
 
-    MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, 1, &a.scale));
-    MDS_TRY(mds_arena_alloc(c->par.arena, MDS_MEM_WORK, codes, &at));
-    a.rows = side == BY_ROWS ? at : NULL;
-    a.cols = side == BY_COLUMNS ? at : NULL;
-    *out = (struct mdsk_fp8_operand){to, at, a.scale};
+/* x or W, [R, C], by rows or by columns. */
+static enum mds_rc cast(const struct context *c, int64_t R, int64_t C, const void *x,
+                        int by_rows, struct mdsk_fp8_operand *out)
+{
+    struct mdsk_fp8_cast a = {
+        .R = R, .C = C, .dtype = c->par.dtype, .to = MDSK_E4M3, .x = x};
+
+    MDS_TRY(alloc_codes(c, &a, by_rows, !by_rows));
+    *out = (struct mdsk_fp8_operand){a.to, by_rows ? a.rows : a.cols, a.scale};
     return mds_op_fp8_cast(c->par.dev, &a);
 }
 
-static enum mdsk_dtype gradient_type(const struct context *c)
+/* One cast for both GEMMs that read a gradient, if both can have it. */
+enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
+                                  int for_input, int for_weight, float *db,
+                                  struct linear_grad *g)
 {
-    return c->g->cfg.fp8.format == MDS_FP8_HYBRID ? MDSK_E5M2 : MDSK_E4M3;
+    struct mdsk_fp8_cast a = {.R = R,
+                              .C = out,
+                              .dtype = c->par.dtype,
+                              .to = c->g->cfg.fp8.format == MDS_FP8_HYBRID ? MDSK_E5M2
+                                                                           : MDSK_E4M3,
+                              .x = g->dy,
+                              .sum = for_weight ? db : NULL};
+
+    MDS_TRY(alloc_codes(c, &a, for_input, for_weight));
+    g->rows = (struct mdsk_fp8_operand){a.to, a.rows, a.scale};
+    g->cols = (struct mdsk_fp8_operand){a.to, a.cols, a.scale};
+    return mds_op_fp8_cast(c->par.dev, &a);
 }
 
 enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c,
@@ -49,19 +68,24 @@ enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c,
                                       .x = a->y,
                                       .y = a->gelu};
 
-    MDS_TRY(cast(c, a->R, a->in, a->x, MDSK_E4M3, BY_ROWS, NULL, &g.a));
-    MDS_TRY(cast(c, a->out, a->in, a->w, MDSK_E4M3, BY_ROWS, NULL, &g.b));
+    MDS_TRY(cast(c, a->R, a->in, a->x, 1, &g.a));
+    MDS_TRY(cast(c, a->out, a->in, a->w, 1, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);
     return a->gelu ? mds_op_activation_fwd(c->par.dev, &act) : MDS_OK;
 }
 
 enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
-                                         const struct mdsk_linear_bwd_input *a)
+                                         const struct mdsk_linear_bwd_input *a,
+                                         const struct linear_grad *dy)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
-    struct mdsk_fp8_gemm g = {
-        .M = a->R, .N = a->in, .K = a->out, .dtype = a->dtype, .y = a->dx};
+    struct mdsk_fp8_gemm g = {.M = a->R,
+                              .N = a->in,
+                              .K = a->out,
+                              .dtype = a->dtype,
+                              .a = dy->rows,
+                              .y = a->dx};
     struct mdsk_activation_bwd act = {.kind = MDSK_GELU,
                                       .R = a->R,
                                       .F = a->in,
@@ -70,15 +94,15 @@ enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
                                       .dy = a->dx,
                                       .dx = a->dx};
 
-    MDS_TRY(cast(c, a->R, a->out, a->dy, gradient_type(c), BY_ROWS, NULL, &g.a));
-    MDS_TRY(cast(c, a->out, a->in, a->w, MDSK_E4M3, BY_COLUMNS, NULL, &g.b));
+    MDS_TRY(cast(c, a->out, a->in, a->w, 0, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);
     return a->u ? mds_op_activation_bwd(c->par.dev, &act) : MDS_OK;
 }
 
 enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
-                                          const struct mdsk_linear_bwd_weight *a)
+                                          const struct mdsk_linear_bwd_weight *a,
+                                          const struct linear_grad *dy)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
     struct mdsk_fp8_gemm g = {.M = a->out,
@@ -86,10 +110,10 @@ enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
                               .K = a->R,
                               .dtype = MDSK_F32,
                               .add = !a->write,
+                              .a = dy->cols,
                               .y = a->dw};
 
-    MDS_TRY(cast(c, a->R, a->out, a->dy, gradient_type(c), BY_COLUMNS, a->db, &g.a));
-    MDS_TRY(cast(c, a->R, a->in, a->x, MDSK_E4M3, BY_COLUMNS, NULL, &g.b));
+    MDS_TRY(cast(c, a->R, a->in, a->x, 0, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;

@@ -102,46 +102,68 @@ static int take_uninit(const struct context *c, const struct linear_ids *id)
     return uninit;
 }
 
+static float *bias_grad(const struct context *c, const struct linear_ids *id)
+{
+    return id->part ? id->part->db : mds_gpt_grad(c, id->bias);
+}
+
+enum mds_rc mds_gpt_linear_grad_open(const struct context *c,
+                                     const struct linear_ids *id, int64_t R,
+                                     const void *dy, int for_input, int for_weight,
+                                     struct linear_grad *g)
+{
+    *g = (struct linear_grad){.dy = dy, .mark = mds_arena_mark(c->par.arena)};
+    return id->fp8 ? mds_gpt_fp8_cast_grad(c, R, id->out, for_input, for_weight,
+                                           bias_grad(c, id), g)
+                   : MDS_OK;
+}
+
+void mds_gpt_linear_grad_close(const struct context *c, const struct linear_grad *g)
+{
+    mds_arena_release(c->par.arena, g->mark);
+}
+
 enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
                                       const struct linear_ids *id, int64_t R,
-                                      const void *x, const void *dy)
+                                      const void *x, const struct linear_grad *dy)
 {
     const struct linear_part *part = id->part;
-    struct mdsk_linear_bwd_weight a = {
-        .R = R,
-        .in = id->in,
-        .out = id->out,
-        .dtype = c->par.dtype,
-        .write = take_uninit(c, id),
-        .x = x,
-        .dy = dy,
-        .dw = part ? part->dw : mds_gpt_grad(c, id->weight),
-        .db = part ? part->db : mds_gpt_grad(c, id->bias)};
+    struct mdsk_linear_bwd_weight a = {.R = R,
+                                       .in = id->in,
+                                       .out = id->out,
+                                       .dtype = c->par.dtype,
+                                       .write = take_uninit(c, id),
+                                       .x = x,
+                                       .dy = dy->dy,
+                                       .dw = part ? part->dw
+                                                  : mds_gpt_grad(c, id->weight),
+                                       .db = bias_grad(c, id)};
 
-    return id->fp8 ? mds_gpt_fp8_linear_bwd_weight(c, &a)
+    return id->fp8 ? mds_gpt_fp8_linear_bwd_weight(c, &a, dy)
                    : mds_op_linear_bwd_weight(c->par.dev, &a);
 }
 
 enum mds_rc mds_gpt_linear_bwd_input(const struct context *c,
                                      const struct linear_ids *id, int64_t R,
-                                     const void *dy, void *dx)
+                                     const struct linear_grad *dy, void *dx)
 {
     return mds_gpt_linear_gelu_bwd_input(c, id, R, dy, NULL, dx);
 }
 
 enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct context *c,
                                           const struct linear_ids *id, int64_t R,
-                                          const void *dy, const void *u, void *dx)
+                                          const struct linear_grad *dy, const void *u,
+                                          void *dx)
 {
     struct mdsk_linear_bwd_input a = {.R = R,
                                       .in = id->in,
                                       .out = id->out,
                                       .dtype = c->par.dtype,
-                                      .dy = dy,
+                                      .dy = dy->dy,
                                       .w = weight_of(c, id),
                                       .u = u,
                                       .dx = dx};
 
-    return id->fp8 ? mds_gpt_fp8_linear_bwd_input(c, &a)
+    return id->fp8 ? mds_gpt_fp8_linear_bwd_input(c, &a, dy)
                    : mds_op_linear_bwd_input(c->par.dev, &a);
 }

@@ -175,7 +175,8 @@ enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
 /* *du = the gradient of u, from dy.  g is no longer needed, and its gradient overwrites
  * it.  *du is stored in g too, or in u if the MLP is gated: then g is too narrow. */
 static enum mds_rc down_bwd_input(const struct context *c, const struct mlp_ids *id,
-                                  const struct mlp_tile *t, const void *dy, void **du)
+                                  const struct mlp_tile *t,
+                                  const struct linear_grad *dy, void **du)
 {
     int gated = mdsk_activation_of(c->g->cfg.activation)->gated;
     struct mdsk_activation_bwd act = {.kind = c->g->cfg.activation,
@@ -201,18 +202,24 @@ static enum mds_rc mlp_tile_bwd(const struct context *c, const struct mlp_ids *i
 {
     const struct mds_par *p = &c->par;
     int64_t at = t->at * id->up.in, end = t->at + t->rows;
-    const void *rows = mds_par_at(p, dy->rows, at);
+    struct linear_grad g;
     void *du = NULL;
 
     MDS_TRY(mds_tp_gather_wait(p, dy, end));
-    MDS_TRY(mds_gpt_linear_bwd_weight(c, &id->down, t->rows, t->g, rows));
-    MDS_TRY(down_bwd_input(c, id, t, rows, &du));
+    MDS_TRY(mds_gpt_linear_grad_open(c, &id->down, t->rows, mds_par_at(p, dy->rows, at),
+                                     1, 1, &g));
+    MDS_TRY(mds_gpt_linear_bwd_weight(c, &id->down, t->rows, t->g, &g));
+    MDS_TRY(down_bwd_input(c, id, t, &g, &du));
+    mds_gpt_linear_grad_close(c, &g);
+    MDS_TRY(mds_gpt_linear_grad_open(c, &id->up, t->rows, du, 1, 1, &g));
     MDS_TRY(
-        mds_gpt_linear_bwd_input(c, &id->up, t->rows, du, mds_par_at(p, dx->rows, at)));
+        mds_gpt_linear_bwd_input(c, &id->up, t->rows, &g, mds_par_at(p, dx->rows, at)));
     MDS_TRY(mds_tp_reduce_start(p, dx, end));
     MDS_TRY(mds_tp_gather_wait(p, x, end));
-    return mds_gpt_linear_bwd_weight(c, &id->up, t->rows, mds_par_at(p, x->rows, at),
-                                     du);
+    MDS_TRY(
+        mds_gpt_linear_bwd_weight(c, &id->up, t->rows, mds_par_at(p, x->rows, at), &g));
+    mds_gpt_linear_grad_close(c, &g);
+    return MDS_OK;
 }
 
 enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,

@@ -8,6 +8,7 @@
 #ifndef MDS_MODEL_MODULES_H
 #define MDS_MODEL_MODULES_H
 
+#include "kernels/fp8.h"
 #include "kernels/linear.h"
 #include "model/context.h"
 #include "model/saved.h"
@@ -83,25 +84,49 @@ enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids 
 enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
                                     const struct linear_ids *id, int64_t R,
                                     const void *x, void *y, void *gelu);
+
+/* A gradient dy [R, out] as the GEMMs of backward read it: in FP8 its codes, which are
+ * in working memory until it is closed. */
+struct linear_grad {
+    const void *dy;
+    struct mdsk_fp8_operand rows, cols; /* for dx, for dW */
+    struct mds_arena_mark mark;
+};
+
+/* for_input, for_weight: which of the functions below will read it.  In FP8 with
+ * for_weight the bias's gradient is added here.  Arena memory that was allocated since
+ * open is freed by close. */
+enum mds_rc mds_gpt_linear_grad_open(const struct context *c,
+                                     const struct linear_ids *id, int64_t R,
+                                     const void *dy, int for_input, int for_weight,
+                                     struct linear_grad *g);
+void mds_gpt_linear_grad_close(const struct context *c, const struct linear_grad *g);
+
 enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
                                       const struct linear_ids *id, int64_t R,
-                                      const void *x, const void *dy);
+                                      const void *x, const struct linear_grad *dy);
 enum mds_rc mds_gpt_linear_bwd_input(const struct context *c,
                                      const struct linear_ids *id, int64_t R,
-                                     const void *dy, void *dx);
+                                     const struct linear_grad *dy, void *dx);
 /* dx = dy W * GELU'(u). */
 enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct context *c,
                                           const struct linear_ids *id, int64_t R,
-                                          const void *dy, const void *u, void *dx);
+                                          const struct linear_grad *dy, const void *u,
+                                          void *dx);
 
-/* ---- fp8.c: the same three in FP8 (docs/adr/0026) ---- */
+/* ---- fp8.c: the same in FP8 (docs/adr/0026); *g has codes of dy ---- */
 
 enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c,
                                    const struct mdsk_linear_fwd *a);
+enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
+                                  int for_input, int for_weight, float *db,
+                                  struct linear_grad *g);
 enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
-                                         const struct mdsk_linear_bwd_input *a);
+                                         const struct mdsk_linear_bwd_input *a,
+                                         const struct linear_grad *g);
 enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
-                                          const struct mdsk_linear_bwd_weight *a);
+                                          const struct mdsk_linear_bwd_weight *a,
+                                          const struct linear_grad *g);
 
 /* ---- dropout.c ---- */
 
