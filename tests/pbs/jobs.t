@@ -80,5 +80,17 @@ test_expect_success 'qdel: the run saves, is not submitted again, and job.sh goe
     test "$(steps cut | sort -n | uniq -d | wc -l)" -eq 0 &&
     test "$(steps cut | grep -c -x 1)" -eq 1
 '
+test_expect_success 'qrerun: the job starts again, and goes on where it was' '
+    submit rerun 1000000 -- --save-interval 20 && appears rerun/j/metrics.jsonl "\"iteration\":50," 60 && qrerun $jobs && sleep 3 &&
+    appears rerun/j/metrics.jsonl "\"iteration\":9[0-9][0-9]," 60 && qdel $jobs && ends 60 &&
+    steps rerun | awk "NR > 1 && \$1 != last + 1 { again++; if (\$1 % 20 != 1 || \$1 > last + 1) bad = 1 } { last = \$1 }
+        END { exit bad || again > 1 }" && test "$(grep -c "\"event\":\"run\"" rerun/j/metrics.jsonl)" -eq 2
+'
+test_expect_success 'a sweep of four runs, as a job array' '
+    printf "SEQ_LEN: [32, 64]\nMPSIZE: [1, 2]\n" >sweep.yaml && MODEL_SIZE_KEY=TINY NGPU_PER_HOST=2 TRAIN_ITERS=5 mds_launch sweep --runs cells \
+        --queue "$queue" --job-nodes 1 --walltime 5min --project "$project" sweep.yaml -- $tiny >out && cat out &&
+    grep "an array of 4 runs" out && ends 120 && mds_launch report cells && cat cells/report.csv &&
+    awk -F, "NR > 1 && (\$3 != 2 || \$5 != 5) { exit 1 } END { exit NR != 5 }" cells/report.csv
+'
 
 test_done
