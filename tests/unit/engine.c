@@ -127,16 +127,20 @@ static void weights_have_their_initial_values(void **state)
 static void gradients_start_from_zero_each_step(void **state)
 {
     (void)state;
-    for (int way = 0; way < 8; way++) {
+    for (int way = 0; way < 16; way++) {
         struct mds_config c = shapes[way % 2]();
         struct values first, second;
         struct fixture f;
 
         c.train.act.mlp_tile = way / 2 % 2 ? 5 : 0;
         c.train.act.loss_tile = way / 2 % 2 ? 7 : 0;
-        c.train.act.recompute = way / 4 ? MDS_RECOMPUTE_FULL : MDS_RECOMPUTE_NONE;
+        c.train.act.recompute = way / 4 % 2 ? MDS_RECOMPUTE_FULL : MDS_RECOMPUTE_NONE;
         c.train.act.recompute_layers = 1;
-        c.train.act.sequence_tile = way / 4 ? c.batch.micro * 3 : 0;
+        c.train.act.sequence_tile = way / 4 % 2 ? c.batch.micro * 3 : 0;
+        if (way >= 8) {
+            c.train.type = MDS_TYPE_BF16;
+            c.model.fp8.format = MDS_FP8_HYBRID;
+        }
         open_on(&f, &c, "cpu");
         backward(&f);
         first = values_of(&f, MDS_ZERO_GRAD);
@@ -315,6 +319,23 @@ static void fp8_is_near_bf16(void **state)
     }
 }
 
+/* A tile has scales of its own, and sums of weights' gradients have several parts. */
+static void fp8_in_tiles_is_the_same(void **state)
+{
+    (void)state;
+    for (int shape = 0; shape < 2; shape++) {
+        struct mds_config c = fp8_shape(shape, MDS_FP8_HYBRID), tiled = c;
+        struct values whole, parts;
+        double loss = grads_of(&c, &whole);
+
+        tiled.train.act.mlp_tile = 5;
+        assert_true(fabs(grads_of(&tiled, &parts) - loss) <= 1e-5 * loss);
+        assert_true(distance(&whole, &parts) <= 1e-5);
+        free(whole.v);
+        free(parts.v);
+    }
+}
+
 static void fp8_of_nan_is_a_loss_of_nan(void **state)
 {
     struct mds_config c = fp8_shape(0, MDS_FP8_HYBRID);
@@ -349,6 +370,7 @@ int main(void)
         cmocka_unit_test(host_update_gives_the_same_weights),
         cmocka_unit_test(a_layer_is_zeroed_in_one_call),
         cmocka_unit_test(fp8_is_near_bf16),
+        cmocka_unit_test(fp8_in_tiles_is_the_same),
         cmocka_unit_test(fp8_of_nan_is_a_loss_of_nan),
     };
 
