@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -392,12 +391,6 @@ static const char *launcher_command(const struct mds_launch *l)
     if (l->machine->launcher.command)
         return l->machine->launcher.command;
     return MDS_MPIEXEC[0] == '/' && access(MDS_MPIEXEC, X_OK) ? "mpiexec" : MDS_MPIEXEC;
-}
-
-/* srun kills the ranks at once when it is sent SIGTERM, but passes SIGUSR1 on. */
-int mds_launch_term_signal(const struct mds_launch *l)
-{
-    return l->machine->launcher.kind == MDS_LAUNCHER_SRUN ? SIGUSR1 : SIGTERM;
 }
 
 enum mds_rc mds_launch_command(const struct mds_launch *l,

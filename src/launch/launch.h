@@ -56,10 +56,6 @@ enum mds_rc mds_launch_arguments(const struct mds_launch *l,
 enum mds_rc mds_launch_command(const struct mds_launch *l,
                                const struct mds_argv *arguments, struct mds_argv *out);
 
-/* The signal to send to the launcher so that the ranks save and exit as after
- * SIGTERM. */
-int mds_launch_term_signal(const struct mds_launch *l);
-
 /* Append the path of the program: --program, else mds_pretrain beside this one, else
  * its name, to be found in PATH. */
 void mds_launch_program(const struct mds_launch *l, struct mds_str *out);

@@ -280,7 +280,7 @@ static enum mds_rc start_ranks(const struct job *j, struct mds_outcome *out)
     if (!rc)
         rc = mds_launch_print_command(&command);
     if (!rc && !j->launch.options->print)
-        rc = mds_supervise(&command, mds_launch_term_signal(&j->launch), out);
+        rc = mds_supervise(&command, out);
     mds_argv_fini(&command);
     return rc;
 }

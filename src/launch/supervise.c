@@ -18,13 +18,14 @@
 
 static volatile sig_atomic_t caught;
 static volatile pid_t child; /* 0: none runs */
-static volatile sig_atomic_t sent_for_term = SIGTERM;
 
-/* One of the terminal (SI_KERNEL) reaches the whole foreground group by itself.  A
- * second SIGTERM is passed on as it is: the first may have had no effect. */
+/* One of the terminal (SI_KERNEL) reaches the whole foreground group by itself.  srun
+ * and Open MPI's mpirun kill the ranks when they are sent SIGTERM, but every launcher
+ * passes SIGUSR1 on, and the ranks save.  A second SIGTERM is passed on as it is: the
+ * first may have had no effect. */
 static void forward(int sig, siginfo_t *info, void *context)
 {
-    int sent = sig == SIGTERM && caught != SIGTERM ? sent_for_term : sig;
+    int sent = sig == SIGTERM && caught != SIGTERM ? SIGUSR1 : sig;
 
     (void)context;
     caught = sig;
@@ -208,15 +209,13 @@ static int wait_for_command(const char *name, struct stream s[2],
     return status;
 }
 
-enum mds_rc mds_supervise(const struct mds_argv *command, int term_signal,
-                          struct mds_outcome *out)
+enum mds_rc mds_supervise(const struct mds_argv *command, struct mds_outcome *out)
 {
     struct stream s[2] = {{.in = -1}, {.in = -1}};
     int ends[2] = {-1, -1}, status = 0;
     enum mds_rc rc = open_streams(s, ends);
 
     *out = (struct mds_outcome){.status = EXIT_FAILURE};
-    sent_for_term = term_signal;
     if (!rc)
         rc = start_command(command, ends);
     for (int i = 0; i < 2; i++)
