@@ -174,7 +174,7 @@ struct mds_train_config {
 enum mds_split_at { MDS_SPLIT_AT_AUTO, MDS_SPLIT_AT_DOCUMENTS, MDS_SPLIT_AT_TOKENS };
 
 /* Whether samples are rows of whole documents. */
-enum mds_pack { MDS_PACK_OFF, MDS_PACK_ON };
+enum mds_pack { MDS_PACK_OFF, MDS_PACK_ON, MDS_PACK_AUTO };
 
 struct mds_data_config {
     /* Each one path, or "weight path weight path ..."; NULL: not given.  Either paths,

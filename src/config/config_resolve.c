@@ -267,6 +267,23 @@ static void check_data_paths(const struct mds_config_run *run, struct mds_diag *
                        option);
 }
 
+int mds_config_data_decide_packing(const struct mds_config_run *run)
+{
+    const struct mds_data_config *d = &run->config.data;
+
+    return d->pack_documents == MDS_PACK_AUTO && mds_config_data_paths(d) &&
+           !d->reset_attention_mask && !d->reset_position_ids && !d->eod_mask_loss;
+}
+
+void mds_config_set_packing(struct mds_config_run *run, enum mds_pack pack)
+{
+    run->config.data.pack_documents = pack;
+    mds_settings_derived(&run->settings, "data.pack_documents",
+                         pack == MDS_PACK_ON
+                             ? "the data have several documents"
+                             : "the data are one document, or Megatron's");
+}
+
 /* Packed documents have nothing to do with each other. */
 static void resolve_documents(struct mds_config_run *run)
 {
@@ -276,6 +293,11 @@ static void resolve_documents(struct mds_config_run *run)
     static const char *const key[] = {"data.reset_attention_mask",
                                       "data.reset_position_ids", "data.eod_mask_loss"};
 
+    if (d->pack_documents == MDS_PACK_AUTO) {
+        d->pack_documents = MDS_PACK_OFF;
+        mds_settings_derived(&run->settings, "data.pack_documents",
+                             "no data, or --reset-... and --eod-... without packing");
+    }
     for (int i = 0; d->pack_documents == MDS_PACK_ON && i < 3; i++) {
         if (!*follow[i])
             mds_settings_derived(&run->settings, key[i], "--pack-documents");

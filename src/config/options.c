@@ -47,7 +47,7 @@ static const char *const levels[] = {"error", "warn", "info", "debug", "trace", 
 static const char *const model_types[] = {"gpt", NULL};
 static const char *const ddp_impls[] = {"local", NULL};
 static const char *const optimizers[] = {"adamw", "adam", NULL};
-const char *const mds_pack_names[] = {"off", "on", NULL};
+const char *const mds_pack_names[] = {"off", "on", "auto", NULL};
 const char *const mds_split_at_names[] = {"auto", "documents", "tokens", NULL};
 static const char *const data_impls[] = {"mmap", "infer", NULL};
 
@@ -524,11 +524,13 @@ static const struct mds_option rows[] = {
      .help = "where --split cuts; auto: text between documents, genomes within them; a "
              "resumed run cuts as its checkpoint says"},
     {data, "data.pack_documents", "--pack-documents", "MDS_PACK_DOCUMENTS",
-     MDS_OPT_ENUM, "off", 0, 0, mds_pack_names, AT(data.pack_documents), NULL,
+     MDS_OPT_ENUM, "auto", 0, 0, mds_pack_names, AT(data.pack_documents), NULL,
      .help =
          "on: a sample is a row of whole documents, packed by best fit, that do not "
-         "attend to each other (this sets the next three options); off: a sample is a "
-         "window, which may cross documents"},
+         "attend to each other (this sets three options below); off: a sample is a "
+         "window, which may cross documents; auto: on if a file of mds_data has "
+         "several documents and none of the three is set; a resumed run goes on as its "
+         "checkpoint says"},
     {data, "data.random_reverse_complement", "--random-reverse-complement",
      "MDS_RANDOM_REVERSE_COMPLEMENT", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(data.random_reverse_complement), NULL,

@@ -123,6 +123,13 @@ unsigned mds_config_fixed_activations(const struct mds_config_run *run,
  * --vocab-size is kept.  MDS_EUSER if --vocab-size is smaller. */
 enum mds_rc mds_config_set_vocab(struct mds_config_run *run, int64_t words);
 
+/* Whether the data files decide about --pack-documents: it is auto, and none of the
+ * options is set that keep documents apart in windows. */
+int mds_config_data_decide_packing(const struct mds_config_run *run);
+
+/* What they decided, before resolving. */
+void mds_config_set_packing(struct mds_config_run *run, enum mds_pack pack);
+
 /* Trainable numbers of a resolved shape (padded_vocab > 0), exactly:
  *
  *   embeddings  V H, and V H more for an untied head; learned positions P H

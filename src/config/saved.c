@@ -114,23 +114,30 @@ static const struct mds_node *find_written_setting(const struct saved *s,
     return n && n->text ? n : NULL;
 }
 
-/* "model.heads"; NULL where the text has none, as that of an older version.  Those
- * without data.split_at cut by tokens. */
+/* "model.heads"; NULL where the text has none, as that of an older version: with data
+ * but without data.split_at it cut by tokens, without data.pack_documents it did not
+ * pack. */
 static const struct mds_node *find_setting(const struct saved *s, const char *key)
 {
-    static const struct mds_node by_tokens = {.text = "tokens"};
+    static const struct mds_node by_tokens = {.key = "split_at", .text = "tokens"};
+    static const struct mds_node off = {.key = "pack_documents", .text = "off"};
     const struct mds_node *n = find_written_setting(s, key);
 
-    if (!n && strcmp(key, "data.split_at") == 0 &&
-        find_written_setting(s, "data.split"))
-        return &by_tokens;
-    return n;
+    if (n || !find_written_setting(s, "data.split"))
+        return n;
+    return strcmp(key, "data.split_at") == 0         ? &by_tokens
+           : strcmp(key, "data.pack_documents") == 0 ? &off
+                                                     : NULL;
 }
 
+/* Whether a value follows again from others.  What the data decided does not: they may
+ * be others now. */
 static int is_derived(const struct saved *s, const struct mds_node *n)
 {
     const char *line = s->text;
 
+    if (strcmp(n->key, "pack_documents") == 0)
+        return 0;
     for (int i = 1; i < n->line; i++)
         line += strcspn(line, "\n") + 1;
     return mds_settings_is_derived(line, strcspn(line, "\n"));

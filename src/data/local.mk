@@ -35,7 +35,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/tokenize_fasta.c src/data/tokenize_fasta.h \
   src/data/tokenizer.c src/data/tokenizer.h \
   src/data/tokenizer_json.c src/data/tokenizer_json.h \
-  src/data/vocab.c src/data/vocab.h \
+  src/data/inspect.c src/data/inspect.h \
   src/data/window.c src/data/window.h
 data_libs = src/data/libmds_data.a $(io_libs) $(config_libs)
 

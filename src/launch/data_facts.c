@@ -3,7 +3,7 @@
  * attention is left if it does not cross documents. */
 #include "base/log.h"
 #include "data/dataset.h"
-#include "data/vocab.h"
+#include "data/inspect.h"
 #include "launch/launch.h"
 
 static void read_documents(struct mds_config_run *run, int log)
@@ -18,6 +18,6 @@ static void read_documents(struct mds_config_run *run, int log)
 
 void mds_launch_read_data(struct mds_config_run *run, int log)
 {
-    mds_data_read_vocab(run, log);
+    mds_data_inspect(run, log);
     read_documents(run, log);
 }

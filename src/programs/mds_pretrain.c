@@ -10,7 +10,7 @@
 #include "comm/comm.h"
 #include "transport/world.h"
 #include "config/options.h"
-#include "data/vocab.h"
+#include "data/inspect.h"
 #include "device/device.h"
 #include "plan/predict.h"
 #include "programs/finish.h"
@@ -141,7 +141,7 @@ static enum mds_rc print_or_dry_run(struct mds_config_run *run, struct mds_diag 
 {
     if (run->action == MDS_ACTION_SHOW || run->action == MDS_ACTION_RUN)
         MDS_TRY(mds_ckpt_inherit_model(run, diag));
-    mds_data_read_vocab(run, run->action == MDS_ACTION_RUN);
+    mds_data_inspect(run, run->action == MDS_ACTION_RUN);
     if (run->action != MDS_ACTION_RUN) {
         MDS_TRY(mds_config_print(run, diag, stdout));
         mds_diag_log(diag);

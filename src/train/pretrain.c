@@ -6,6 +6,7 @@
 #include "ckpt/configuration.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
+#include "data/inspect.h"
 #include "monitor/monitor.h"
 #include "train/consistency.h"
 #include "train/preflight.h"
@@ -83,6 +84,21 @@ static enum mds_rc load_saved_model_options(struct mds_comm *start,
     return rc;
 }
 
+/* --pack-documents auto: rank 0 looks at the data, and tells the others. */
+static enum mds_rc let_data_decide_packing(struct mds_comm *start,
+                                           struct mds_config_run *run)
+{
+    int64_t pack = MDS_PACK_OFF;
+
+    if (!mds_config_data_decide_packing(run))
+        return MDS_OK;
+    if (mds_comm_rank(start) == 0)
+        pack = mds_data_choose_packing(&run->config.data);
+    MDS_TRY(mds_comm_broadcast(start, &pack, sizeof pack, 0));
+    mds_config_set_packing(run, (enum mds_pack)pack);
+    return MDS_OK;
+}
+
 /* Samples of the whole run, counted from iteration 0. */
 static int64_t samples_to_train(const struct mds_config *c)
 {
@@ -125,6 +141,7 @@ enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
     MDS_TRY(create_start_group(w, &start));
     MDS_TRY(share_hosts(w, start));
     MDS_TRY(load_saved_model_options(start, run, diag));
+    MDS_TRY(let_data_decide_packing(start, run));
     MDS_TRY(mds_config_resolve(run, w->ranks, diag));
     if (w->rank == 0) /* the same on every rank */
         mds_diag_log(diag);

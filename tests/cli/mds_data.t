@@ -148,10 +148,26 @@ test_expect_success 'dry runs and plans count the attention of packed documents'
     mds_pretrain --dry-run --pack-documents on $model >out &&
     grep "^  documents: attention computes 12.6 % of these FLOPs, [0-9.]* [MG]; all operations [0-9.]* G$" out &&
     mds_pretrain --dry-run --reset-attention-mask $model --seq-length 512 >out && grep "documents: attention computes 25.1 % of" out &&
-    mds_pretrain --dry-run $model >out && test_must_fail grep "documents: attention" out &&
+    mds_pretrain --dry-run $model | grep "^  documents: attention computes 12.6 %" &&
+    mds_pretrain --dry-run --pack-documents off $model >out && test_must_fail grep "documents: attention" out &&
     mds_launch plan --machine polaris --nodes 1 -- --pack-documents on $model >out 2>err &&
     grep "documents: attention computes 12.6 % of what it would across them" err &&
     mds_pretrain --dry-run --pack-documents on --data-path gone.h5 ${model#* * } >out && ! grep "documents: attention" out
+'
+test_expect_success 'documents are packed by default; a run goes on as it began' '
+    seq 1 20 | sed "s/.*/1 2 3 4 5 6 7 8 9/" >twenty && ids twenty && echo "1 2 3 4 5 6 7 8 9 10 11 12" >one && mv i.h5 many.h5 &&
+    ids one && mv i.h5 one.h5 && begin="mds_pretrain --num-layers 1 --hidden-size 32 --num-attention-heads 2 --seq-length 4 \
+        --split 1,0,0 --eval-iters 0 --train-iters 3 --exit-interval 1 --data-path" packed="documents* in .* rows, " &&
+    test_might_fail $begin many.h5 --save p >out 2>&1 && grep "$packed" out &&
+    test_might_fail $begin many.h5 --save w --pack-documents off >out 2>&1 && grep "windows may cross" out &&
+    test_might_fail $begin one.h5 --save o >out 2>&1 && ! grep "$packed" out &&
+    test_might_fail $begin many.h5 --save m --reset-attention-mask >out 2>&1 && ! grep "$packed" out && ! grep "may cross" out &&
+    for kept in w o m; do
+        test_might_fail $begin many.h5 --save $kept --load $kept >out 2>&1 && grep "^done: iteration 2 of 3" out && ! grep "$packed" out || return 1
+    done &&
+    test_might_fail $begin one.h5 --save p --load p >out 2>&1 && grep "$packed" out &&
+    test_might_fail $begin many.h5 --save p --load p --pack-documents off >out 2>&1 &&
+    grep -e "--pack-documents on (now off)" out
 '
 test_expect_success 'text is split between documents; a run goes on as it began' '
     seq 1 20 | sed "s/.*/1 2 3 4 5 6 7 8 9/" >twenty && ids twenty && mds_data info --split 8,1,1 i.h5 >out &&

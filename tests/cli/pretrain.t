@@ -66,7 +66,7 @@ test_expect_success 'each split has its files; epochs and meeting documents are 
     mds_data make --tokenizer codon --output two.h5 "$srcdir/tests/data/lambda.fna.gz" \
         "$srcdir/tests/data/lambda.fna.gz" &&
     (small=${small%--data-path*} &&
-        ranks 2 --train-data-path two.h5 --valid-data-path tokens.h5 --global-batch-size 400 \
+        ranks 2 --pack-documents off --train-data-path two.h5 --valid-data-path tokens.h5 --global-batch-size 400 \
             --eval-iters 1 >o 2>e &&
         test_expect_code 1 pretrain --valid-data-path tokens.h5 2>missing &&
         pretrain --skip-train --init-weights w.safetensors --eval-iters 1 \

@@ -307,16 +307,21 @@ static void test_where_a_run_splits_its_data(void **state)
 static void test_documents_of_a_checkpoint(void **state)
 {
     static const char packs[] = "data: {pack_documents: on}\n",
+                      chosen[] =
+                          "data:\n  pack_documents: on  # derived: by the data\n",
+                      old[] = "data: {split: 1}\n",
                       masks[] = "data: {reset_attention_mask: true}\n";
     static const struct {
         const char *args, *saved;
         int packs, masks, positions;
     } cases[] = {{"", packs, MDS_PACK_ON, 1, 1},
                  {"--pack-documents off", packs, MDS_PACK_OFF, 0, 0},
-                 {"--finetune --load l", packs, MDS_PACK_OFF, 0, 0},
+                 {"", chosen, MDS_PACK_ON, 1, 1},
+                 {"", old, MDS_PACK_OFF, 0, 0},
+                 {"--finetune --load l", packs, MDS_PACK_AUTO, 0, 0},
                  {"", masks, MDS_PACK_OFF, 1, 0},
                  {"--reset-position-ids", masks, MDS_PACK_OFF, 1, 1},
-                 {"", saved_model, MDS_PACK_OFF, 0, 0}};
+                 {"", saved_model, MDS_PACK_AUTO, 0, 0}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -331,8 +336,12 @@ static void test_documents_of_a_checkpoint(void **state)
         assert_int_equal(
             mds_config_inherit_model(r.run, cases[i].saved, "ck/iter_1", &r.diag),
             MDS_OK);
+        assert_int_equal(mds_config_data_decide_packing(r.run),
+                         cases[i].packs == MDS_PACK_AUTO);
         assert_int_equal(mds_config_resolve(r.run, 1, &r.diag), MDS_OK);
-        assert_int_equal(r.run->config.data.pack_documents, cases[i].packs);
+        assert_int_equal(r.run->config.data.pack_documents,
+                         cases[i].packs == MDS_PACK_AUTO ? MDS_PACK_OFF
+                                                         : cases[i].packs);
         assert_int_equal(r.run->config.data.reset_attention_mask, cases[i].masks);
         assert_int_equal(r.run->config.data.reset_position_ids, cases[i].positions);
         close_reading(&r);
