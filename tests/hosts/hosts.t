@@ -121,6 +121,11 @@ test_expect_success OPENMPI 'Open MPI from a hostfile: two of these' '
     (builddir=$OPENMPI_BUILD && export OMPI_MCA_btl=self,tcp && rows mpirun.openmpi --hostfile "$hosts/hostfile" -npernode 2 -- \
         gpt-tp2-sp-u4-z2 gpt-tp2-sp-pp2-dp2-z1-sel)
 '
+test_expect_success OPENMPI 'Open MPI from the list of nodes of PBS' '
+    pbs on h1 "$OPENMPI_BUILD/src/programs/mds_launch" run --machine openmpi.yaml --layout given -- $tiny \
+        --train-iters 2 >out 2>&1; status=$?; cat out && test $status -eq 0 &&
+    grep "^mpirun.openmpi .*--hostfile $hosts/nodefile -n 8 -npernode 2" out && grep "^done: iteration 2 of 2" out
+'
 test_expect_success OPENMPI 'Open MPI from the list of nodes of Cobalt, with --stage' '
     cobalt on h1 "$OPENMPI_BUILD/src/programs/mds_launch" run --machine openmpi.yaml --stage "$hosts/local/cobalt" --layout given -- $tiny \
         --train-iters 2 >out 2>&1; status=$?; cat out && test $status -eq 0 &&
