@@ -179,6 +179,16 @@ static void add_restart_options(struct job *j)
     }
 }
 
+static void log_restart(const struct job *j)
+{
+    char from[64] = "the beginning";
+
+    if (j->newest > j->first || (j->newest >= 0 && resumes_by_itself(j->config)))
+        snprintf(from, sizeof from, "iteration %lld", (long long)j->newest);
+    mds_info("starting again from %s (restart %lld of at most %lld)", from,
+             (long long)j->restarts, (long long)j->launch.options->max_restarts);
+}
+
 static int restart_after_loss(struct job *j)
 {
     int64_t newest = newest_checkpoint(j);
@@ -192,13 +202,7 @@ static int restart_after_loss(struct job *j)
         return 0;
     }
     j->restarts++;
-    if (newest > j->first)
-        mds_info("starting again from iteration %lld (restart %lld of at most %lld)",
-                 (long long)newest, (long long)j->restarts,
-                 (long long)j->launch.options->max_restarts);
-    else
-        mds_info("starting again from the beginning (restart %lld of at most %lld)",
-                 (long long)j->restarts, (long long)j->launch.options->max_restarts);
+    log_restart(j);
     add_restart_options(j);
     return 1;
 }

@@ -86,8 +86,9 @@ test_expect_success 'no spare, no --save, or no restart allowed: the reason, and
     grep "not started again: there is no --save to resume from" out
 '
 test_expect_success 'a crash that repeats without a new checkpoint does not loop' '
+    fault="" && on_nodes --train-iters 100000 --exit-interval 4; test "$(cat ck/latest)" = iter_0000004 &&
     fault=always && test_expect_code 75 on_nodes --train-iters 100000 --save-interval 100000 &&
-    test "$(grep -c -e " -hosts " out)" -eq 2 && grep "not started again: no checkpoint was written since" out
+    grep "info: starting again from iteration 4 (restart 1 of" out && test "$(grep -c -e " -hosts " out)" -eq 2 && grep "not started again: no checkpoint was written since" out
 '
 test_expect_success 'a node that fails the check is left out, and the run starts on the rest' '
     rm -rf ck m.jsonl && fault=preflight && LD_PRELOAD=$builddir/tests/ckpt/faultfs.so \
