@@ -73,7 +73,7 @@ try_help='comma-separated words: N: micro-batch size; none, selective, full,
                       chunk; headsN: groups of heads; xN: chunks of tensor-parallel
                       communication; aN%, dN%: blocks that keep attention, and that keep
                       inputs on the device; rope; wN: window of N keys, globalN: but in
-                      every N-th block'
+                      every N-th block; fp8: linear layers in FP8'
 
 # parse_try TRY: set $options to the options of mds_pretrain that its words stand for.
 parse_try() {
@@ -92,6 +92,7 @@ parse_try() {
         nvme) more="--offload-device nvme --nvme-path ${NVME_PATH:-/tmp}" ;;
         rest) more="--cpu-optimizer --offload-param-device cpu" ;;
         rope) more=--use-rotary-position-embeddings ;;
+        fp8) more='--fp8-format hybrid' ;;
         w[0-9]*) more="--window-size $n" ;;
         global[0-9]*) more="--window-attn-skip-freq $n" ;;
         sp) more=--sequence-parallel ;;
