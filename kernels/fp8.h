@@ -81,7 +81,7 @@ MDSK_INLINE int64_t mdsk_fp8_ld(int64_t n)
 /* ---- operations ---- */
 
 /* Codes of x, and of x transposed; and sum += column sums of x.  One read of x finds
- * the largest magnitude, a second one writes the codes.
+ * the largest magnitude, a second one writes the codes, a third one sums.
  *
  *   x      [R, C]      dtype
  *   rows   [R, ld(C)]  codes of type `to`, or NULL for none
