@@ -39,7 +39,8 @@ static enum mds_rc flush(struct mds_token_log *log)
 
 static void put(struct mds_token_log *log, const void *bytes, size_t n)
 {
-    memcpy(log->buffer + log->buffered, bytes, n);
+    if (n > 0)
+        memcpy(log->buffer + log->buffered, bytes, n);
     log->buffered += n;
 }
 

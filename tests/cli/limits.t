@@ -231,6 +231,7 @@ touches() {
         return 1
     sed -i /^execve/d st.* &&
     grep -c "\"t.h5\"" st.* | sed -n "s/.*://; /^0/!p" | sort -u >"data$1"
+    # shellcheck disable=SC2046  # names without blanks
     grep -v "\"/proc\|\"/sys\|\"/dev" $(grep -l "\"t.h5\"" st.*) | cut -d : -f 1 | uniq -c | sort -n |
         awk "{ n = \$1 } END { print n }" >"calls$1" &&
     grep -l "^open.*\"m.jsonl\|^open.*\"tb" st.* | wc -l >"outputs$1"

@@ -524,7 +524,7 @@ static void test_scaling_misfits(void **state)
                   1, "needs a base above 1");
     expect_misfit("--position-embedding-type rope --rope-scaling-type ntk "
                   "--rope-scaling-factor 2 --kv-channels 2",
-                  1, "4 or more elements rotate");
+                  1, "at least 4 rotating elements");
     r = resolve("--position-embedding-type rope --rope-scaling-factor 2", 1);
     assert_int_equal(r.rc, MDS_OK);
     assert_said(&r.diag, "--rope-scaling-factor has no effect without");
