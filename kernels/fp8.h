@@ -33,29 +33,34 @@ MDSK_INLINE float mdsk_e5m2_to_f32(uint8_t code)
     return mdsk_f16_to_f32((uint16_t)(code << 8));
 }
 
-/* Rounded to nearest, ties to even; larger numbers, infinity too, become 448. */
-MDSK_INLINE uint8_t mdsk_f32_to_e4m3(float x)
+/* Rounded to nearest, ties to even, to `fraction` bits below a leading one, with
+ * exponents of at least `least`; larger numbers than 1.75 * 2^top, infinity too, become
+ * that. */
+MDSK_INLINE uint8_t mdsk_f32_to_fp8(float x, int fraction, int least, int top)
 {
     uint32_t u = mdsk_f32_bits(x), sign = u >> 24 & 0x80u, a = u & 0x7fffffffu;
-    uint32_t normal = (a - (120u << 23) + 0x7ffffu + (a >> 20 & 1)) >> 20;
-    /* the last place of 2^14 is the smallest E4M3, so the sum rounds as E4M3 does */
-    uint32_t subnormal = mdsk_f32_bits(mdsk_f32_of_bits(a) + 0x1p14f) - 0x46800000u;
-    uint32_t bits = a < 0x3c800000u ? subnormal : normal; /* 2^-6 */
+    int drop = 23 - fraction;
+    uint32_t half = (1u << (drop - 1)) - 1, offset = (uint32_t)(least + 126) << 23;
+    uint32_t normal = (a - offset + half + (a >> drop & 1)) >> drop;
+    /* its last place is the smallest code, so the sum rounds as codes do */
+    uint32_t large = (uint32_t)(127 + least + drop) << 23;
+    uint32_t subnormal =
+        mdsk_f32_bits(mdsk_f32_of_bits(a) + mdsk_f32_of_bits(large)) - large;
+    uint32_t bits = a < (uint32_t)(127 + least) << 23 ? subnormal : normal;
+    uint32_t most = ((uint32_t)(127 + top) << 23) + 0x600000u;
 
-    bits = a >= 0x43e00000u ? 0x7eu : bits; /* 448 */
+    bits = a >= most ? (most - offset) >> drop : bits;
     return (uint8_t)(sign | (a > 0x7f800000u ? 0x7fu : bits));
 }
 
-/* The same; the largest is 57344. */
+MDSK_INLINE uint8_t mdsk_f32_to_e4m3(float x)
+{
+    return mdsk_f32_to_fp8(x, 3, -6, 8);
+}
+
 MDSK_INLINE uint8_t mdsk_f32_to_e5m2(float x)
 {
-    uint32_t u = mdsk_f32_bits(x), sign = u >> 24 & 0x80u, a = u & 0x7fffffffu;
-    uint32_t normal = (a - (112u << 23) + 0xfffffu + (a >> 21 & 1)) >> 21;
-    uint32_t subnormal = mdsk_f32_bits(mdsk_f32_of_bits(a) + 0x1p7f) - 0x43000000u;
-    uint32_t bits = a < 0x38800000u ? subnormal : normal; /* 2^-14 */
-
-    bits = a >= 0x47600000u ? 0x7bu : bits; /* 57344 */
-    return (uint8_t)(sign | (a > 0x7f800000u ? 0x7fu : bits));
+    return mdsk_f32_to_fp8(x, 2, -14, 15);
 }
 
 /* What a tensor is multiplied by before it is rounded, from the bits of its largest
