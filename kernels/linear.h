@@ -3,6 +3,7 @@
 #ifndef MDSK_LINEAR_H
 #define MDSK_LINEAR_H
 
+#include "kernels/activation.h"
 #include "kernels/types.h"
 
 /* y = x W^T + b; and gelu = GELU(y) (activation.h) unless gelu is NULL
@@ -20,6 +21,15 @@ struct mdsk_linear_fwd {
     void *y, *gelu;
 };
 
+/* What writes gelu once y is there. */
+static inline struct mdsk_activation_fwd
+mdsk_linear_gelu_fwd(const struct mdsk_linear_fwd *a)
+{
+    struct mdsk_activation_fwd act = {MDSK_GELU, a->R, a->out, a->dtype, a->y, a->gelu};
+
+    return act;
+}
+
 /* dx = dy W; or, unless u is NULL, dx = dy W * GELU'(u)
  *
  *   dy [R, out]  dtype      W  [out, in]  dtype
@@ -30,6 +40,16 @@ struct mdsk_linear_bwd_input {
     const void *dy, *w, *u;
     void *dx;
 };
+
+/* What makes dx of dy W, which is in dx on entry. */
+static inline struct mdsk_activation_bwd
+mdsk_linear_gelu_bwd(const struct mdsk_linear_bwd_input *a)
+{
+    struct mdsk_activation_bwd act = {MDSK_GELU, a->R,  a->in, a->dtype,
+                                      a->u,      a->dx, a->dx};
+
+    return act;
+}
 
 /* dW += dy^T x (dW = dy^T x if `write`),  db += column sums of dy
  *

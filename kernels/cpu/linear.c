@@ -41,12 +41,7 @@ static int gemm_and_bias(const struct mdsk_linear_fwd *a)
 
 int mdsk_linear_fwd_cpu(void *stream, const struct mdsk_linear_fwd *a)
 {
-    struct mdsk_activation_fwd act = {.kind = MDSK_GELU,
-                                      .R = a->R,
-                                      .F = a->out,
-                                      .dtype = a->dtype,
-                                      .x = a->y,
-                                      .y = a->gelu};
+    struct mdsk_activation_fwd act = mdsk_linear_gelu_fwd(a);
     int err = gemm_and_bias(a);
 
     return err || !a->gelu ? err : mdsk_activation_fwd_cpu(stream, &act);
@@ -69,13 +64,7 @@ static int half_bwd_input(const struct mdsk_linear_bwd_input *a)
 int mdsk_linear_bwd_input_cpu(void *stream, const struct mdsk_linear_bwd_input *a)
 {
     struct mdsk_operand dy = {a->dy, a->out, 0}, w = {a->w, a->in, 0};
-    struct mdsk_activation_bwd act = {.kind = MDSK_GELU,
-                                      .R = a->R,
-                                      .F = a->in,
-                                      .dtype = a->dtype,
-                                      .x = a->u,
-                                      .dy = a->dx,
-                                      .dx = a->dx};
+    struct mdsk_activation_bwd act = mdsk_linear_gelu_bwd(a);
     int err;
 
     if (a->dtype != MDSK_F32)

@@ -36,12 +36,7 @@ static int gemm_and_bias(void *stream, const struct mdsk_linear_fwd *a)
 static int gelu_fwd(cudaStream_t stream, const void *what)
 {
     const struct mdsk_linear_fwd *a = what;
-    struct mdsk_activation_fwd act = {.kind = MDSK_GELU,
-                                      .R = a->R,
-                                      .F = a->out,
-                                      .dtype = a->dtype,
-                                      .x = a->y,
-                                      .y = a->gelu};
+    struct mdsk_activation_fwd act = mdsk_linear_gelu_fwd(a);
 
     return mdsk_activation_fwd_cuda(stream, &act);
 }
@@ -50,13 +45,7 @@ static int gelu_fwd(cudaStream_t stream, const void *what)
 static int gelu_bwd(cudaStream_t stream, const void *what)
 {
     const struct mdsk_linear_bwd_input *a = what;
-    struct mdsk_activation_bwd act = {.kind = MDSK_GELU,
-                                      .R = a->R,
-                                      .F = a->in,
-                                      .dtype = a->dtype,
-                                      .x = a->u,
-                                      .dy = a->dx,
-                                      .dx = a->dx};
+    struct mdsk_activation_bwd act = mdsk_linear_gelu_bwd(a);
 
     return mdsk_activation_bwd_cuda(stream, &act);
 }

@@ -61,12 +61,7 @@ enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c,
                               .fast = 1,
                               .bias = a->b,
                               .y = a->y};
-    struct mdsk_activation_fwd act = {.kind = MDSK_GELU,
-                                      .R = a->R,
-                                      .F = a->out,
-                                      .dtype = a->dtype,
-                                      .x = a->y,
-                                      .y = a->gelu};
+    struct mdsk_activation_fwd act = mdsk_linear_gelu_fwd(a);
 
     MDS_TRY(cast(c, a->R, a->in, a->x, 1, &g.a));
     MDS_TRY(cast(c, a->out, a->in, a->w, 1, &g.b));
@@ -86,13 +81,7 @@ enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
                               .dtype = a->dtype,
                               .a = dy->rows,
                               .y = a->dx};
-    struct mdsk_activation_bwd act = {.kind = MDSK_GELU,
-                                      .R = a->R,
-                                      .F = a->in,
-                                      .dtype = a->dtype,
-                                      .x = a->u,
-                                      .dy = a->dx,
-                                      .dx = a->dx};
+    struct mdsk_activation_bwd act = mdsk_linear_gelu_bwd(a);
 
     MDS_TRY(cast(c, a->out, a->in, a->w, 0, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
