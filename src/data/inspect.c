@@ -5,79 +5,76 @@
 #include "data/paths.h"
 #include "data/source.h"
 
-/* ---- the vocabulary ---- */
+struct facts {
+    int64_t words;     /* of the largest vocabulary */
+    int no_words;      /* a file is not here, or states no vocabulary */
+    int has_documents; /* a file of mds_data has several */
+    const char *data;  /* for messages: the file, or "the data" */
+};
 
-/* Words of all files; 0 if one is not here, or does not say. */
-static int64_t largest_vocabulary(const struct mds_paths *p)
-{
-    int64_t most = 0;
-
-    for (int i = 0; i < p->n; i++) {
-        struct mds_source *s = NULL;
-        int64_t words;
-
-        if (mds_source_open(p->path[i], &s))
-            return 0;
-        words = s->vocab_seen ? 0 : s->vocab;
-        mds_source_close(s);
-        if (!words)
-            return 0;
-        most = mds_max(words, most);
-    }
-    return most;
-}
-
-static void read_vocabulary(struct mds_config_run *run, int log)
-{
-    const char *text = mds_config_data_paths(&run->config.data);
-    struct mds_paths paths;
-    int64_t words;
-
-    if (run->config.model.vocab || !text ||
-        mds_paths_parse("--data-path", text, &paths))
-        return;
-    words = largest_vocabulary(&paths);
-    if (paths.n > 1)
-        text = "the data";
-    mds_paths_fini(&paths);
-    if (!words)
-        return;
-    run->config.model.vocab = words;
-    mds_settings_derived(&run->settings, "model.vocab", "words of the data");
-    if (log)
-        mds_info("vocabulary: the %lld words of %s", (long long)words, text);
-}
-
-/* ---- documents ---- */
-
-static int has_documents_to_pack(const char *path)
+/* Megatron's files state no vocabulary and are not packed, and opening them checks an
+ * index that may be long. */
+static void add_file(const char *path, struct facts *f)
 {
     struct mds_source *s = NULL;
-    int several;
 
-    if (mds_source_open(path, &s))
-        return 0; /* training will say why */
-    several = s->tokenizer && s->documents > 1;
+    if (mds_source_is_megatron(path) || mds_source_open(path, &s)) {
+        f->no_words = 1; /* training will say why it cannot be opened */
+        return;
+    }
+    f->no_words |= s->vocab_seen || s->vocab == 0;
+    f->words = mds_max(s->vocab, f->words);
+    f->has_documents |= s->documents > 1;
     mds_source_close(s);
-    return several;
+}
+
+static struct facts read_facts(const struct mds_data_config *c)
+{
+    struct facts f = {.no_words = 1, .data = mds_config_data_paths(c)};
+    struct mds_paths paths;
+
+    if (!f.data || mds_paths_parse("--data-path", f.data, &paths))
+        return f;
+    f.no_words = 0;
+    for (int i = 0; i < paths.n; i++)
+        add_file(paths.path[i], &f);
+    if (paths.n > 1)
+        f.data = "the data";
+    mds_paths_fini(&paths);
+    return f;
+}
+
+static enum mds_pack packing_of(const struct facts *f)
+{
+    return f->has_documents ? MDS_PACK_ON : MDS_PACK_OFF;
 }
 
 enum mds_pack mds_data_choose_packing(const struct mds_data_config *c)
 {
-    struct mds_paths paths;
-    int any = 0;
+    struct facts f = read_facts(c);
 
-    if (mds_paths_parse("--data-path", mds_config_data_paths(c), &paths))
-        return MDS_PACK_OFF;
-    for (int i = 0; i < paths.n && !any; i++)
-        any = has_documents_to_pack(paths.path[i]);
-    mds_paths_fini(&paths);
-    return any ? MDS_PACK_ON : MDS_PACK_OFF;
+    return packing_of(&f);
+}
+
+static void set_vocabulary(struct mds_config_run *run, const struct facts *f, int log)
+{
+    run->config.model.vocab = f->words;
+    mds_settings_derived(&run->settings, "model.vocab", "words of the data");
+    if (log)
+        mds_info("vocabulary: the %lld words of %s", (long long)f->words, f->data);
 }
 
 void mds_data_inspect(struct mds_config_run *run, int log)
 {
-    read_vocabulary(run, log);
-    if (mds_config_data_decide_packing(run))
-        mds_config_set_packing(run, mds_data_choose_packing(&run->config.data));
+    int wants_words = !run->config.model.vocab;
+    int wants_packing = mds_config_data_decide_packing(run);
+    struct facts f;
+
+    if (!wants_words && !wants_packing)
+        return;
+    f = read_facts(&run->config.data);
+    if (wants_words && !f.no_words)
+        set_vocabulary(run, &f, log);
+    if (wants_packing)
+        mds_config_set_packing(run, packing_of(&f));
 }

@@ -60,6 +60,9 @@ enum { MDS_VOCAB_MAX = 1 << 24 };
 /* Whether path names a token file, or the prefix of Megatron's .bin and .idx. */
 int mds_source_is_there(const char *path);
 
+/* Whether path names Megatron's files, by extension and by what is there. */
+int mds_source_is_megatron(const char *path);
+
 /* By extension (.bin, .idx: Megatron; their common prefix too, as Megatron takes it)
  * and by content. */
 enum mds_rc mds_source_open(const char *path, struct mds_source **out);

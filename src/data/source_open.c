@@ -33,6 +33,12 @@ int mds_source_is_there(const char *path)
     return access(path, F_OK) == 0 || exists_with_extension(path, ".idx");
 }
 
+int mds_source_is_megatron(const char *path)
+{
+    return ends_with(path, ".bin") || ends_with(path, ".idx") ||
+           (access(path, F_OK) != 0 && exists_with_extension(path, ".idx"));
+}
+
 static enum mds_rc open_megatron(const char *path, struct mds_source **out)
 {
     char *prefix = mds_strdup(path);
@@ -73,10 +79,8 @@ static enum mds_rc check_hdf5_signature(const char *path)
 
 enum mds_rc mds_source_open(const char *path, struct mds_source **out)
 {
-    int megatron = ends_with(path, ".bin") || ends_with(path, ".idx") ||
-                   (access(path, F_OK) != 0 && exists_with_extension(path, ".idx"));
-
-    if (!megatron)
-        MDS_TRY(check_hdf5_signature(path));
-    return megatron ? open_megatron(path, out) : mds_source_open_hdf5(path, out);
+    if (mds_source_is_megatron(path))
+        return open_megatron(path, out);
+    MDS_TRY(check_hdf5_signature(path));
+    return mds_source_open_hdf5(path, out);
 }
