@@ -383,8 +383,8 @@ static enum mds_rc predict_step(const struct mds_launch *l,
                              &level);
 }
 
-/* Print the layouts that fit with the options that are set. */
-/* Returns whether there are any. */
+/* Print the layouts that fit with the options that are set.  Returns whether there are
+ * any. */
 static int print_layouts_that_fit(const struct mds_launch *l)
 {
     struct mds_config_run *asked = NULL;

@@ -66,24 +66,24 @@ static void test_ranks_get_like_work(void **state)
     mds_dataset_close(d);
 }
 
-/* Every row once, for any number of them; and in their old order if all are alike. */
+/* Every row once, for any number of them; in their old order if all cost the same. */
 static void test_balance_keeps_rows(void **state)
 {
     (void)state;
     for (int n = 1; n < 60; n++)
-        for (int alike = 0; alike < 2; alike++) {
+        for (int equal = 0; equal < 2; equal++) {
             char seen[60] = {0};
             const int64_t *order;
             struct mds_balance *b;
 
             assert_int_equal(mds_balance_create(n, &b), MDS_OK);
             for (int i = 0; i < n; i++)
-                mds_balance_costs(b)[i] = alike ? 5 : (double)(i * i % 7);
+                mds_balance_costs(b)[i] = equal ? 5 : (double)(i * i % 7);
             order = mds_balance_order(b);
             for (int i = 0; i < n; i++) {
                 assert_in_range(order[i], 0, n - 1);
                 assert_false(seen[order[i]]++);
-                assert_true(!alike || order[i] == i);
+                assert_true(!equal || order[i] == i);
             }
             mds_balance_destroy(b);
         }
@@ -232,7 +232,7 @@ static void write_token_file(const char *path, const int *length, int n)
     assert_int_equal(mds_token_file_finish(f, "", "test"), MDS_OK);
 }
 
-/* 60 samples of both data sets, alike in tokens, starts and kinds. */
+/* 60 samples of both data sets have the same tokens, starts and kinds. */
 static void check_same_samples(const struct mds_data_config *a,
                                const struct mds_data_config *b, enum mds_split split)
 {
