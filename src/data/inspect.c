@@ -18,7 +18,7 @@ static void add_file(const char *path, struct facts *f)
 {
     struct mds_source *s = NULL;
 
-    if (mds_source_is_megatron(path) || mds_source_open(path, &s)) {
+    if (mds_source_is_megatron(path) || mds_source_open_tokens(path, &s)) {
         f->no_words = 1; /* training will say why it cannot be opened */
         return;
     }

@@ -66,6 +66,9 @@ int mds_source_is_megatron(const char *path);
 /* By extension (.bin, .idx: Megatron; their common prefix too, as Megatron takes it)
  * and by content. */
 enum mds_rc mds_source_open(const char *path, struct mds_source **out);
+
+/* As mds_source_open, of a file that is not Megatron's. */
+enum mds_rc mds_source_open_tokens(const char *path, struct mds_source **out);
 void mds_source_close(struct mds_source *s); /* NULL is fine */
 
 /* Call the format's operations with checked arguments: MDS_EBUG for tokens or documents

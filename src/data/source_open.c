@@ -77,10 +77,15 @@ static enum mds_rc check_hdf5_signature(const char *path)
     return MDS_OK;
 }
 
+enum mds_rc mds_source_open_tokens(const char *path, struct mds_source **out)
+{
+    MDS_TRY(check_hdf5_signature(path));
+    return mds_source_open_hdf5(path, out);
+}
+
 enum mds_rc mds_source_open(const char *path, struct mds_source **out)
 {
     if (mds_source_is_megatron(path))
         return open_megatron(path, out);
-    MDS_TRY(check_hdf5_signature(path));
-    return mds_source_open_hdf5(path, out);
+    return mds_source_open_tokens(path, out);
 }
