@@ -5,6 +5,7 @@ EXTRA_DIST += \
 	bench/data \
 	bench/async-save bench/checkpoint bench/context-extension bench/cpu \
 	bench/figures \
+	bench/fp8-curves \
 	bench/gpu \
 	bench/lib.sh \
 	bench/longseq \
