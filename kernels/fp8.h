@@ -86,12 +86,15 @@ MDSK_INLINE int64_t mdsk_fp8_ld(int64_t n)
 /* ---- operations ---- */
 
 /* Codes of x, and of x transposed; and sum += column sums of x.  One read of x finds
- * the largest magnitude, a second one writes the codes, a third one sums.
+ * the largest magnitude, unless that is known, a second one writes the codes, a third
+ * one sums.
  *
  *   x      [R, C]      dtype
  *   rows   [R, ld(C)]  codes of type `to`, or NULL for none
  *   cols   [C, ld(R)]  the same of x transposed, or NULL for none
  *   scale  [1]         f32, written
+ *   amax   [1]         bits of the largest magnitude of x, as an f32: written, or with
+ *                      `amax_known` read; NULL: not kept
  *   sum    [C]         f32, added to, or NULL for none
  *
  * to: MDSK_E4M3 or MDSK_E5M2; ld: mdsk_fp8_ld.  rows, cols and scale are aligned to 16
@@ -102,6 +105,8 @@ struct mdsk_fp8_cast {
     const void *x;
     void *rows, *cols;
     float *scale, *sum;
+    uint32_t *amax;
+    int amax_known;
 };
 
 /* An operand: codes [rows, ld(K)] of type E4M3 or E5M2, and their scale. */

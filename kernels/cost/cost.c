@@ -51,15 +51,18 @@ struct mdsk_cost mdsk_linear_bwd_weight_cost(const struct mdsk_linear_bwd_weight
                               (R * in + R * out) * dtype_bytes(a->dtype) + sums};
 }
 
-/* x is read for its largest magnitude, for the codes, and for the sums. */
+/* x is read for its largest magnitude unless that is known, for the codes, and for the
+ * sums. */
 struct mdsk_cost mdsk_fp8_cast_cost(const struct mdsk_fp8_cast *a)
 {
     double R = (double)a->R, C = (double)a->C;
     double codes = (a->rows ? R * (double)mdsk_fp8_ld(a->C) : 0) +
                    (a->cols ? C * (double)mdsk_fp8_ld(a->R) : 0);
+    int reads = (a->amax_known ? 1 : 2) + (a->sum ? 1 : 0);
 
-    return bytes_only((a->sum ? 3 : 2) * R * C * dtype_bytes(a->dtype) + codes +
-                      (a->sum ? 2 * C + 1 : 1) * sizeof(float));
+    return bytes_only(reads * R * C * dtype_bytes(a->dtype) + codes +
+                      (a->sum ? 2 * C + 1 : 1) * sizeof(float) +
+                      (a->amax ? sizeof *a->amax : 0));
 }
 
 struct mdsk_cost mdsk_fp8_gemm_cost(const struct mdsk_fp8_gemm *a)

@@ -76,9 +76,12 @@ static void pad(int64_t R, int64_t C, uint8_t *rows)
 
 int mdsk_fp8_cast_cpu(void *stream, const struct mdsk_fp8_cast *a)
 {
-    float factor = mdsk_fp8_factor(a->to, amax_of_tensor(a));
+    uint32_t amax = a->amax_known ? *a->amax : amax_of_tensor(a);
+    float factor = mdsk_fp8_factor(a->to, amax);
 
     (void)stream;
+    if (a->amax)
+        *a->amax = amax;
     *a->scale = 1 / factor;
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->R * a->C))
     for (int64_t r0 = 0; r0 < a->R; r0 += ROWS)

@@ -183,30 +183,39 @@ int cast(void *stream, const struct mdsk_fp8_cast *a, uint32_t *amax)
                   f);
 }
 
+int search(void *stream, const struct mdsk_fp8_cast *a, uint32_t *amax)
+{
+    const int64_t n = a->R * a->C, most = 8 * mdsk_cuda_processors();
+    int err =
+        mdsk_cuda_rc(cudaMemsetAsync(amax, 0, sizeof *amax, (cudaStream_t)stream));
+
+    if (err)
+        return err;
+    return with_storage(a->dtype, aligned({a->x}), [&](auto type, auto width) {
+        typedef decltype(type) T;
+        constexpr int N = width();
+        int64_t blocks = min(ceil_div(n, threads * N), most);
+
+        return launch(find_amax<T, N>, mdsk_cuda_blocks(blocks), threads, stream, n,
+                      (const T *)a->x, amax);
+    });
+}
+
 } // namespace
 
 extern "C" int mdsk_fp8_cast_cuda(void *stream, const struct mdsk_fp8_cast *a)
 {
-    const int64_t n = a->R * a->C, most = 8 * mdsk_cuda_processors();
-    uint32_t *amax =
-        (uint32_t *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_AMAX, 4);
-    bool wide = aligned({a->x});
+    bool wide = aligned({a->x}) && a->C % 8 == 0;
+    uint32_t *amax = a->amax;
     int err;
 
     if (!amax)
+        amax = (uint32_t *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_AMAX, 4);
+    if (!amax)
         return -ENOMEM;
-    err = mdsk_cuda_rc(cudaMemsetAsync(amax, 0, sizeof *amax, (cudaStream_t)stream));
+    err = a->amax_known ? 0 : search(stream, a, amax);
     if (!err)
         err = with_storage(a->dtype, wide, [&](auto type, auto width) {
-            typedef decltype(type) T;
-            constexpr int N = width();
-            int64_t blocks = min(ceil_div(n, threads * N), most);
-
-            return launch(find_amax<T, N>, mdsk_cuda_blocks(blocks), threads, stream, n,
-                          (const T *)a->x, amax);
-        });
-    if (!err)
-        err = with_storage(a->dtype, wide && a->C % 8 == 0, [&](auto type, auto width) {
             typedef decltype(type) T;
             constexpr int N = width();
 

@@ -184,16 +184,23 @@ static void free_cast(struct cast *c)
     free(c->cols);
 }
 
-/* All codes of both results, and the zeros behind them. */
-static void check_codes(const struct cast *c, const double *x)
+static double largest(int64_t n, const double *x)
+{
+    double most = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        most = fmax(most, fabs(x[i]));
+    return most;
+}
+
+/* All codes of both results, scaled for numbers up to `most`, and the zeros behind
+ * them. */
+static void check_codes_up_to(double most, const struct cast *c, const double *x)
 {
     const struct format *f = format_of(c->a.to);
     int64_t R = c->a.R, C = c->a.C, ldC = mdsk_fp8_ld(C), ldR = mdsk_fp8_ld(R);
-    double most = 0, factor;
+    double factor = reference_factor(f, most);
 
-    for (int64_t i = 0; i < R * C; i++)
-        most = fabs(x[i]) > most ? fabs(x[i]) : most;
-    factor = reference_factor(f, most);
     assert_true((double)c->scale[0] == 1 / factor);
     for (int64_t r = 0; r < R; r++)
         for (int64_t i = 0; i < C; i++) {
@@ -208,6 +215,11 @@ static void check_codes(const struct cast *c, const double *x)
     for (int64_t i = 0; i < C; i++)
         for (int64_t r = R; r < ldR; r++)
             assert_int_equal(c->cols[i * ldR + r], 0);
+}
+
+static void check_codes(const struct cast *c, const double *x)
+{
+    check_codes_up_to(largest(c->a.R * c->a.C, x), c, x);
 }
 
 static const int64_t cast_shapes[][2] = {{1, 1},    {3, 5},    {16, 16},  {17, 33},
@@ -264,6 +276,34 @@ static void test_cast_one_way(void **state)
     free_cast(&c);
     free_cast(&both);
     vec_free(&x);
+}
+
+/* The search keeps the largest magnitude; a cast that is given one, here four times as
+ * large, believes it. */
+static void test_known_amax(void **state)
+{
+    (void)state;
+    for (int t = 0; t < DTYPES * CASTS; t++) {
+        int64_t R = cast_shapes[t / DTYPES][0], C = cast_shapes[t / DTYPES][1];
+        struct vec x = vec_random(R * C, (uint32_t)t, 1);
+        uint32_t amax = 0x55555555;
+        struct cast c;
+        double most;
+
+        cast_both_ways(dtypes[t % DTYPES], MDSK_E5M2, R, C,
+                       vec_as(dtypes[t % DTYPES], &x), NULL, &c);
+        c.a.amax = &amax;
+        assert_int_equal(backend()->fp8_cast(NULL, &c.a), 0);
+        most = largest(R * C, x.d);
+        assert_true((double)mdsk_f32_of_bits(amax) == most);
+        amax += 2u << 23;
+        c.a.amax_known = 1;
+        assert_int_equal(backend()->fp8_cast(NULL, &c.a), 0);
+        assert_true((double)mdsk_f32_of_bits(amax) == 4 * most);
+        check_codes_up_to(4 * most, &c, x.d);
+        free_cast(&c);
+        vec_free(&x);
+    }
 }
 
 /* All zeros, one outlier of 1e4, subnormal numbers of f32, and the largest of all. */
@@ -505,6 +545,7 @@ int main(void)
         cmocka_unit_test(test_large_and_special),
         cmocka_unit_test(test_cast),
         cmocka_unit_test(test_cast_one_way),
+        cmocka_unit_test(test_known_amax),
         cmocka_unit_test(test_cast_of_extremes),
         cmocka_unit_test(test_scale_at_its_steps),
         cmocka_unit_test(test_gemm),

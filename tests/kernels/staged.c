@@ -178,6 +178,7 @@ static int fp8_cast(void *stream, const struct mdsk_fp8_cast *a)
     b.rows = out(a->rows, a->to, a->R * mdsk_fp8_ld(a->C));
     b.cols = out(a->cols, a->to, a->C * mdsk_fp8_ld(a->R));
     b.scale = out(a->scale, MDSK_F32, 1);
+    b.amax = move(a->amax, sizeof *a->amax, !a->amax_known);
     b.sum = out(a->sum, MDSK_F32, a->C);
     return done(mdsk_cuda()->fp8_cast(stream, &b));
 }
