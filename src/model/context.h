@@ -66,6 +66,14 @@ struct model_chunk {
     struct block_ids *block; /* [is.layers] */
 };
 
+/* The largest magnitudes of weights in FP8, by the id of the first parameter of each:
+ * found by its first cast in a step, and read by the others, because weights do not
+ * change within a step. */
+struct weights_amax {
+    uint32_t *bits;    /* on the device */
+    int64_t *elements; /* of those that were searched; 0: none yet */
+};
+
 struct mds_gpt {
     struct mds_model_config cfg;
     struct mds_rope *rope;           /* NULL: positions do not rotate */
@@ -89,8 +97,9 @@ struct context {
     const struct mds_par *all; /* of a tile, borrowed: par of the whole micro-batch */
     float
         *norm_sums; /* partial gradients of a block's norms, to sum over tensor ranks */
-    int64_t row;    /* the tile's first row in this rank's slice */
-    int64_t part;   /* contiguous rows of the tile in GEMMs */
+    const struct weights_amax *weights_amax; /* borrowed */
+    int64_t row;           /* the tile's first row in this rank's slice */
+    int64_t part;          /* contiguous rows of the tile in GEMMs */
     int64_t first, stride; /* row of the first part in whole buffers, and from part to
                               part */
     int head_group, head_groups; /* attention's heads here: which group, of how many */

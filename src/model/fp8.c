@@ -3,7 +3,12 @@
  * from the values that this call has.  Tensor cores of compute capability 9.0 multiply
  * rows by rows only, so the backward GEMMs take transposed codes. */
 #include "model/modules.h"
+
+#include "base/alloc.h"
 #include "tensor/op.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* Working memory for what a cast writes. */
 static enum mds_rc alloc_codes(const struct context *c, struct mdsk_fp8_cast *a,
@@ -19,17 +24,65 @@ static enum mds_rc alloc_codes(const struct context *c, struct mdsk_fp8_cast *a,
     return MDS_OK;
 }
 
-/* x or W, [R, C], by rows or by columns. */
-static enum mds_rc cast(const struct context *c, int64_t R, int64_t C, const void *x,
-                        int by_rows, struct mdsk_fp8_operand *out)
+/* In E4M3, by rows or by columns. */
+static enum mds_rc cast(const struct context *c, struct mdsk_fp8_cast *a, int by_rows,
+                        struct mdsk_fp8_operand *out)
 {
-    struct mdsk_fp8_cast a = {
-        .R = R, .C = C, .dtype = c->par.dtype, .to = MDSK_E4M3, .x = x};
-
-    MDS_TRY(alloc_codes(c, &a, by_rows, !by_rows));
-    *out = (struct mdsk_fp8_operand){a.to, by_rows ? a.rows : a.cols, a.scale};
-    return mds_op_fp8_cast(c->par.dev, &a);
+    a->dtype = c->par.dtype;
+    a->to = MDSK_E4M3;
+    MDS_TRY(alloc_codes(c, a, by_rows, !by_rows));
+    *out = (struct mdsk_fp8_operand){a->to, by_rows ? a->rows : a->cols, a->scale};
+    return mds_op_fp8_cast(c->par.dev, a);
 }
+
+static enum mds_rc cast_input(const struct context *c, int64_t R, int64_t C,
+                              const void *x, int by_rows, struct mdsk_fp8_operand *out)
+{
+    struct mdsk_fp8_cast a = {.R = R, .C = C, .x = x};
+
+    return cast(c, &a, by_rows, out);
+}
+
+/* ---- weights ---- */
+
+enum mds_rc mds_gpt_fp8_step_begin(const struct context *c, struct weights_amax *m)
+{
+    size_t n = (size_t)mds_params_n(c->g->ps);
+    void *bits = NULL;
+
+    if (!m->elements)
+        m->elements = mds_zalloc(n, sizeof *m->elements);
+    if (!m->elements)
+        return MDS_EMEM;
+    memset(m->elements, 0, n * sizeof *m->elements);
+    MDS_TRY(mds_arena_alloc(c->par.arena, MDS_MEM_WORK, (int64_t)(n * sizeof *m->bits),
+                            &bits));
+    m->bits = bits;
+    return MDS_OK;
+}
+
+void mds_gpt_fp8_free(struct weights_amax *m)
+{
+    free(m->elements);
+}
+
+/* All of a weight, or its first outputs: another number of elements than last time is
+ * searched again.  A copy of some heads is searched each time. */
+static enum mds_rc cast_weight(const struct context *c, const struct linear_ids *id,
+                               const void *w, int by_rows, struct mdsk_fp8_operand *out)
+{
+    struct mdsk_fp8_cast a = {.R = id->out, .C = id->in, .x = w};
+    int64_t *searched = &c->weights_amax->elements[id->weight];
+
+    if (!id->part) {
+        a.amax = &c->weights_amax->bits[id->weight];
+        a.amax_known = *searched == id->out * id->in;
+        *searched = id->out * id->in;
+    }
+    return cast(c, &a, by_rows, out);
+}
+
+/* ---- GEMMs ---- */
 
 /* One cast for both GEMMs that read a gradient, if both can have it. */
 enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
@@ -50,7 +103,7 @@ enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t ou
     return mds_op_fp8_cast(c->par.dev, &a);
 }
 
-enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c,
+enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_ids *id,
                                    const struct mdsk_linear_fwd *a)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
@@ -63,14 +116,15 @@ enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c,
                               .y = a->y};
     struct mdsk_activation_fwd act = mdsk_linear_gelu_fwd(a);
 
-    MDS_TRY(cast(c, a->R, a->in, a->x, 1, &g.a));
-    MDS_TRY(cast(c, a->out, a->in, a->w, 1, &g.b));
+    MDS_TRY(cast_input(c, a->R, a->in, a->x, 1, &g.a));
+    MDS_TRY(cast_weight(c, id, a->w, 1, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);
     return a->gelu ? mds_op_activation_fwd(c->par.dev, &act) : MDS_OK;
 }
 
 enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
+                                         const struct linear_ids *id,
                                          const struct mdsk_linear_bwd_input *a,
                                          const struct linear_grad *dy)
 {
@@ -83,7 +137,7 @@ enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
                               .y = a->dx};
     struct mdsk_activation_bwd act = mdsk_linear_gelu_bwd(a);
 
-    MDS_TRY(cast(c, a->out, a->in, a->w, 0, &g.b));
+    MDS_TRY(cast_weight(c, id, a->w, 0, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);
     return a->u ? mds_op_activation_bwd(c->par.dev, &act) : MDS_OK;
@@ -102,7 +156,7 @@ enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
                               .a = dy->cols,
                               .y = a->dw};
 
-    MDS_TRY(cast(c, a->R, a->in, a->x, 0, &g.b));
+    MDS_TRY(cast_input(c, a->R, a->in, a->x, 0, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;

@@ -66,7 +66,8 @@ static struct mdsk_linear_fwd linear_fwd(const struct context *c,
 static enum mds_rc run_fwd(const struct context *c, const struct linear_ids *id,
                            const struct mdsk_linear_fwd *a)
 {
-    return id->fp8 ? mds_gpt_fp8_linear_fwd(c, a) : mds_op_linear_fwd(c->par.dev, a);
+    return id->fp8 ? mds_gpt_fp8_linear_fwd(c, id, a)
+                   : mds_op_linear_fwd(c->par.dev, a);
 }
 
 enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids *id,
@@ -164,6 +165,6 @@ enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct context *c,
                                       .u = u,
                                       .dx = dx};
 
-    return id->fp8 ? mds_gpt_fp8_linear_bwd_input(c, &a, dy)
+    return id->fp8 ? mds_gpt_fp8_linear_bwd_input(c, id, &a, dy)
                    : mds_op_linear_bwd_input(c->par.dev, &a);
 }

@@ -116,12 +116,17 @@ enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct context *c,
 
 /* ---- fp8.c: the same in FP8 (docs/adr/0026); *g has codes of dy ---- */
 
-enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c,
+/* Nothing of this step's weights is known yet. */
+enum mds_rc mds_gpt_fp8_step_begin(const struct context *c, struct weights_amax *m);
+void mds_gpt_fp8_free(struct weights_amax *m);
+
+enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_ids *id,
                                    const struct mdsk_linear_fwd *a);
 enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
                                   int for_input, int for_weight, float *db,
                                   struct linear_grad *g);
 enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
+                                         const struct linear_ids *id,
                                          const struct mdsk_linear_bwd_input *a,
                                          const struct linear_grad *g);
 enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,

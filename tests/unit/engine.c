@@ -336,6 +336,63 @@ static void fp8_in_tiles_is_the_same(void **state)
     }
 }
 
+/* Bytes that a step's casts to FP8 read and write, of so many micro-batches. */
+static double cast_bytes(struct mds_config c, int micro_batches)
+{
+    struct fixture f;
+    double bytes;
+
+    c.batch.micro = ROWS / micro_batches;
+    c.batch.accumulation = micro_batches;
+    open_on(&f, &c, "dry");
+    backward(&f);
+    bytes = mds_dev_ledger(f.dev)->op[MDS_OP_FP8_CAST].cost.bytes;
+    backward(&f);
+    assert_true(mds_dev_ledger(f.dev)->op[MDS_OP_FP8_CAST].cost.bytes == 2 * bytes);
+    close_all(&f);
+    return bytes;
+}
+
+/* Elements of all matrices that FP8 GEMMs multiply by. */
+static double fp8_weights(const struct mds_config *c)
+{
+    struct fixture f;
+    const struct mds_params *ps;
+    double n = 0;
+
+    open_on(&f, c, "dry");
+    ps = mds_engine_params(f.engine);
+    for (int id = 0; id < mds_params_n(ps); id++) {
+        const struct mds_param *p = mds_params_get(ps, id);
+
+        if (strncmp(p->spec.name, "layer.", 6) == 0 && p->spec.by_gemm)
+            n += (double)p->count;
+    }
+    close_all(&f);
+    return n;
+}
+
+/* Only a step's first cast searches a weight: another micro-batch has two casts, which
+ * read 2 bytes an element and write 1, and a few scales.  It casts no more tokens. */
+static void fp8_searches_a_weight_once_a_step(void **state)
+{
+    (void)state;
+    for (int shape = 0; shape < 2; shape++) {
+        struct mds_config c = fp8_shape(shape, MDS_FP8_HYBRID);
+        double one, two, four, weights;
+
+        c.model.hidden = c.model.ffn_hidden = 48; /* no padding */
+        c.model.head_dim = 16;
+        c.model.linear_bias = 0;
+        weights = fp8_weights(&c);
+        one = cast_bytes(c, 1);
+        two = cast_bytes(c, 2);
+        four = cast_bytes(c, 4);
+        assert_true(fabs(two - one - 6 * weights) < .02 * weights);
+        assert_true(four - two == 2 * (two - one));
+    }
+}
+
 static void fp8_of_nan_is_a_loss_of_nan(void **state)
 {
     struct mds_config c = fp8_shape(0, MDS_FP8_HYBRID);
@@ -371,6 +428,7 @@ int main(void)
         cmocka_unit_test(a_layer_is_zeroed_in_one_call),
         cmocka_unit_test(fp8_is_near_bf16),
         cmocka_unit_test(fp8_in_tiles_is_the_same),
+        cmocka_unit_test(fp8_searches_a_weight_once_a_step),
         cmocka_unit_test(fp8_of_nan_is_a_loss_of_nan),
     };
 
