@@ -167,7 +167,7 @@ static enum mds_rc try_plain_network(const struct mds_launch *l,
                     before);
 }
 
-static enum mds_rc check_nodes(const struct mds_launch *l)
+static enum mds_rc check_nodes(struct mds_launch *l)
 {
     struct mds_argv arguments = {0};
     struct mds_estimate estimate;

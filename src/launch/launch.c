@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "ckpt/configuration.h"
+#include "data/inspect.h"
 #include "data/paths.h"
 #include "data/source.h"
 #include "launch/batch_syntax.h"
@@ -280,7 +281,8 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv 
         rc = mds_ckpt_inherit_model(*out, &diag);
     if (!rc) {
         default_nvme_path(l, *out, log, &diag);
-        mds_launch_read_data(*out, log);
+        mds_data_inspect(*out, log);
+        (*out)->config.data.apart = l->apart;
     }
     if (!rc && log)
         mds_diag_log(&diag);
@@ -572,8 +574,7 @@ static void log_batch_of_plan(const struct mds_config_run *run)
              mds_plural(run->config.parallel.data));
 }
 
-enum mds_rc mds_launch_choose_layout(const struct mds_launch *l,
-                                     struct mds_argv *arguments,
+enum mds_rc mds_launch_choose_layout(struct mds_launch *l, struct mds_argv *arguments,
                                      struct mds_estimate *out)
 {
     struct mds_config_run *run = NULL;
@@ -582,6 +583,7 @@ enum mds_rc mds_launch_choose_layout(const struct mds_launch *l,
     int open, sized;
 
     MDS_TRY(mds_launch_config(l, NULL, 1, &run));
+    mds_launch_read_documents(l, run);
     open = is_layout_open(l, run);
     sized = mds_settings_of(&run->settings, "batch.global")->level > MDS_LEVEL_DERIVED;
     if (open) {

@@ -21,6 +21,7 @@ struct mds_launch {
     int64_t nodes, per_node, ranks;
     struct mds_argv asked; /* mds_pretrain's words as the user gave them, after argv[0]
                                and --machine */
+    double apart; /* from mds_launch_read_documents on: mds_config.data.apart */
 };
 
 /* Find the machine profile and the nodes.  argv: mds_pretrain's arguments, borrowed for
@@ -34,9 +35,10 @@ void mds_launch_close(struct mds_launch *l);
 enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv *extra,
                               int log, struct mds_config_run **out);
 
-/* If the data files can be read here: take the vocabulary size from them, unless one is
- * set or they state none; and what documents that are packed leave of attention. */
-void mds_launch_read_data(struct mds_config_run *run, int log);
+/* Before predictions: read from data that are here how much of attention packed
+ * documents leave, for `run` and for all configurations read later.  Of many documents
+ * this takes a while. */
+void mds_launch_read_documents(struct mds_launch *l, struct mds_config_run *run);
 
 /* Fill in a plan request for this configuration on these nodes; both are borrowed.
  * MDS_EUSER if the configuration has no model. */
@@ -80,8 +82,7 @@ enum mds_rc mds_launch_check(const struct mds_launch_options *options, int argc,
 
 /* Choose the layout (by a plan, if it is left open), check that it fits in memory, and
  * append mds_pretrain's arguments.  *out is the prediction for a step. */
-enum mds_rc mds_launch_choose_layout(const struct mds_launch *l,
-                                     struct mds_argv *arguments,
+enum mds_rc mds_launch_choose_layout(struct mds_launch *l, struct mds_argv *arguments,
                                      struct mds_estimate *out);
 
 #endif

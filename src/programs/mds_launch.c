@@ -122,6 +122,7 @@ static enum mds_rc launch_run_plan(const struct mds_invocation *c)
     rc = mds_launch_config(&l, NULL, 1, &run);
     if (rc)
         goto close_launch;
+    mds_launch_read_documents(&l, run);
     rc = mds_launch_request(&l, run, &r);
     if (rc)
         goto destroy_run;

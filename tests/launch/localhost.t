@@ -128,6 +128,20 @@ test_expect_success 'a plan counts the words of the data, where they are here' '
     DATA_PATH="$(printf "1 tokens.h5\n1 tokens.h5\n")" params two 2>err && test_cmp data two &&
     grep "the 66 words of the data$" err
 '
+# reads COMMAND...: how often it opens the data, of which it wants nothing but the lengths of documents
+reads() {
+    ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-} MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=64 TRAIN_ITERS=1 NGPUS=2 \
+        strace -f -o st -e trace=%file mds_launch "$@" -- --vocab-size 66 --pack-documents on >out 2>&1 &&
+        grep -c "open.*\"tokens.h5\"" st
+}
+if strace -o /dev/null true 2>/dev/null; then
+    test_set_prereq STRACE
+fi
+test_expect_success STRACE 'the lengths of documents are read once' '
+    reads plan >plan && cat plan && test "$(cat plan)" -gt 0 && reads --print >start && test_cmp plan start &&
+    reads --layout plan --print >start && test_cmp plan start && reads check --print >check && test_cmp plan check &&
+    reads submit --print >submit && test_cmp plan submit
+'
 test_expect_success 'where: what was found, and disagreements' '
     printf "a slots=2\nb slots=2\n" >nodes &&
     HOSTFILE=nodes PMI_RANK=0 PMI_SIZE=8 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=8 \
