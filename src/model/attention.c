@@ -289,10 +289,11 @@ enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids 
     for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_gather_rows(p, at), &s);
          at += s.n) {
         void *rows = mds_par_at(p, qkv, s.whole * l->out);
+        struct linear_input input = {mds_par_at(p, in.rows, at * l->in),
+                                     saved->at[SAVED_N1_CODES]};
 
         MDS_TRY(mds_tp_gather_wait(p, &in, at + s.n));
-        MDS_TRY(
-            mds_gpt_linear_fwd(t, l, s.n, 0, mds_par_at(p, in.rows, at * l->in), rows));
+        MDS_TRY(mds_gpt_linear_fwd(t, l, s.n, 0, input, rows));
         MDS_TRY(mds_gpt_head_norms_fwd(t, id, saved, &s, rows));
     }
     mds_arena_release(p->arena, mark);
@@ -323,7 +324,7 @@ static enum mds_rc qkv_bwd_input(const struct context *t, const struct linear_id
 }
 
 static enum mds_rc qkv_bwd_weight(const struct context *t, const struct linear_ids *l,
-                                  const void *x, const void *dqkv,
+                                  struct linear_input in, const void *dqkv,
                                   const struct linear_grad *both)
 {
     const struct mds_par *p = &t->par;
@@ -332,11 +333,12 @@ static enum mds_rc qkv_bwd_weight(const struct context *t, const struct linear_i
     struct span s;
 
     for (int64_t at = 0; mds_gpt_span(t, at, R - at, &s); at += s.n) {
+        struct linear_input rows = {mds_par_at(p, in.x, at * l->in), in.codes};
+
         if (!both)
             MDS_TRY(mds_gpt_linear_grad_open(
                 t, l, s.n, mds_par_at(p, dqkv, s.whole * l->out), 0, 1, &g));
-        MDS_TRY(mds_gpt_linear_bwd_weight(t, l, s.n, mds_par_at(p, x, at * l->in),
-                                          both ? both : &g));
+        MDS_TRY(mds_gpt_linear_bwd_weight(t, l, s.n, rows, both ? both : &g));
         if (!both)
             mds_gpt_linear_grad_close(t, &g);
     }
@@ -392,7 +394,9 @@ enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids 
     }
     MDS_TRY(qkv_bwd_input(t, &id->qkv, dqkv, both, &out));
     MDS_TRY(mds_tp_gather_wait(p, &in, mds_par_rows(p)));
-    MDS_TRY(qkv_bwd_weight(t, &id->qkv, in.rows, dqkv, both));
+    MDS_TRY(qkv_bwd_weight(t, &id->qkv,
+                           (struct linear_input){in.rows, s->at[SAVED_N1_CODES]}, dqkv,
+                           both));
     MDS_TRY(mds_tp_reduce_wait(&out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;
@@ -410,8 +414,10 @@ enum mds_rc mds_gpt_out_fwd(const struct context *t, const struct attention_ids 
     MDS_TRY(mds_tp_reduce_open(p, y, l->out, &out));
     for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_reduce_rows(p, at), &s);
          at += s.n) {
-        MDS_TRY(mds_gpt_linear_fwd(t, l, s.n, 1, mds_par_at(p, o, s.whole * l->in),
-                                   mds_par_at(p, out.rows, at * l->out)));
+        struct linear_input in = {.x = mds_par_at(p, o, s.whole * l->in)};
+
+        MDS_TRY(
+            mds_gpt_linear_fwd(t, l, s.n, 1, in, mds_par_at(p, out.rows, at * l->out)));
         MDS_TRY(mds_tp_reduce_start(p, &out, at + s.n));
     }
     MDS_TRY(mds_tp_reduce_wait(&out));
@@ -431,13 +437,13 @@ enum mds_rc mds_gpt_out_bwd(const struct context *t, const struct attention_ids 
     MDS_TRY(mds_tp_gather_start(p, dy, l->out, &in));
     for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_gather_rows(p, at), &s);
          at += s.n) {
+        struct linear_input input = {.x = mds_par_at(p, o, s.whole * l->in)};
         struct linear_grad g;
 
         MDS_TRY(mds_tp_gather_wait(p, &in, at + s.n));
         MDS_TRY(mds_gpt_linear_grad_open(t, l, s.n, mds_par_at(p, in.rows, at * l->out),
                                          1, 1, &g));
-        MDS_TRY(mds_gpt_linear_bwd_weight(t, l, s.n, mds_par_at(p, o, s.whole * l->in),
-                                          &g));
+        MDS_TRY(mds_gpt_linear_bwd_weight(t, l, s.n, input, &g));
         MDS_TRY(mds_gpt_linear_bwd_input(t, l, s.n, &g,
                                          mds_par_at(p, d_o, s.whole * l->in)));
         mds_gpt_linear_grad_close(t, &g);

@@ -43,21 +43,25 @@ struct normed {
     int64_t R;
     void *y;
     float *mean, *rstd;
-    int is_saved; /* y was saved: backward need not recompute it */
+    int is_saved; /* y was saved, or its codes: backward need not recompute it */
 };
 
 enum norm { NORM1, NORM2 };
 
-/* Only blocks without tiles save norms; their one tile has all rows. */
+/* Only blocks without tiles save norms; their one tile has all rows.  In backward y is
+ * NULL if its codes were saved. */
 static enum mds_rc alloc_norm_outputs(const struct context *t, const struct saved *s,
-                                      enum norm which, struct normed *n)
+                                      enum norm which, int backward, struct normed *n)
 {
+    const void *codes = s->at[which == NORM1 ? SAVED_N1_CODES : SAVED_N2_CODES];
+
     n->R = mds_par_slice_rows(&t->par);
     n->y = s->at[which == NORM1 ? SAVED_N1 : SAVED_N2];
     n->mean = s->at[which == NORM1 ? SAVED_MEAN1 : SAVED_MEAN2];
     n->rstd = s->at[which == NORM1 ? SAVED_RSTD1 : SAVED_RSTD2];
-    n->is_saved = n->y != NULL;
-    MDS_TRY(mds_gpt_scratch(t, mds_gpt_residual_size(t), &n->y));
+    n->is_saved = n->y || codes;
+    if (!backward || !codes)
+        MDS_TRY(mds_gpt_scratch(t, mds_gpt_residual_size(t), &n->y));
     if (!n->mean)
         MDS_TRY(mds_par_alloc_f32(&t->par, MDS_MEM_WORK, n->R, &n->mean));
     if (!n->rstd)
@@ -89,7 +93,7 @@ static enum mds_rc attention_inputs(const struct context *c, const struct block_
         struct mds_arena_mark tile = mds_arena_mark(c->par.arena);
         struct normed n;
 
-        MDS_TRY(alloc_norm_outputs(&t, s, NORM1, &n));
+        MDS_TRY(alloc_norm_outputs(&t, s, NORM1, 0, &n));
         MDS_TRY(mds_gpt_norm_fwd(&t, &id->norm1, n.R, mds_gpt_residual_at(&t, x->x),
                                  x->branch, input, n.y, n.mean, n.rstd));
         MDS_TRY(mds_gpt_qkv_fwd(&t, &id->attention, s, n.y, v.rows));
@@ -171,7 +175,7 @@ static enum mds_rc mlp_half(const struct context *t, const struct block_ids *id,
     struct normed n;
     void *m = branch;
 
-    MDS_TRY(alloc_norm_outputs(t, s, NORM2, &n));
+    MDS_TRY(alloc_norm_outputs(t, s, NORM2, 0, &n));
     MDS_TRY(mds_gpt_scratch(t, add.n, &m));
     MDS_TRY(attention_output(t, id, o, mds_gpt_residual_at(t, x), add.y, &n));
     MDS_TRY(mds_gpt_mlp_fwd(t, &id->mlp, s, n.y, m));
@@ -231,7 +235,7 @@ static enum mds_rc recover_mlp_input(const struct context *t,
                                      struct normed *n)
 {
     *sum = t->g->cfg.parallel_residual ? mds_gpt_residual_at(t, x) : s->at[SAVED_X1];
-    MDS_TRY(alloc_norm_outputs(t, s, NORM2, n));
+    MDS_TRY(alloc_norm_outputs(t, s, NORM2, 1, n));
     if (*sum)
         return n->is_saved ? MDS_OK : norm_forward(t, &id->norm2, *sum, n);
     MDS_TRY(mds_gpt_scratch(t, mds_gpt_residual_size(t), sum));
@@ -317,7 +321,7 @@ static enum mds_rc attention_inputs_bwd(const struct context *c,
         void *dn = NULL;
 
         MDS_TRY(mds_gpt_scratch(&t, mds_gpt_residual_size(&t), &dn));
-        MDS_TRY(alloc_norm_outputs(&t, s, NORM1, &n));
+        MDS_TRY(alloc_norm_outputs(&t, s, NORM1, 1, &n));
         MDS_TRY(mds_gpt_qkv_get(&t, &v));
         if (!n.is_saved)
             MDS_TRY(norm_forward(&t, &id->norm1, rows, &n));
@@ -344,7 +348,7 @@ static enum mds_rc recompute_attention(const struct context *c,
     if (s->at[SAVED_QKV])
         return MDS_OK;
     if (!mds_gpt_is_tiled(c)) {
-        MDS_TRY(alloc_norm_outputs(c, s, NORM1, &n));
+        MDS_TRY(alloc_norm_outputs(c, s, NORM1, 0, &n));
         s->at[SAVED_N1] = n.y;
         s->at[SAVED_MEAN1] = n.mean;
         s->at[SAVED_RSTD1] = n.rstd;
@@ -407,11 +411,11 @@ static enum mds_rc recompute_norm_inputs(const struct context *c,
     struct normed n;
 
     if (s->at[SAVED_N1]) {
-        MDS_TRY(alloc_norm_outputs(c, s, NORM1, &n));
+        MDS_TRY(alloc_norm_outputs(c, s, NORM1, 0, &n));
         MDS_TRY(norm_forward(c, &id->norm1, s->at[SAVED_X], &n));
     }
     if (s->at[SAVED_N2]) {
-        MDS_TRY(alloc_norm_outputs(c, s, NORM2, &n));
+        MDS_TRY(alloc_norm_outputs(c, s, NORM2, 0, &n));
         MDS_TRY(norm_forward(c, &id->norm2, s->at[parallel ? SAVED_X : SAVED_X1], &n));
     }
     return mds_gpt_mlp_activate(c, s);

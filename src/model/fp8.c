@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Linear layers in FP8: operands are cast just before their GEMM, each with a scale
  * from the values that this call has.  Tensor cores of compute capability 9.0 multiply
- * rows by rows only, so the backward GEMMs take transposed codes. */
+ * rows by rows only, so the backward GEMMs take transposed codes.  Those of x can be
+ * written by forward's cast, and saved. */
 #include "model/modules.h"
 
 #include "base/alloc.h"
@@ -10,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Working memory for what a cast writes. */
+/* Working memory for what a cast writes and has no place for yet. */
 static enum mds_rc alloc_codes(const struct context *c, struct mdsk_fp8_cast *a,
                                int by_rows, int by_columns)
 {
-    MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, 1, &a->scale));
+    if (!a->scale)
+        MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, 1, &a->scale));
     if (by_rows)
         MDS_TRY(mds_arena_alloc(c->par.arena, MDS_MEM_WORK, a->R * mdsk_fp8_ld(a->C),
                                 &a->rows));
@@ -35,11 +37,33 @@ static enum mds_rc cast(const struct context *c, struct mdsk_fp8_cast *a, int by
     return mds_op_fp8_cast(c->par.dev, a);
 }
 
-static enum mds_rc cast_input(const struct context *c, int64_t R, int64_t C,
-                              const void *x, int by_rows, struct mdsk_fp8_operand *out)
-{
-    struct mdsk_fp8_cast a = {.R = R, .C = C, .x = x};
+/* ---- inputs ---- */
 
+/* Saved codes: those of x [R, in] transposed, then their scale. */
+static int64_t scale_at(int64_t R, int64_t in)
+{
+    return in * mdsk_fp8_ld(R);
+}
+
+int64_t mds_gpt_fp8_codes_bytes(int64_t R, int64_t in)
+{
+    return scale_at(R, in) + (int64_t)sizeof(float);
+}
+
+static float *scale_of(void *codes, int64_t R, int64_t in)
+{
+    return (float *)((char *)codes + scale_at(R, in));
+}
+
+/* x by rows, and transposed to `codes` unless that is NULL; or x transposed. */
+static enum mds_rc cast_input(const struct context *c, int64_t R, int64_t C,
+                              const void *x, int by_rows, void *codes,
+                              struct mdsk_fp8_operand *out)
+{
+    struct mdsk_fp8_cast a = {.R = R, .C = C, .x = x, .cols = codes};
+
+    if (codes)
+        a.scale = scale_of(codes, R, C);
     return cast(c, &a, by_rows, out);
 }
 
@@ -104,7 +128,7 @@ enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t ou
 }
 
 enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_ids *id,
-                                   const struct mdsk_linear_fwd *a)
+                                   const struct mdsk_linear_fwd *a, void *codes)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
     struct mdsk_fp8_gemm g = {.M = a->R,
@@ -116,7 +140,7 @@ enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_
                               .y = a->y};
     struct mdsk_activation_fwd act = mdsk_linear_gelu_fwd(a);
 
-    MDS_TRY(cast_input(c, a->R, a->in, a->x, 1, &g.a));
+    MDS_TRY(cast_input(c, a->R, a->in, a->x, 1, codes, &g.a));
     MDS_TRY(cast_weight(c, id, a->w, 1, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);
@@ -145,7 +169,7 @@ enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
 
 enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
                                           const struct mdsk_linear_bwd_weight *a,
-                                          const struct linear_grad *dy)
+                                          void *codes, const struct linear_grad *dy)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
     struct mdsk_fp8_gemm g = {.M = a->out,
@@ -156,7 +180,10 @@ enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
                               .a = dy->cols,
                               .y = a->dw};
 
-    MDS_TRY(cast_input(c, a->R, a->in, a->x, 0, &g.b));
+    if (codes)
+        g.b = (struct mdsk_fp8_operand){MDSK_E4M3, codes, scale_of(codes, a->R, a->in)};
+    else
+        MDS_TRY(cast_input(c, a->R, a->in, a->x, 0, NULL, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;

@@ -146,7 +146,7 @@ static enum mds_rc recompute_inputs(const struct context *c,
 
     qk.out = (h[0].n + h[1].n) * c->g->cfg.head_dim; /* they are the first outputs */
     MDS_TRY(mds_gpt_scratch(c, n * qk.out, &rows));
-    MDS_TRY(mds_gpt_linear_fwd(c, &qk, n, 0, x, rows));
+    MDS_TRY(mds_gpt_linear_fwd(c, &qk, n, 0, (struct linear_input){.x = x}, rows));
     for (int i = 0; i < 2; i++) {
         struct heads there = h[i];
 

@@ -50,13 +50,13 @@ static const void *weight_of(const struct context *c, const struct linear_ids *i
 
 static struct mdsk_linear_fwd linear_fwd(const struct context *c,
                                          const struct linear_ids *id, int64_t R,
-                                         const void *x, void *y)
+                                         struct linear_input in, void *y)
 {
     return (struct mdsk_linear_fwd){.R = R,
                                     .in = id->in,
                                     .out = id->out,
                                     .dtype = c->par.dtype,
-                                    .x = x,
+                                    .x = in.x,
                                     .w = weight_of(c, id),
                                     .b = id->part ? id->part->b
                                                   : mds_gpt_weight(c, id->bias),
@@ -64,30 +64,31 @@ static struct mdsk_linear_fwd linear_fwd(const struct context *c,
 }
 
 static enum mds_rc run_fwd(const struct context *c, const struct linear_ids *id,
-                           const struct mdsk_linear_fwd *a)
+                           const struct mdsk_linear_fwd *a, void *codes)
 {
-    return id->fp8 ? mds_gpt_fp8_linear_fwd(c, id, a)
+    return id->fp8 ? mds_gpt_fp8_linear_fwd(c, id, a, codes)
                    : mds_op_linear_fwd(c->par.dev, a);
 }
 
 enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids *id,
-                               int64_t R, int first_bias, const void *x, void *y)
+                               int64_t R, int first_bias, struct linear_input in,
+                               void *y)
 {
-    struct mdsk_linear_fwd a = linear_fwd(c, id, R, x, y);
+    struct mdsk_linear_fwd a = linear_fwd(c, id, R, in, y);
 
     if (first_bias && mds_groups_rank(c->g->groups, MDS_AXIS_TENSOR) > 0)
         a.b = NULL;
-    return run_fwd(c, id, &a);
+    return run_fwd(c, id, &a, in.codes);
 }
 
 enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
                                     const struct linear_ids *id, int64_t R,
-                                    const void *x, void *y, void *gelu)
+                                    struct linear_input in, void *y, void *gelu)
 {
-    struct mdsk_linear_fwd a = linear_fwd(c, id, R, x, y);
+    struct mdsk_linear_fwd a = linear_fwd(c, id, R, in, y);
 
     a.gelu = gelu;
-    return run_fwd(c, id, &a);
+    return run_fwd(c, id, &a, in.codes);
 }
 
 /* Whether the weight's gradient was not written yet; from now on it counts as written.
@@ -126,7 +127,8 @@ void mds_gpt_linear_grad_close(const struct context *c, const struct linear_grad
 
 enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
                                       const struct linear_ids *id, int64_t R,
-                                      const void *x, const struct linear_grad *dy)
+                                      struct linear_input in,
+                                      const struct linear_grad *dy)
 {
     const struct linear_part *part = id->part;
     struct mdsk_linear_bwd_weight a = {.R = R,
@@ -134,13 +136,13 @@ enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
                                        .out = id->out,
                                        .dtype = c->par.dtype,
                                        .write = take_uninit(c, id),
-                                       .x = x,
+                                       .x = in.x,
                                        .dy = dy->dy,
                                        .dw = part ? part->dw
                                                   : mds_gpt_grad(c, id->weight),
                                        .db = bias_grad(c, id)};
 
-    return id->fp8 ? mds_gpt_fp8_linear_bwd_weight(c, &a, dy)
+    return id->fp8 ? mds_gpt_fp8_linear_bwd_weight(c, &a, in.codes, dy)
                    : mds_op_linear_bwd_weight(c->par.dev, &a);
 }
 

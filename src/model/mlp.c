@@ -62,7 +62,8 @@ void mds_gpt_add_mlp_biases(struct registrar *reg, const char *layer,
 struct mlp_tile {
     int64_t at, rows;
     void *u, *g;
-    void *own_u, *own_g; /* scratch memory; NULL if saved */
+    void *own_u, *own_g;     /* scratch memory; NULL if saved */
+    void *x_codes, *g_codes; /* saved; then this tile has all rows */
 };
 
 static int64_t inner_size(const struct context *c)
@@ -103,6 +104,8 @@ static int next_mlp_tile(const struct context *c, const struct mlp_ids *id,
 
     t->at = at;
     t->rows = tile_rows(c, at);
+    t->x_codes = s->at[SAVED_N2_CODES];
+    t->g_codes = s->at[SAVED_G_CODES];
     t->u = t->own_u ? t->own_u : mds_par_at(p, s->at[SAVED_U], at * id->up.out);
     t->g = t->own_g ? t->own_g : mds_par_at(p, s->at[SAVED_G], at * inner_size(c));
     return t->rows > 0;
@@ -139,7 +142,8 @@ enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct saved *s)
 static enum mds_rc up_linear_fwd(const struct context *c, const struct mlp_ids *id,
                                  struct mds_tp_handle *in, const struct mlp_tile *t)
 {
-    const void *x = mds_par_at(&c->par, in->rows, t->at * id->up.in);
+    struct linear_input x = {mds_par_at(&c->par, in->rows, t->at * id->up.in),
+                             t->x_codes};
 
     MDS_TRY(mds_tp_gather_wait(&c->par, in, t->at + t->rows));
     if (is_fused_activation(c))
@@ -162,8 +166,10 @@ enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
     MDS_TRY(mds_tp_reduce_open(p, y, H, &out));
     MDS_TRY(alloc_tile(c, id, s, &tile));
     for (int64_t at = 0; next_mlp_tile(c, id, s, &tile, at); at += tile.rows) {
+        struct linear_input g = {tile.g, tile.g_codes};
+
         MDS_TRY(up_linear_fwd(c, id, &in, &tile));
-        MDS_TRY(mds_gpt_linear_fwd(c, &id->down, tile.rows, 1, tile.g,
+        MDS_TRY(mds_gpt_linear_fwd(c, &id->down, tile.rows, 1, g,
                                    mds_par_at(p, out.rows, at * H)));
         MDS_TRY(mds_tp_reduce_start(p, &out, at + tile.rows));
     }
@@ -202,13 +208,15 @@ static enum mds_rc mlp_tile_bwd(const struct context *c, const struct mlp_ids *i
 {
     const struct mds_par *p = &c->par;
     int64_t at = t->at * id->up.in, end = t->at + t->rows;
+    struct linear_input up = {mds_par_at(p, x->rows, at), t->x_codes};
+    struct linear_input down = {t->g, t->g_codes};
     struct linear_grad g;
     void *du = NULL;
 
     MDS_TRY(mds_tp_gather_wait(p, dy, end));
     MDS_TRY(mds_gpt_linear_grad_open(c, &id->down, t->rows, mds_par_at(p, dy->rows, at),
                                      1, 1, &g));
-    MDS_TRY(mds_gpt_linear_bwd_weight(c, &id->down, t->rows, t->g, &g));
+    MDS_TRY(mds_gpt_linear_bwd_weight(c, &id->down, t->rows, down, &g));
     MDS_TRY(down_bwd_input(c, id, t, &g, &du));
     mds_gpt_linear_grad_close(c, &g);
     MDS_TRY(mds_gpt_linear_grad_open(c, &id->up, t->rows, du, 1, 1, &g));
@@ -216,8 +224,7 @@ static enum mds_rc mlp_tile_bwd(const struct context *c, const struct mlp_ids *i
         mds_gpt_linear_bwd_input(c, &id->up, t->rows, &g, mds_par_at(p, dx->rows, at)));
     MDS_TRY(mds_tp_reduce_start(p, dx, end));
     MDS_TRY(mds_tp_gather_wait(p, x, end));
-    MDS_TRY(
-        mds_gpt_linear_bwd_weight(c, &id->up, t->rows, mds_par_at(p, x->rows, at), &g));
+    MDS_TRY(mds_gpt_linear_bwd_weight(c, &id->up, t->rows, up, &g));
     mds_gpt_linear_grad_close(c, &g);
     return MDS_OK;
 }
@@ -242,7 +249,7 @@ enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
     for (int64_t at = 0; next_mlp_tile(c, id, s, &tile, at); at += tile.rows) {
         if (!s->at[SAVED_U])
             MDS_TRY(up_linear_fwd(c, id, &input, &tile));
-        else if (!s->at[SAVED_G])
+        else if (!s->at[SAVED_G] && !tile.g_codes)
             MDS_TRY(activate_tile(c, &tile));
         MDS_TRY(mlp_tile_bwd(c, id, &tile, &in, &input, &out));
     }

@@ -76,14 +76,22 @@ struct linear_ids mds_gpt_add_weights(struct registrar *reg, const char *layer,
 int mds_gpt_add_biases(struct registrar *reg, const char *layer,
                        const struct linears *l);
 
+/* The input x [R, in].  codes, of mds_gpt_fp8_codes_bytes: forward writes there what
+ * the weight's gradient is computed from, and backward reads it instead of x. */
+struct linear_input {
+    const void *x;
+    void *codes; /* NULL: they are not saved, or it is not FP8 */
+};
+
 /* y = x W^T + b, of R rows.  first_bias: only the first tensor rank adds the bias,
  * because the results are summed over ranks. */
 enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids *id,
-                               int64_t R, int first_bias, const void *x, void *y);
+                               int64_t R, int first_bias, struct linear_input in,
+                               void *y);
 /* The same with the bias, and gelu = GELU(y). */
 enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
                                     const struct linear_ids *id, int64_t R,
-                                    const void *x, void *y, void *gelu);
+                                    struct linear_input in, void *y, void *gelu);
 
 /* A gradient dy [R, out] as the GEMMs of backward read it: in FP8 its codes, which are
  * in working memory until it is closed. */
@@ -104,7 +112,8 @@ void mds_gpt_linear_grad_close(const struct context *c, const struct linear_grad
 
 enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
                                       const struct linear_ids *id, int64_t R,
-                                      const void *x, const struct linear_grad *dy);
+                                      struct linear_input in,
+                                      const struct linear_grad *dy);
 enum mds_rc mds_gpt_linear_bwd_input(const struct context *c,
                                      const struct linear_ids *id, int64_t R,
                                      const struct linear_grad *dy, void *dx);
@@ -120,8 +129,11 @@ enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct context *c,
 enum mds_rc mds_gpt_fp8_step_begin(const struct context *c, struct weights_amax *m);
 void mds_gpt_fp8_free(struct weights_amax *m);
 
+/* x transposed as FP8 codes, and their scale. */
+int64_t mds_gpt_fp8_codes_bytes(int64_t R, int64_t in);
+
 enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_ids *id,
-                                   const struct mdsk_linear_fwd *a);
+                                   const struct mdsk_linear_fwd *a, void *codes);
 enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
                                   int for_input, int for_weight, float *db,
                                   struct linear_grad *g);
@@ -131,7 +143,7 @@ enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
                                          const struct linear_grad *g);
 enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
                                           const struct mdsk_linear_bwd_weight *a,
-                                          const struct linear_grad *g);
+                                          void *codes, const struct linear_grad *g);
 
 /* ---- dropout.c ---- */
 

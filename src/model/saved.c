@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "model/saved.h"
 
+#include "model/modules.h"
+
 #include <string.h>
 
 /* ---- what is saved, and where ---- */
 
-/* The part of the block that each tensor belongs to, whose policy it follows. */
+/* The part of the block that each tensor belongs to, whose policy it follows; codes
+ * follow that of the tensor (save_codes). */
 static const enum mds_act_part part_of[SAVED_TENSORS] = {
     [SAVED_X] = MDS_ACT_INPUT,      [SAVED_MEAN1] = MDS_ACT_REST,
     [SAVED_RSTD1] = MDS_ACT_REST,   [SAVED_QKV] = MDS_ACT_REST,
@@ -32,21 +35,55 @@ static int shards_inputs(const struct context *c)
  * tensor-parallel ranks have them whole. */
 static struct keep policy_of(const struct context *c, const struct mds_act_policy *p)
 {
-    struct keep k;
+    struct keep k = {{0}};
 
-    for (int t = 0; t < SAVED_TENSORS; t++)
+    for (int t = 0; t < SAVED_N1_CODES; t++)
         k.of[t] = p->of[part_of[t]];
     if (!shards_inputs(c))
         k.of[SAVED_X] &= ~MDS_ACT_SHARD;
     return k;
 }
 
+/* Whether block l of every model chunk is in FP8. */
+static int is_fp8(const struct context *c, int l)
+{
+    for (int k = 0; k < c->g->n_chunks; k++) {
+        const struct model_chunk *p = &c->g->chunk[k];
+
+        if (l < p->is.layers && !p->block[l].mlp.up.fp8)
+            return 0;
+    }
+    return 1;
+}
+
+/* Save codes where forward casts all rows of a tensor at once and backward reads no
+ * more of it, and where no block in bf16 has the same memory. */
+static void save_codes(const struct context *c, int l, struct keep *k)
+{
+    static const enum saved_tensor codes[] = {[SAVED_N1] = SAVED_N1_CODES,
+                                              [SAVED_N2] = SAVED_N2_CODES,
+                                              [SAVED_G] = SAVED_G_CODES};
+    const struct mds_par *p = &c->par;
+    int64_t R = mds_par_rows(p);
+
+    if (!is_fp8(c, l) || mds_saved_slots(c) < c->g->max_layers ||
+        c->run->train->act.mlp_tile > 0 || mds_tp_reduce_rows(p, 0) < R)
+        return;
+    /* with sequence parallelism norms' results are gathered again in backward */
+    for (int t = mds_par_slice_rows(p) < R ? SAVED_G : SAVED_N1; t <= SAVED_G; t++) {
+        k->of[codes[t]] = k->of[t];
+        k->of[t] = 0;
+    }
+}
+
 /* Of block l of any model chunk. */
 static struct keep layer_policy(const struct context *c, int l)
 {
     struct mds_act_policy p = mds_act_policy(&c->run->train->act, c->g->max_layers, l);
+    struct keep k = policy_of(c, &p);
 
-    return policy_of(c, &p);
+    save_codes(c, l, &k);
+    return k;
 }
 
 int mds_saved_is_missing(const struct context *c, enum saved_tensor t)
@@ -113,6 +150,11 @@ int64_t mds_saved_elements(const struct context *c, enum saved_tensor t)
         return mdsk_activation_inputs(m->activation, R, F);
     case SAVED_G:
         return R * F;
+    case SAVED_N1_CODES:
+    case SAVED_N2_CODES:
+        return mds_gpt_fp8_codes_bytes(R, m->hidden);
+    case SAVED_G_CODES:
+        return mds_gpt_fp8_codes_bytes(R, F);
     case SAVED_TENSORS:
         break;
     }
@@ -121,9 +163,11 @@ int64_t mds_saved_elements(const struct context *c, enum saved_tensor t)
 
 static int64_t bytes_of(const struct context *c, enum saved_tensor t)
 {
-    return mds_saved_elements(c, t) * (is_f32_tensor(t)
-                                           ? (int64_t)sizeof(float)
-                                           : (int64_t)mdsk_dtype_size(c->par.dtype));
+    int64_t size = t >= SAVED_N1_CODES ? 1
+                   : is_f32_tensor(t)  ? (int64_t)sizeof(float)
+                                       : (int64_t)mdsk_dtype_size(c->par.dtype);
+
+    return mds_saved_elements(c, t) * size;
 }
 
 /* Bytes of a block input that this rank keeps. */

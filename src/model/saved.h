@@ -12,7 +12,7 @@
 #include "model/context.h"
 
 /* In the order of their memory.  Tensors from N1 on are recomputed from the others when
- * a block is reloaded from the host. */
+ * a block is reloaded from the host; such blocks have no codes. */
 enum saved_tensor {
     SAVED_X,     /* [Rs,H] the block's input */
     SAVED_MEAN1, /* [Rs] f32, norm1's statistics */
@@ -26,10 +26,13 @@ enum saved_tensor {
     SAVED_X1,  /* [Rs,H] norm2's input */
     SAVED_MEAN2,
     SAVED_RSTD2,
-    SAVED_U,  /* [R,F or 2F] before the activation */
-    SAVED_N1, /* [Rs,H] norm1's result */
-    SAVED_N2, /* [Rs,H] norm2's result */
-    SAVED_G,  /* [R,F] after the activation */
+    SAVED_U,        /* [R,F or 2F] before the activation */
+    SAVED_N1,       /* [Rs,H] norm1's result */
+    SAVED_N2,       /* [Rs,H] norm2's result */
+    SAVED_G,        /* [R,F] after the activation */
+    SAVED_N1_CODES, /* these three as FP8 codes instead: struct linear_input's */
+    SAVED_N2_CODES,
+    SAVED_G_CODES,
     SAVED_TENSORS
 };
 

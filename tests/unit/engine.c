@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* engine and model: gradients, updates and evaluation, for a GPT and a Llama shape. */
+#include "kernels/fp8.h"
 #include "tests/unit/engine_fixture.h"
 
 #include "config/options.h"
@@ -393,6 +394,89 @@ static void fp8_searches_a_weight_once_a_step(void **state)
     }
 }
 
+enum { FP8_WAYS = 9 };
+
+/* Ways of keeping what backward reads, of which the first saves all codes. */
+static void set_fp8_way(struct mds_config *c, int way)
+{
+    struct mds_activations *a = &c->train.act;
+
+    a->recompute = way % 4 && way < 4 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_NONE;
+    a->recompute_modules = way < 4 ? way : 0;
+    a->offload_layers = way == 4 || way == 5 ? way - 3 : 0;
+    a->mlp_tile = way == 6 ? 1 << 20 : 0;
+    if (way >= 7) {
+        a->recompute = MDS_RECOMPUTE_FULL;
+        a->recompute_layers = way - 6;
+    }
+}
+
+/* What backward reads as codes from forward, and what it casts again, is the same. */
+static void fp8_codes_change_nothing(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        struct mds_config c = fp8_shape(k % 2, MDS_FP8_HYBRID);
+        struct values want, got;
+        double loss;
+
+        c.model.fp8.first_last_bf16 = k / 2;
+        loss = grads_of(&c, &want);
+        for (int way = 0; way < FP8_WAYS; way++) {
+            set_fp8_way(&c, way);
+            assert_true(grads_of(&c, &got) == loss);
+            assert_memory_equal(got.v, want.v, (size_t)want.n * sizeof *want.v);
+            free(got.v);
+        }
+        free(want.v);
+    }
+}
+
+static int64_t activation_bytes(const struct mds_config *c)
+{
+    struct mds_engine_need need;
+
+    assert_int_equal(mds_engine_measure(c, 1, 0, 1, &need), MDS_OK);
+    return need.memory.peak[MDS_MEM_ACT];
+}
+
+/* Codes have one byte an element, in rows of whole vectors, and a scale. */
+static int64_t saved_by_codes(int64_t R, int64_t C)
+{
+    int64_t codes = C * mdsk_fp8_ld(R) + (int64_t)sizeof(float);
+
+    return (2 * R * C + 255) / 256 * 256 - (codes + 255) / 256 * 256;
+}
+
+/* Codes of norms' results and of the activation's are saved in their place, where all
+ * rows are cast at once, and where no block in bf16 has the same memory. */
+static void fp8_saves_codes(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        struct mds_config c = fp8_shape(k % 2, MDS_FP8_NONE), fp8;
+        int64_t R, norms, act, blocks;
+
+        fp8 = c;
+        fp8.model.fp8.format = MDS_FP8_HYBRID;
+        fp8.model.fp8.first_last_bf16 = k / 2;
+        blocks = k / 2 ? c.model.layers - 2 : c.model.layers;
+        R = c.batch.micro * c.model.seq_length;
+        norms = 2 * saved_by_codes(R, c.model.hidden) * blocks;
+        act = saved_by_codes(R, c.model.ffn_hidden) * blocks;
+        for (int way = 0; way < FP8_WAYS; way++) {
+            int modules = way < 4 ? way : 3;
+            int64_t less = (modules & MDS_MODULE_LAYERNORM ? 0 : norms) +
+                           (modules & MDS_MODULE_MLP_ACT ? 0 : act);
+
+            set_fp8_way(&c, way);
+            set_fp8_way(&fp8, way);
+            assert_int_equal(activation_bytes(&c) - activation_bytes(&fp8), less);
+        }
+        assert_true(norms > 0 && act > 0);
+    }
+}
+
 static void fp8_of_nan_is_a_loss_of_nan(void **state)
 {
     struct mds_config c = fp8_shape(0, MDS_FP8_HYBRID);
@@ -429,6 +513,8 @@ int main(void)
         cmocka_unit_test(fp8_is_near_bf16),
         cmocka_unit_test(fp8_in_tiles_is_the_same),
         cmocka_unit_test(fp8_searches_a_weight_once_a_step),
+        cmocka_unit_test(fp8_codes_change_nothing),
+        cmocka_unit_test(fp8_saves_codes),
         cmocka_unit_test(fp8_of_nan_is_a_loss_of_nan),
     };
 
