@@ -86,8 +86,8 @@ MDSK_INLINE int64_t mdsk_fp8_ld(int64_t n)
 /* ---- operations ---- */
 
 /* Codes of x, and of x transposed; and sum += column sums of x.  One read of x finds
- * the largest magnitude, unless that is known, a second one writes the codes, a third
- * one sums.
+ * the largest magnitude, unless that is known; a second one writes the codes, and on
+ * GPUs sums.
  *
  *   x      [R, C]      dtype
  *   rows   [R, ld(C)]  codes of type `to`, or NULL for none

@@ -51,14 +51,13 @@ struct mdsk_cost mdsk_linear_bwd_weight_cost(const struct mdsk_linear_bwd_weight
                               (R * in + R * out) * dtype_bytes(a->dtype) + sums};
 }
 
-/* x is read for its largest magnitude unless that is known, for the codes, and for the
- * sums. */
+/* x is read for its largest magnitude unless that is known, and for the codes. */
 struct mdsk_cost mdsk_fp8_cast_cost(const struct mdsk_fp8_cast *a)
 {
     double R = (double)a->R, C = (double)a->C;
     double codes = (a->rows ? R * (double)mdsk_fp8_ld(a->C) : 0) +
                    (a->cols ? C * (double)mdsk_fp8_ld(a->R) : 0);
-    int reads = (a->amax_known ? 1 : 2) + (a->sum ? 1 : 0);
+    int reads = a->amax_known ? 1 : 2;
 
     return bytes_only(reads * R * C * dtype_bytes(a->dtype) + codes +
                       (a->sum ? 2 * C + 1 : 1) * sizeof(float) +

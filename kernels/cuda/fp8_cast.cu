@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The cast to FP8: one kernel finds the largest magnitude, a second one writes codes,
- * by rows and transposed, through a tile in shared memory. */
+ * by rows and transposed, through a tile in shared memory, and sums columns. */
 #include "kernels/fp8.h"
 
 #include <cuda_fp8.h>
 
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/linear.h"
+#include "kernels/cuda/partial_sums.cuh"
 
 namespace
 {
@@ -14,8 +14,9 @@ namespace
 using namespace mdsk;
 
 constexpr int threads = 256;
-constexpr int tile = 128;       /* rows and columns of a block */
-constexpr int words = tile / 4; /* of four codes, in a row of the tile */
+constexpr int tile = 128;          /* rows and columns */
+constexpr int words = tile / 4;    /* of four codes, in a row of the tile */
+constexpr int64_t max_parts = 512; /* of column sums */
 
 /* ---- the largest magnitude ---- */
 
@@ -65,10 +66,11 @@ template <enum mdsk_dtype To> __device__ inline uint32_t codes_of(float x, float
 
 struct casting {
     int64_t R, C, ldR, ldC; /* ld: mdsk_fp8_ld */
+    int64_t depth;          /* rows of a block, in tiles one after the other */
     const void *x;
     uint8_t *rows, *cols;
     const uint32_t *amax;
-    float *scale;
+    float *scale, *parts; /* parts: column sums of each block's rows, or NULL */
 };
 
 /* The tile's word w of row r.  Rows 16 apart are in other banks, as `transpose` reads
@@ -78,20 +80,28 @@ __device__ inline int place(int r, int w)
     return r * words + (w ^ r / 16 * 4);
 }
 
-/* Codes of elements c .. c+7 of row r; beyond the end of the row or of x zeros. */
-template <class T, int N, enum mdsk_dtype To>
-__device__ inline uint2 cast_eight(const casting &a, float factor, int64_t r, int64_t c)
+/* v = elements c .. c+7 of row r; beyond the end of the row or of x zeros. */
+template <class T, int N>
+__device__ inline void load_eight(const casting &a, int64_t r, int64_t c, float (&v)[8])
 {
     const T *x = (const T *)a.x + r * a.C + c;
-    float v[8] = {};
-    uint32_t code[2] = {};
 
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        v[i] = 0;
     if (r < a.R && N > 1 && c + 8 <= a.C)
         load(x, v);
     else
         for (int i = 0; i < 8; i++)
             if (r < a.R && c + i < a.C)
                 v[i] = widen(x[i]);
+}
+
+template <enum mdsk_dtype To>
+__device__ inline uint2 codes_of_eight(const float (&v)[8], float factor)
+{
+    uint32_t code[2] = {};
+
 #pragma unroll
     for (int i = 0; i < 8; i += 2)
         code[i / 4] |= codes_of<To>(v[i] * factor, v[i + 1] * factor) << 8 * (i % 4);
@@ -139,48 +149,102 @@ __device__ inline void transpose(const casting &a, const uint32_t *codes, int64_
                 make_uint4(out[j][0], out[j][1], out[j][2], out[j][3]);
 }
 
+/* Codes of the tile at row r0 and column c0.  sum += a thread's eight columns of it. */
 template <class T, int N, enum mdsk_dtype To>
-__global__ __launch_bounds__(threads) void write_codes(casting a)
+__device__ inline void write_tile(const casting &a, float factor, int64_t r0,
+                                  int64_t c0, uint32_t *codes, float (&sum)[8])
 {
-    __shared__ uint32_t codes[tile * words];
-    int64_t r0 = (int64_t)blockIdx.x * tile;
-    int64_t c0 = ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * tile;
-    float factor = mdsk_fp8_factor(To, *a.amax);
     int w = threadIdx.x % (words / 2) * 2;
 
-    if (r0 == 0 && c0 == 0 && threadIdx.x == 0)
-        *a.scale = 1 / factor;
     for (int i = threadIdx.x / (words / 2); i < tile; i += threads / (words / 2)) {
         int64_t r = r0 + i, c = c0 + 4 * w;
-        uint2 eight = cast_eight<T, N, To>(a, factor, r, c);
+        float v[8];
+        uint2 eight;
 
+        load_eight<T, N>(a, r, c, v);
+        eight = codes_of_eight<To>(v, factor);
         if (a.rows && r < a.R && c < a.ldC)
             *(uint2 *)(a.rows + r * a.ldC + c) = eight;
         *(uint2 *)(codes + place(i, w)) = eight;
+#pragma unroll
+        for (int j = 0; j < 8; j++)
+            sum[j] += v[j];
     }
     __syncthreads();
     if (a.cols)
         transpose(a, codes, r0, c0);
+    __syncthreads();
+}
+
+/* A column's sums are with the threads that have this one's number modulo words / 2. */
+__device__ inline void store_sums(const casting &a, int64_t c0, float (&sum)[8])
+{
+    __shared__ float sums[threads / 32][tile];
+    int64_t c = c0 + threadIdx.x;
+    float all = 0;
+
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+        sum[j] += __shfl_xor_sync(~0u, sum[j], words / 2);
+        if (threadIdx.x % 32 < words / 2)
+            sums[threadIdx.x / 32][threadIdx.x % 32 * 8 + j] = sum[j];
+    }
+    __syncthreads();
+    if (threadIdx.x >= tile || c >= a.C)
+        return;
+    for (int i = 0; i < threads / 32; i++)
+        all += sums[i][threadIdx.x];
+    a.parts[blockIdx.x * a.C + c] = all;
+}
+
+template <class T, int N, enum mdsk_dtype To, bool Sums>
+__global__ __launch_bounds__(threads, Sums ? 6 : 8) void write_codes(casting a)
+{
+    __shared__ uint32_t codes[tile * words];
+    int64_t first = blockIdx.x * a.depth, last = min(first + a.depth, a.ldR);
+    int64_t c0 = ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * tile;
+    float factor = mdsk_fp8_factor(To, *a.amax), sum[8] = {};
+
+    if (first == 0 && c0 == 0 && threadIdx.x == 0)
+        *a.scale = 1 / factor;
+    for (int64_t r0 = first; r0 < last; r0 += tile)
+        write_tile<T, N, To>(a, factor, r0, c0, codes, sum);
+    if constexpr (Sums)
+        store_sums(a, c0, sum);
 }
 
 template <class T, int N, enum mdsk_dtype To>
-int cast(void *stream, const struct mdsk_fp8_cast *a, uint32_t *amax)
+int cast(void *stream, const struct mdsk_fp8_cast *a, const uint32_t *amax)
 {
+    int64_t ldR = mdsk_fp8_ld(a->R), ldC = mdsk_fp8_ld(a->C);
+    int64_t tiles = ceil_div(ldR, tile), depth = ceil_div(tiles, max_parts);
+    int64_t blocks = ceil_div(tiles, depth);
     casting f = {a->R,
                  a->C,
-                 mdsk_fp8_ld(a->R),
-                 mdsk_fp8_ld(a->C),
+                 ldR,
+                 ldC,
+                 depth * tile,
                  a->x,
                  (uint8_t *)a->rows,
                  (uint8_t *)a->cols,
                  amax,
-                 a->scale};
+                 a->scale,
+                 NULL};
     unsigned y, z;
+    int err;
 
-    mdsk_cuda_fold(ceil_div(f.ldC, tile), &y, &z);
-    return launch(write_codes<T, N, To>,
-                  dim3(mdsk_cuda_blocks(ceil_div(f.ldR, tile)), y, z), threads, stream,
-                  f);
+    if (a->sum) {
+        f.parts = (float *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_REDUCE,
+                                             blocks * a->C * (int64_t)sizeof *f.parts);
+        if (!f.parts)
+            return -ENOMEM;
+    }
+    mdsk_cuda_fold(ceil_div(ldC, tile), &y, &z);
+    err = launch(a->sum ? write_codes<T, N, To, true> : write_codes<T, N, To, false>,
+                 dim3(mdsk_cuda_blocks(blocks), y, z), threads, stream, f);
+    return err || !a->sum
+               ? err
+               : add_parts(stream, blocks, a->C, f.parts, a->sum, a->C, NULL);
 }
 
 int search(void *stream, const struct mdsk_fp8_cast *a, uint32_t *amax)
@@ -214,16 +278,13 @@ extern "C" int mdsk_fp8_cast_cuda(void *stream, const struct mdsk_fp8_cast *a)
     if (!amax)
         return -ENOMEM;
     err = a->amax_known ? 0 : search(stream, a, amax);
-    if (!err)
-        err = with_storage(a->dtype, wide, [&](auto type, auto width) {
-            typedef decltype(type) T;
-            constexpr int N = width();
-
-            return a->to == MDSK_E4M3 ? cast<T, N, MDSK_E4M3>(stream, a, amax)
-                                      : cast<T, N, MDSK_E5M2>(stream, a, amax);
-        });
-    if (err || !a->sum)
+    if (err)
         return err;
-    return mdsk_cuda_column_sums((cudaStream_t)stream, a->R, a->C, a->dtype, a->x,
-                                 a->sum);
+    return with_storage(a->dtype, wide, [&](auto type, auto width) {
+        typedef decltype(type) T;
+        constexpr int N = width();
+
+        return a->to == MDSK_E4M3 ? cast<T, N, MDSK_E4M3>(stream, a, amax)
+                                  : cast<T, N, MDSK_E5M2>(stream, a, amax);
+    });
 }

@@ -253,6 +253,31 @@ static void test_cast(void **state)
     }
 }
 
+/* More rows than partial sums have blocks; the same bits each time. */
+static void test_sums_of_many_rows(void **state)
+{
+    enum { R = 3 * 128 * 512 + 70, C = 3 };
+    struct vec x = vec_random(R * C, 1, 1), sum = vec_random(C, 2, 1);
+    struct vec again = vec_random(C, 2, 1);
+    struct cast c;
+
+    (void)state;
+    cast_both_ways(MDSK_F32, MDSK_E4M3, R, C, x.f, sum.f, &c);
+    c.a.sum = again.f;
+    assert_int_equal(backend()->fp8_cast(NULL, &c.a), 0);
+    assert_memory_equal(sum.f, again.f, C * sizeof(float));
+    for (int64_t i = 0; i < R * C; i++) {
+        sum.d[i % C] += x.d[i];
+        assert_int_equal(c.cols[i % C * mdsk_fp8_ld(R) + i / C],
+                         c.rows[i / C * mdsk_fp8_ld(C) + i % C]);
+    }
+    assert_near("fp8_cast sum of many", &sum, 10 * tolerance.sum);
+    free_cast(&c);
+    vec_free(&x);
+    vec_free(&sum);
+    vec_free(&again);
+}
+
 /* One result alone has the same codes. */
 static void test_cast_one_way(void **state)
 {
@@ -544,6 +569,7 @@ int main(void)
         cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_large_and_special),
         cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_sums_of_many_rows),
         cmocka_unit_test(test_cast_one_way),
         cmocka_unit_test(test_known_amax),
         cmocka_unit_test(test_cast_of_extremes),
