@@ -41,21 +41,24 @@ static double head_params(const struct mds_flops_model *m)
     return (double)m->hidden * (double)m->padded_vocab;
 }
 
-/* Sum over the layers of twice the keys that a query sees in the mean: without windows,
- * all keys. */
-static double twice_keys(const struct mds_flops_model *m)
+double mds_flops_twice_keys(double seq, double window)
+{
+    return window > 0 && window < seq ? window * (2 - window / seq) : seq;
+}
+
+static double twice_keys_of_layers(const struct mds_flops_model *m)
 {
     double window = (double)m->window, seq = (double)m->seq;
 
     return (double)(m->layers - m->local_layers) * seq +
-           (double)m->local_layers * window * (2 - window / seq);
+           (double)m->local_layers * mds_flops_twice_keys(seq, window);
 }
 
 /* One forward pass of QK^T and PV over the whole square (of each document), or over
  * twice what windows leave of half of it, per token. */
 static double attention_forward(const struct mds_flops_model *m)
 {
-    return 4.0 * (double)m->heads * (double)m->head_dim * twice_keys(m) *
+    return 4.0 * (double)m->heads * (double)m->head_dim * twice_keys_of_layers(m) *
            (1 - m->apart);
 }
 

@@ -24,6 +24,10 @@ struct mds_flops_model {
 /* Of a shape that is resolved. */
 struct mds_flops_model mds_flops_model_of(const struct mds_model_config *m);
 
+/* Twice the keys that a query sees in the mean, in a causal sequence of so many tokens
+ * and with a window of so many keys (0: none). */
+double mds_flops_twice_keys(double seq, double window);
+
 /* Weights that take part in a GEMM: the layers' linears and the output head
  * (tied or not); no biases, norms, or embedding look-ups. */
 double mds_flops_matmul_params(const struct mds_flops_model *m);

@@ -1,39 +1,75 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A roofline over a step's ledger. */
 #include "plan/time.h"
+#include "kernels/attention.h"
+#include "metrics/flops.h"
 #include "parallel/tensor_parallel.h"
 #include "plan/network.h"
 
 #include <math.h>
 
-static int is_attention(int op)
+/* ---- attention ---- */
+
+/* Twice the keys that are computed for a query, in the mean.  With a window, cuDNN's
+ * backward pass computes the scores of a block of queries with all keys that any of
+ * them sees.  Counting only scores that are not masked, an H200 reached 245e12 FLOP/s
+ * for a window of 8192 tokens and 57.5e12 for one of 1024; counting all scores, 490e12
+ * and 517e12 (head size 128, bench/results/gpu-2026-11-23.txt). */
+static double twice_keys_computed(const struct mds_machine *m, double seq,
+                                  double window, int backward)
 {
-    return op == MDS_OP_ATTENTION_FWD || op == MDS_OP_ATTENTION_BWD;
+    const struct mdsk_attention_shape s = {.Sq = (int64_t)seq,
+                                           .window = (int64_t)window};
+    double block = (double)mdsk_attention_window_block(&s);
+
+    if (!backward || window == 0 || window >= seq || m->node.gpus == 0)
+        return mds_flops_twice_keys(seq, window);
+    return 2 * (block + window * (1 - block / seq));
 }
 
-/* Packed documents do not attend to each other; the ledger counts whole rows. */
-static double shortened_by_documents(const struct mds_config *c, double amount)
+/* The ledger counts whole rows, but packed documents do not attend to each other: a row
+ * takes as long as its tokens in sequences of the documents' mean length.  FLOP/s are
+ * those of a causal sequence in which a query sees as many keys as in one call.  With a
+ * window that is all of them.  Without one, ring attention works on chunks of half a
+ * rank's share, most of them with all keys of another: as many as in a causal sequence
+ * of the share's length. */
+double mds_plan_attention_s(const struct mds_machine *m, const struct mds_config *c,
+                            double flops, int backward)
 {
-    return amount * (1 - c->data.apart);
+    const struct mds_flops_model f = mds_flops_model_of(&c->model);
+    const double layers[2] = {(double)(f.layers - f.local_layers),
+                              (double)f.local_layers};
+    const double window[2] = {0, (double)f.window};
+    double seq = (double)f.seq, length = seq * (1 - c->data.apart);
+    double counted = 0, s = 0;
+
+    for (int i = 0; i < 2; i++)
+        counted += layers[i] * mds_flops_twice_keys(seq, window[i]);
+    for (int i = 0; i < 2; i++) {
+        double keys = twice_keys_computed(m, length, window[i], backward);
+        double in_call = window[i] > 0 ? keys : keys / (double)c->parallel.ring;
+
+        s += layers[i] * flops / counted * keys /
+             mds_machine_attention_flops(m, (double)f.head_dim, in_call, backward);
+    }
+    return s;
 }
 
-/* FLOP/s of an operation that is not memory-bound.  Ring attention works
- * on chunks of half a rank's share, most of them against all keys of another: a query
- * meets as many as in a causal sequence of the share's length.  Packed documents run
- * at the speed of their mean length, each token's counted. */
-static double flops_rate(const struct mds_machine *m, const struct mds_config *c,
-                         int op)
-{
-    double narrow = m->rates.matmul_flops, wide = m->rates.matmul_fp32_flops;
-    double seq = (double)(c->model.seq_length / c->parallel.ring), rate = narrow;
+/* ---- a rank ---- */
 
-    if (is_attention(op))
-        rate = mds_machine_attention_flops(m, (double)c->model.head_dim,
-                                           shortened_by_documents(c, seq),
-                                           op == MDS_OP_ATTENTION_BWD);
-    if (op == MDS_OP_FP8_GEMM && m->rates.matmul_fp8_flops > 0)
-        rate = m->rates.matmul_fp8_flops;
-    return c->train.type == MDS_TYPE_F32 ? rate * wide / narrow : rate;
+/* Seconds of an operation that is not memory-bound. */
+static double flops_s(const struct mds_machine *m, const struct mds_config *c,
+                      double flops, int op)
+{
+    double narrow = m->rates.matmul_flops, wide = m->rates.matmul_fp32_flops, s;
+
+    if (op == MDS_OP_ATTENTION_FWD || op == MDS_OP_ATTENTION_BWD)
+        s = mds_plan_attention_s(m, c, flops, op == MDS_OP_ATTENTION_BWD);
+    else if (op == MDS_OP_FP8_GEMM && m->rates.matmul_fp8_flops > 0)
+        s = flops / m->rates.matmul_fp8_flops;
+    else
+        s = flops / narrow;
+    return c->train.type == MDS_TYPE_F32 ? s * narrow / wide : s;
 }
 
 static int is_copy(int op)
@@ -44,11 +80,7 @@ static int is_copy(int op)
 static double op_s(const struct mds_machine *m, const struct mds_config *c,
                    const struct mds_ledger *l, int op)
 {
-    double flops = l->op[op].cost.flops;
-
-    if (is_attention(op))
-        flops = shortened_by_documents(c, flops);
-    return fmax(flops / flops_rate(m, c, op),
+    return fmax(flops_s(m, c, l->op[op].cost.flops, op),
                 l->op[op].cost.bytes / m->rates.memory_bytes_s) +
            (double)l->op[op].calls * m->rates.call_s;
 }

@@ -13,9 +13,11 @@
 #include "comm/comm.h"
 #include "config/options.h"
 #include "kernels/attention.h"
+#include "kernels/table.h"
 #include "plan/layout.h"
 #include "plan/network.h"
 #include "plan/predict.h"
+#include "plan/time.h"
 
 /* A configuration of these options, for so many ranks. */
 static struct mds_config_run *read_run(const char *options, const char *more,
@@ -368,6 +370,79 @@ static void predicted_time_matches_h200(void **state)
 
 /* Of six blocks the stages in the middle have two, the first and the last one: memory
  * and time are those of four times two, but for an embedding and a micro-batch. */
+/* Seconds that plans expect for attention of 131,072 tokens on an H200. */
+static double attention_s(const char *options, int backward)
+{
+    struct mds_config_run *run = read_run(
+        "--seq-length 131072 --vocab-size 66 --global-batch-size 1", options, 1);
+    const struct mds_model_config *model = &run->config.model;
+    struct mdsk_attention_fwd fwd = {.shape = {.B = 1,
+                                               .Sq = model->seq_length,
+                                               .Sk = model->seq_length,
+                                               .A = model->heads,
+                                               .G = model->heads,
+                                               .D = model->head_dim}};
+    struct mds_machine *m = machine("h200");
+    double flops = 0, s;
+
+    for (int64_t i = 0; i < model->layers; i++) {
+        fwd.shape.window = mds_model_window(model, i);
+        flops += (backward ? 2.5 : 1) * mdsk_attention_fwd_cost(&fwd).flops;
+    }
+    s = mds_plan_attention_s(m, &run->config, flops, backward);
+    mds_machine_destroy(m);
+    mds_config_run_destroy(run);
+    return s;
+}
+
+/* Source: bench/kernels in bench/results/gpu-2026-11-23.txt. */
+static void attention_in_windows_matches_h200(void **state)
+{
+    static const struct {
+        const char *options;
+        double measured_s[2]; /* forward, backward */
+    } rows[] = {
+        {"--num-layers 1 --num-attention-heads 16 --hidden-size 2048 "
+         "--window-size 8192",
+         {0.01518, 0.08679}},
+        {"--num-layers 1 --num-attention-heads 16 --hidden-size 2048 "
+         "--window-size 1024",
+         {0.00253, 0.04763}},
+        {"--num-layers 1 --num-attention-heads 16 --hidden-size 1024 "
+         "--window-size 8192",
+         {0.01017, 0.05459}},
+    };
+    const double tolerance = 0.12;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int backward = 0; backward < 2; backward++) {
+            double ratio =
+                attention_s(rows[i].options, backward) / rows[i].measured_s[backward];
+
+            if (fabs(ratio - 1) > tolerance)
+                fail_msg("%s, %s: %.3f of what was measured", rows[i].options,
+                         backward ? "backward" : "forward", ratio);
+        }
+}
+
+static void each_layer_has_the_time_of_its_own_window(void **state)
+{
+    static const char both[] = "--num-layers 6 --num-attention-heads 16 --hidden-size "
+                               "2048 --window-size 8192 --window-attn-skip-freq 3",
+                      local[] = "--num-layers 4 --num-attention-heads 16 --hidden-size "
+                                "2048 --window-size 8192",
+                      global[] = "--num-layers 2 --num-attention-heads 16 "
+                                 "--hidden-size 2048";
+
+    (void)state;
+    for (int backward = 0; backward < 2; backward++) {
+        double parts = attention_s(local, backward) + attention_s(global, backward);
+
+        assert_true(fabs(attention_s(both, backward) / parts - 1) < 1e-3);
+    }
+}
+
 static void middle_stages_are_predicted(void **state)
 {
     static const char four[] =
@@ -621,6 +696,8 @@ int main(void)
         cmocka_unit_test(predicted_memory_matches_h200),
         cmocka_unit_test(exported_weights_pass_through_the_host),
         cmocka_unit_test(predicted_time_matches_h200),
+        cmocka_unit_test(attention_in_windows_matches_h200),
+        cmocka_unit_test(each_layer_has_the_time_of_its_own_window),
         cmocka_unit_test(rows_of_the_model_table_fit),
         cmocka_unit_test(middle_stages_are_predicted),
         cmocka_unit_test(chunked_messages_overlap),
