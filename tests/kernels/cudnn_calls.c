@@ -145,19 +145,48 @@ static uint16_t *pack_array(const struct problem *p, int i, size_t *bytes)
     return all;
 }
 
-static void assert_same(const struct problem *a, const struct problem *b, int i)
+/* tolerance: of the difference's norm, as a fraction of b's. */
+static void assert_close(const struct problem *a, const struct problem *b, int i,
+                         double tolerance)
 {
-    size_t n = 0;
-    uint16_t *x = pack_array(a, i, &n), *y = pack_array(b, i, &n);
+    size_t bytes = 0;
+    uint16_t *x = pack_array(a, i, &bytes), *y = pack_array(b, i, &bytes);
+    double off = 0, size = 0;
 
-    assert_memory_equal(x, y, n);
+    for (size_t e = 0; e < bytes / sizeof *x; e++) {
+        double d = (double)mdsk_bf16_to_f32(x[e]) - (double)mdsk_bf16_to_f32(y[e]);
+
+        off += d * d;
+        size += (double)mdsk_bf16_to_f32(y[e]) * (double)mdsk_bf16_to_f32(y[e]);
+    }
+    if (!(off <= tolerance * tolerance * size))
+        fail_msg("array %d: off by %g of %g", i, off, size);
     free(x);
     free(y);
 }
 
-/* Forward and backward of a shape, compared with the cpu backend; `calls` of cuDNN for
- * the backward pass. */
-static void compare(const struct shape *c, int calls)
+struct functions {
+    int (*fwd)(cudaStream_t stream, const struct mdsk_attention_fwd *a);
+    int (*bwd)(cudaStream_t stream, const struct mdsk_attention_bwd *a);
+    double tolerance, lse_tolerance;
+};
+
+/* Calls of cuDNN, and of the project's own kernels. */
+struct calls {
+    int fwd, bwd, own_fwd, own_bwd;
+};
+
+static void assert_calls(int calls, int own)
+{
+    assert_int_equal(fake.calls, calls);
+    assert_int_equal(fake.own, own);
+    fake.calls = fake.own = 0;
+}
+
+/* Forward and backward of a shape, compared with one call of the cpu backend.  window
+ * is 0 and starts NULL if there are none. */
+static void compare(const struct functions *by, const struct shape *c, int64_t window,
+                    const int32_t *starts, struct calls calls)
 {
     struct problem got, want;
     struct mdsk_attention_fwd f;
@@ -165,25 +194,34 @@ static void compare(const struct shape *c, int calls)
 
     problem_init(&got, c);
     problem_init(&want, c);
+    got.s.window = want.s.window = window;
+    got.s.start = got.s.host_start = want.s.start = starts;
     f = forward_of(&got);
-    assert_int_equal(mdsk_cudnn_attention_fwd(NULL, &f), 0);
-    assert_int_equal(fake.calls, 1);
+    assert_int_equal(by->fwd(NULL, &f), 0);
+    assert_calls(calls.fwd, calls.own_fwd);
     f = forward_of(&want);
     assert_int_equal(mdsk_attention_fwd_cpu(NULL, &f), 0);
-    assert_same(&got, &want, O);
-    assert_memory_equal(got.lse, want.lse, (size_t)got.lse_n * sizeof *got.lse);
-    fake.calls = 0;
+    assert_close(&got, &want, O, by->tolerance);
+    for (int64_t i = 0; i < got.lse_n; i++)
+        assert_true(got.lse[i] == want.lse[i] ||
+                    fabs((double)got.lse[i] - (double)want.lse[i]) < by->lse_tolerance);
     b = backward_of(&got);
-    assert_int_equal(mdsk_cudnn_attention_bwd(NULL, &b), 0);
-    assert_int_equal(fake.calls, calls);
+    assert_int_equal(by->bwd(NULL, &b), 0);
+    assert_calls(calls.bwd, calls.own_bwd);
     b = backward_of(&want);
     assert_int_equal(mdsk_attention_bwd_cpu(NULL, &b), 0);
     for (int i = DQ; i <= DV; i++)
-        assert_same(&got, &want, i);
+        assert_close(&got, &want, i, by->tolerance);
     problem_fini(&got);
     problem_fini(&want);
     start(NULL);
 }
+
+/* ---- whole sequences ---- */
+
+/* Exactly equal. */
+static const struct functions whole = {mdsk_cudnn_attention_fwd,
+                                       mdsk_cudnn_attention_bwd, 0, 0};
 
 static void test_tensors_of_all_layouts(void **state)
 {
@@ -197,7 +235,7 @@ static void test_tensors_of_all_layouts(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        compare(&shapes[i], 1);
+        compare(&whole, &shapes[i], 0, NULL, (struct calls){1, 1, 0, 0});
 }
 
 /* Rows of o and d_o are up to 2^31 bytes apart: one sequence at a time if that is
@@ -216,8 +254,8 @@ static void test_rows_beyond_32bit_offsets(void **state)
     if (!probe)
         skip();
     munmap(probe, most);
-    compare(&by_sequence, 2);
-    compare(&copied, 2);
+    compare(&whole, &by_sequence, 0, NULL, (struct calls){1, 2, 0, 0});
+    compare(&whole, &copied, 0, NULL, (struct calls){1, 2, 0, 0});
 }
 
 /* ---- parts of large problems, which are not computed ---- */
@@ -417,78 +455,35 @@ static void test_forward_in_blocks(void **state)
 
 /* ---- windows ---- */
 
-static void assert_close(const struct problem *a, const struct problem *b, int i)
-{
-    size_t bytes = 0;
-    uint16_t *x = pack_array(a, i, &bytes), *y = pack_array(b, i, &bytes);
-    double off = 0, size = 0;
-
-    for (size_t e = 0; e < bytes / sizeof *x; e++) {
-        double d = (double)mdsk_bf16_to_f32(x[e]) - (double)mdsk_bf16_to_f32(y[e]);
-
-        off += d * d;
-        size += (double)mdsk_bf16_to_f32(y[e]) * (double)mdsk_bf16_to_f32(y[e]);
-    }
-    if (!(off <= 0x1p-16 * size))
-        fail_msg("array %d: off by %g of %g", i, off, size);
-    free(x);
-    free(y);
-}
-
-/* Blocks of queries with the keys that they see make what one call of the cpu's does,
- * but for the rounding of the keys' gradients, which two blocks add to. */
-static void compare_window(const struct shape *c, int64_t window, int calls)
-{
-    struct problem got, want;
-    struct mdsk_attention_fwd f;
-    struct mdsk_attention_bwd b;
-
-    problem_init(&got, c);
-    problem_init(&want, c);
-    got.s.window = want.s.window = window;
-    f = forward_of(&got);
-    assert_int_equal(mdsk_cudnn_window_fwd(NULL, &f), 0);
-    assert_int_equal(fake.calls, calls);
-    f = forward_of(&want);
-    assert_int_equal(mdsk_attention_fwd_cpu(NULL, &f), 0);
-    assert_close(&got, &want, O);
-    for (int64_t i = 0; i < got.lse_n; i++)
-        assert_true(got.lse[i] == want.lse[i] ||
-                    fabsf(got.lse[i] - want.lse[i]) < 1e-4f);
-    fake.calls = 0;
-    b = backward_of(&got);
-    assert_int_equal(mdsk_cudnn_window_bwd(NULL, &b), 0);
-    assert_int_equal(fake.calls, calls);
-    b = backward_of(&want);
-    assert_int_equal(mdsk_attention_bwd_cpu(NULL, &b), 0);
-    for (int i = DQ; i <= DV; i++)
-        assert_close(&got, &want, i);
-    problem_fini(&got);
-    problem_fini(&want);
-    start(NULL);
-}
+/* Blocks of queries with the keys that they see.  The keys' gradients, to which two
+ * blocks add, are rounded differently. */
+static const struct functions windows = {mdsk_cudnn_window_fwd, mdsk_cudnn_window_bwd,
+                                         0x1p-8, 1e-4};
 
 static void test_windows_in_blocks(void **state)
 {
     static const struct {
         struct shape shape;
         int64_t window;
-        int calls;
+        struct calls calls;
     } cases[] = {
-        {{1, 2, 1, 20000, 20000, 16, 0, 0, 0}, 300, 3},
-        {{1, 2, 2, 8300, 8300, 16, 0, 9000, 8}, 8192, 2}, /* lse with gaps */
-        {{2, 4, 2, 300, 300, 16, 0, 0, 0}, 17, 1},
-        {{1, 4, 2, 300, 428, 32, 128, 0, 0}, 129, 1}, /* a chunk, and 128 keys before */
-        {{1, 2, 1, 64, 64, 32, 64, 0, 0},
-         40,
-         1}, /* a chunk before: 39 queries see it */
-        {{1, 2, 1, 64, 64, 32, 200, 0, 0}, 40, 0}, /* none */
-        {{1, 2, 1, 96, 96, 32, 0, 0, 0}, 1000, 1}, /* all */
+        {{1, 2, 1, 20000, 20000, 16, 0, 0, 0}, 300, {3, 3, 0, 0}},
+        /* lse with gaps */
+        {{1, 2, 2, 8300, 8300, 16, 0, 9000, 8}, 8192, {2, 2, 0, 0}},
+        {{2, 4, 2, 300, 300, 16, 0, 0, 0}, 17, {1, 1, 0, 0}},
+        /* a chunk, and 128 keys before */
+        {{1, 4, 2, 300, 428, 32, 128, 0, 0}, 129, {1, 1, 0, 0}},
+        /* a chunk before: 39 queries see it */
+        {{1, 2, 1, 64, 64, 32, 64, 0, 0}, 40, {1, 1, 1, 0}},
+        /* none */
+        {{1, 2, 1, 64, 64, 32, 200, 0, 0}, 40, {0, 0, 1, 0}},
+        /* all */
+        {{1, 2, 1, 96, 96, 32, 0, 0, 0}, 1000, {1, 1, 0, 0}},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        compare_window(&cases[i].shape, cases[i].window, cases[i].calls);
+        compare(&windows, &cases[i].shape, cases[i].window, NULL, cases[i].calls);
 }
 
 /* A million tokens: no call has more keys than its queries see, few plans are built,
@@ -550,57 +545,29 @@ static int32_t *starts_of(int64_t S, const int64_t first[5], const int64_t secon
     return start;
 }
 
-/* Calls for documents, whose lengths are rounded up, make what one call of the cpu's
- * does; so does the backward pass, whose other queries add nothing. */
-static void compare_documents(const struct shape *c, int64_t window,
-                              const int32_t *starts, int calls, int own)
-{
-    struct problem got, want;
-    struct mdsk_attention_fwd f;
-    struct mdsk_attention_bwd b;
-
-    problem_init(&got, c);
-    problem_init(&want, c);
-    got.s.window = want.s.window = window;
-    got.s.start = got.s.host_start = want.s.start = starts;
-    f = forward_of(&got);
-    assert_int_equal(mdsk_cudnn_documents_fwd(NULL, &f), 0);
-    assert_int_equal(fake.calls, calls);
-    assert_int_equal(fake.own, own);
-    f = forward_of(&want);
-    assert_int_equal(mdsk_attention_fwd_cpu(NULL, &f), 0);
-    assert_close(&got, &want, O);
-    for (int64_t i = 0; i < got.lse_n; i++)
-        assert_true(fabsf(got.lse[i] - want.lse[i]) < 1e-4f);
-    fake.calls = fake.own = 0;
-    b = backward_of(&got);
-    assert_int_equal(mdsk_cudnn_documents_bwd(NULL, &b), 0);
-    assert_int_equal(fake.calls, calls);
-    assert_int_equal(fake.own, own);
-    b = backward_of(&want);
-    assert_int_equal(mdsk_attention_bwd_cpu(NULL, &b), 0);
-    for (int i = DQ; i <= DV; i++)
-        assert_close(&got, &want, i);
-    problem_fini(&got);
-    problem_fini(&want);
-    start(NULL);
-}
+/* Calls for documents, whose lengths are rounded up; backward the queries of other
+ * documents in a call add nothing. */
+static const struct functions documents = {mdsk_cudnn_documents_fwd,
+                                           mdsk_cudnn_documents_bwd, 0x1p-8, 1e-4};
 
 static void test_documents(void **state)
 {
     const int64_t S = 4000;
+    const struct shape two_heads = {2, 2, 1, S, S, 16, 0, 0, 0};
     /* in calls of 1152, own kernels, 1792; and of 2560, own, 1408 since 1300 fit so */
+    const struct calls calls = {4, 4, 4, 4};
     int32_t *start = starts_of(S, (int64_t[5]){1100, 37, 1, 1700},
                                (int64_t[5]){2501, 63, 1300, 136});
 
     (void)state;
-    compare_documents(&(struct shape){2, 2, 1, S, S, 16, 0, 0, 0}, 0, start, 4, 4);
-    compare_documents(&(struct shape){2, 4, 4, S, S, 16, 0, 4032, 8}, 0, start, 4, 4);
-    compare_documents(&(struct shape){2, 2, 2, S, S, 16, 0, 0, 0}, 300, start, 4, 4);
+    compare(&documents, &two_heads, 0, start, calls);
+    compare(&documents, &(struct shape){2, 4, 4, S, S, 16, 0, 4032, 8}, 0, start,
+            calls);
+    compare(&documents, &(struct shape){2, 2, 2, S, S, 16, 0, 0, 0}, 300, start, calls);
     free(start);
     /* the last document fills the row: no call may be longer */
     start = starts_of(S, (int64_t[5]){1000, 1000, 2000}, (int64_t[5]){4000});
-    compare_documents(&(struct shape){2, 2, 1, S, S, 16, 0, 0, 0}, 0, start, 2, 1);
+    compare(&documents, &two_heads, 0, start, (struct calls){2, 2, 1, 1});
     free(start);
 }
 
@@ -646,7 +613,7 @@ static int refused(const struct mdsk_attention_bwd *b)
 static void test_unsupported_problems(void **state)
 {
     const struct mdsk_attention_bwd good = large(1, 2, 2, 64);
-    static const int32_t documents[64];
+    static const int32_t starts[64];
     struct mdsk_attention_bwd b = good;
 
     (void)state;
@@ -657,10 +624,10 @@ static void test_unsupported_problems(void **state)
     b.shape.dropout.p = 0.1f;
     assert_true(refused(&b));
     b = good;
-    b.shape.start = documents;
+    b.shape.start = starts;
     assert_true(refused(&b));
     assert_int_equal(mdsk_cudnn_documents_bwd(NULL, &b), -ENOTSUP); /* unreadable */
-    b.shape.host_start = documents;
+    b.shape.host_start = starts;
     b.shape.q_offset = 64; /* not the whole row */
     assert_int_equal(mdsk_cudnn_documents_bwd(NULL, &b), -ENOTSUP);
     b.shape.window = 32;
