@@ -39,7 +39,7 @@ EXTRA_DIST += \
   docs/adr/0026-fp8-products.md \
   docs/architecture.md \
   docs/benchmarks.md \
-  docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
+  docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/genome-species.svg docs/img/quickstart-loss.svg \
   docs/img/scaling.svg docs/img/tflops-by-length.svg \
   docs/html docs/install.md docs/start-developer.md docs/start-laptop.md \
   docs/start-polaris.md

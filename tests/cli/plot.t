@@ -41,7 +41,7 @@ cat > run.jsonl << 'EOD'
 {"event":"end","reason":"iterations"}
 EOD
 
-echo 1..15
+echo 1..18
 check "a name that is neither png nor svg" refuses 2 "end in .png or .svg" \
     "$plot" run.jsonl out.jpg
 check "a missing run" refuses 1 "none.jsonl: cannot be read" "$plot" none.jsonl out.svg
@@ -87,8 +87,14 @@ check "no losses by kind" refuses 1 "no loss by kind" \
 cat >> run.jsonl << 'EOD'
 {"event":"step","iteration":4,"lm_loss":3,"lm_loss_ecoli":2.5,"lm_loss_ecoli:repeat":null}
 {"event":"eval","split":"validation","iteration":4,"lm_loss":3,"lm_loss_ecoli":3.5,"lm_loss_tag":1}
-{"event":"eval","split":"validation","iteration":6,"lm_loss":3,"lm_loss_ecoli":3.25}
+{"event":"eval","split":"validation","iteration":6,"lm_loss":3,"lm_loss_ecoli":3.25,"lm_loss_ecoli:repeat":1.25}
 EOD
 check "losses by kind" env PATH="$work/bin:$PATH" "$plot" --by-kind run.jsonl out.svg
 printf '4 3.5\n6 3.25\n' > want
 check "of validation, each of its own" diff want train
+check "repeats dotted in the colour of their species, tags not at all" \
+    grep -q "lc 1 lw 2 ps 0.5 title 'ecoli' .* lc 1 dt 3 [^,]* title 'ecoli:repeat' noenhanced$" script
+tail -n 1 run.jsonl | sed 's/"lm_loss_ecoli":3.25,//; s/^/{"event":"step","iteration":1,"lm_loss":3}\n/' > repeat.jsonl
+check "a kind whose name has a colon" env PATH="$work/bin:$PATH" "$plot" --by-kind repeat.jsonl out.svg
+echo '6 1.25' > want
+check "has its own loss" diff want train
