@@ -299,7 +299,7 @@ static void report_activation(const struct bench *b, enum mdsk_activation_kind k
     struct mdsk_activation_fwd f = {
         kind, R, F, b->dtype, random_tensor(b, 2 * n), random_tensor(b, n)};
     struct mdsk_activation_bwd g = {
-        kind, R, F, b->dtype, f.x, f.y, random_tensor(b, 2 * n)};
+        kind, R, F, b->dtype, f.x, f.y, random_tensor(b, 2 * n), NULL};
     struct laps l[2] = {0};
     char text[40];
 

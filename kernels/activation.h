@@ -62,13 +62,15 @@ struct mdsk_activation_fwd {
 
 /* dx = dy * f'(x)
  *
- *   x  as forward;  dy [R, F];  dx like x, written; dx may be x, or (not gated) dy */
+ *   x  as forward;  dy [R, F];  dx like x, written; dx may be x, or (not gated) dy
+ *   amax  [1]  written: the largest magnitude of dx as stored, for fp8.h; NULL: none */
 struct mdsk_activation_bwd {
     enum mdsk_activation_kind kind;
     int64_t R, F;
     enum mdsk_dtype dtype;
     const void *x, *dy;
     void *dx;
+    uint32_t *amax;
 };
 
 /* Elements of x. */

@@ -46,7 +46,7 @@ static inline struct mdsk_activation_bwd
 mdsk_linear_gelu_bwd(const struct mdsk_linear_bwd_input *a)
 {
     struct mdsk_activation_bwd act = {MDSK_GELU, a->R,  a->in, a->dtype,
-                                      a->u,      a->dx, a->dx};
+                                      a->u,      a->dx, a->dx, NULL};
 
     return act;
 }

@@ -319,7 +319,8 @@ struct mdsk_cost mdsk_activation_bwd_cost(const struct mdsk_activation_bwd *a)
 {
     double x = (double)mdsk_activation_inputs(a->kind, a->R, a->F);
 
-    return bytes_only((2 * x + (double)a->R * (double)a->F) * dtype_bytes(a->dtype));
+    return bytes_only((2 * x + (double)a->R * (double)a->F) * dtype_bytes(a->dtype) +
+                      (a->amax ? sizeof *a->amax : 0));
 }
 
 struct mdsk_cost mdsk_embedding_fwd_cost(const struct mdsk_embedding_fwd *a)

@@ -147,11 +147,13 @@ int mdsk_activation_fwd_cpu(void *stream, const struct mdsk_activation_fwd *a)
     return 0;
 }
 
-static void ungated_bwd_range(const struct mdsk_activation_bwd *a, int64_t at,
-                              int64_t n)
+/* The backward functions return the largest magnitude, if it is asked for. */
+static uint32_t ungated_bwd_range(const struct mdsk_activation_bwd *a, int64_t at,
+                                  int64_t n)
 {
     int64_t step = mdsk_step(a->dtype, n);
     float staging[2 * MDSK_STAGING];
+    uint32_t most = 0;
 
     for (int64_t i = at; i < at + n; i += step) {
         int64_t m = mdsk_min(step, at + n - i);
@@ -161,13 +163,16 @@ static void ungated_bwd_range(const struct mdsk_activation_bwd *a, int64_t at,
 
         ungated[a->kind].bwd(m, x, dy, dx);
         mdsk_put(a->dtype, dx, m, a->dx, i);
+        most = a->amax ? mdsk_amax(m, dx, most) : 0;
     }
+    return most;
 }
 
-static void gated_bwd_row(const struct mdsk_activation_bwd *a, int64_t r)
+static uint32_t gated_bwd_row(const struct mdsk_activation_bwd *a, int64_t r)
 {
     int64_t step = mdsk_step(a->dtype, a->F);
     float staging[3 * MDSK_STAGING], *other = staging + MDSK_STAGING;
+    uint32_t most = 0;
 
     for (int64_t i = 0; i < a->F; i += step) {
         int64_t m = mdsk_min(step, a->F - i), at = r * a->F + i, x = at + r * a->F;
@@ -180,21 +185,28 @@ static void gated_bwd_row(const struct mdsk_activation_bwd *a, int64_t r)
         gated[a->kind].bwd(m, gate, up, dy, dgate, dup);
         mdsk_put(a->dtype, dgate, m, a->dx, x);
         mdsk_put(a->dtype, dup, m, a->dx, x + a->F);
+        most = a->amax ? mdsk_amax(m, dup, mdsk_amax(m, dgate, most)) : 0;
     }
+    return most;
 }
 
 int mdsk_activation_bwd_cpu(void *stream, const struct mdsk_activation_bwd *a)
 {
     int64_t tasks = tasks_of(a->kind, a->R, a->F), n = a->R * a->F;
+    uint32_t most = 0;
 
     (void)stream;
-#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(n))
+#pragma omp parallel for schedule(static) reduction(max                                \
+                                                    : most)                            \
+    num_threads(mdsk_threads_for(n))
     for (int64_t t = 0; t < tasks; t++) {
-        if (mdsk_activation_of(a->kind)->gated)
-            gated_bwd_row(a, t);
-        else
-            ungated_bwd_range(a, t * MDSK_GRAIN,
-                              mdsk_min(MDSK_GRAIN, n - t * MDSK_GRAIN));
+        int64_t at = t * MDSK_GRAIN;
+        uint32_t bits = mdsk_activation_of(a->kind)->gated
+                            ? gated_bwd_row(a, t)
+                            : ungated_bwd_range(a, at, mdsk_min(MDSK_GRAIN, n - at));
+
+        most = bits > most ? bits : most;
     }
+    mdsk_put_amax(a->dtype, most, a->amax);
     return 0;
 }

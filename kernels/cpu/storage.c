@@ -89,3 +89,26 @@ void mdsk_narrow(enum mdsk_dtype t, const float *x, int64_t n, void *y, int64_t 
     else
         memcpy((float *)y + at, x, (size_t)n * sizeof *x);
 }
+
+MDSK_DISPATCH uint32_t mdsk_amax(int64_t n, const float *x, uint32_t most)
+{
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits = mdsk_f32_bits(x[i]) & 0x7fffffffu;
+
+        most = bits > most ? bits : most;
+    }
+    return most;
+}
+
+void mdsk_put_amax(enum mdsk_dtype t, uint32_t most, uint32_t *amax)
+{
+    float x = mdsk_f32_of_bits(most);
+    uint32_t stored;
+
+    if (!amax)
+        return;
+    mdsk_narrow(t, &x, 1, &stored, 0);
+    mdsk_widen(t, &stored, 0, 1, &x);
+    *amax = mdsk_f32_bits(x);
+}

@@ -51,6 +51,14 @@ MDSK_INLINE void mdsk_put(enum mdsk_dtype t, const float *x, int64_t n, void *y,
         mdsk_narrow(t, x, n, y, at);
 }
 
+/* The larger of `most` and the largest magnitude of n numbers, as bits: those of NaN
+ * are larger than those of infinity. */
+uint32_t mdsk_amax(int64_t n, const float *x, uint32_t most);
+
+/* *amax = the largest magnitude of numbers as stored: rounding keeps their order.
+ * Nothing if amax is NULL. */
+void mdsk_put_amax(enum mdsk_dtype t, uint32_t most, uint32_t *amax);
+
 /* Floats of scratch for n elements; 0 for f32. */
 MDSK_INLINE int64_t mdsk_staging_floats(enum mdsk_dtype t, int64_t n)
 {

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/amax.cuh"
 
 namespace
 {
@@ -114,11 +114,12 @@ template <class T, class F> struct ungated_fwd {
     }
 };
 
+/* All elements are one row.  Backward functions return the largest magnitude. */
 template <class T, class F> struct ungated_bwd {
     const T *x, *dy;
     T *dx;
 
-    template <int N> __device__ void run(int64_t i) const
+    template <int N> __device__ uint32_t run(int64_t, int64_t i) const
     {
         float v[N], d[N];
 
@@ -128,6 +129,7 @@ template <class T, class F> struct ungated_bwd {
         for (int j = 0; j < N; j++)
             d[j] = F::bwd(v[j], d[j]);
         store(d, dx + i);
+        return amax_stored<T>(amax_of(d));
     }
 };
 
@@ -156,7 +158,7 @@ template <class T, class F> struct gated_bwd {
     T *dx;
     int64_t n;
 
-    template <int N> __device__ void run(int64_t r, int64_t c) const
+    template <int N> __device__ uint32_t run(int64_t r, int64_t c) const
     {
         int64_t at = 2 * r * n + c;
         float g[N], u[N], d[N];
@@ -169,8 +171,17 @@ template <class T, class F> struct gated_bwd {
             F::bwd(g[j], u[j], d[j], &g[j], &u[j]);
         store(g, dx + at);
         store(u, dx + at + n);
+        return amax_stored<T>(max(amax_of(g), amax_of(u)));
     }
 };
+
+template <int N, class F>
+int each_row_bwd(void *stream, const struct mdsk_activation_bwd *a, int64_t R,
+                 int64_t C, const F &f)
+{
+    return a->amax ? each_row_amax<N>(stream, R, C, f, a->amax)
+                   : each_row<N>(stream, R, C, f);
+}
 
 /* Whether 16-byte loads are possible: rows of gated functions must consist of them;
  * ungated functions treat the tensor as one row. */
@@ -218,10 +229,11 @@ extern "C" int mdsk_activation_bwd_cuda(void *stream,
             typedef decltype(f) F;
 
             if constexpr (F::is_gated)
-                return each_row<width()>(stream, a->R, a->F,
-                                         gated_bwd<T, F>{x, dy, dx, a->F});
+                return each_row_bwd<width()>(stream, a, a->R, a->F,
+                                             gated_bwd<T, F>{x, dy, dx, a->F});
             else
-                return each<width()>(stream, a->R * a->F, ungated_bwd<T, F>{x, dy, dx});
+                return each_row_bwd<width()>(stream, a, 1, a->R * a->F,
+                                             ungated_bwd<T, F>{x, dy, dx});
         });
     });
 }

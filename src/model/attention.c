@@ -313,7 +313,7 @@ static enum mds_rc qkv_bwd_input(const struct context *t, const struct linear_id
          at += s.n) {
         if (!both)
             MDS_TRY(mds_gpt_linear_grad_open(
-                t, l, s.n, mds_par_at(p, dqkv, s.whole * l->out), 1, 0, &g));
+                t, l, s.n, mds_par_at(p, dqkv, s.whole * l->out), NULL, 1, 0, &g));
         MDS_TRY(mds_gpt_linear_bwd_input(t, l, s.n, both ? both : &g,
                                          mds_par_at(p, dx->rows, at * l->in)));
         if (!both)
@@ -337,7 +337,7 @@ static enum mds_rc qkv_bwd_weight(const struct context *t, const struct linear_i
 
         if (!both)
             MDS_TRY(mds_gpt_linear_grad_open(
-                t, l, s.n, mds_par_at(p, dqkv, s.whole * l->out), 0, 1, &g));
+                t, l, s.n, mds_par_at(p, dqkv, s.whole * l->out), NULL, 0, 1, &g));
         MDS_TRY(mds_gpt_linear_bwd_weight(t, l, s.n, rows, both ? both : &g));
         if (!both)
             mds_gpt_linear_grad_close(t, &g);
@@ -390,7 +390,7 @@ enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids 
         both = &g;
         MDS_TRY(mds_gpt_linear_grad_open(t, &id->qkv, all.n,
                                          mds_par_at(p, dqkv, all.whole * id->qkv.out),
-                                         1, 1, &g));
+                                         NULL, 1, 1, &g));
     }
     MDS_TRY(qkv_bwd_input(t, &id->qkv, dqkv, both, &out));
     MDS_TRY(mds_tp_gather_wait(p, &in, mds_par_rows(p)));
@@ -442,7 +442,7 @@ enum mds_rc mds_gpt_out_bwd(const struct context *t, const struct attention_ids 
 
         MDS_TRY(mds_tp_gather_wait(p, &in, at + s.n));
         MDS_TRY(mds_gpt_linear_grad_open(t, l, s.n, mds_par_at(p, in.rows, at * l->out),
-                                         1, 1, &g));
+                                         NULL, 1, 1, &g));
         MDS_TRY(mds_gpt_linear_bwd_weight(t, l, s.n, input, &g));
         MDS_TRY(mds_gpt_linear_bwd_input(t, l, s.n, &g,
                                          mds_par_at(p, d_o, s.whole * l->in)));

@@ -66,12 +66,14 @@ struct model_chunk {
     struct block_ids *block; /* [is.layers] */
 };
 
-/* The largest magnitudes of weights in FP8, by the id of the first parameter of each:
- * found by its first cast in a step, and read by the others, because weights do not
- * change within a step. */
-struct weights_amax {
-    uint32_t *bits;    /* on the device */
-    int64_t *elements; /* of those that were searched; 0: none yet */
+/* Largest magnitudes of what linear layers in FP8 cast, each by the id of the first
+ * parameter of the weight.  A weight's is found by its first cast in a step and read by
+ * the others, because weights do not change within a step.  Those of the input and of
+ * the gradient are left by what writes these tensors, and read by the casts that
+ * follow. */
+struct fp8_amax {
+    uint32_t *weight, *input, *grad; /* on the device */
+    int64_t *searched;               /* elements of each weight; 0: none yet */
 };
 
 struct mds_gpt {
@@ -97,9 +99,9 @@ struct context {
     const struct mds_par *all; /* of a tile, borrowed: par of the whole micro-batch */
     float
         *norm_sums; /* partial gradients of a block's norms, to sum over tensor ranks */
-    const struct weights_amax *weights_amax; /* borrowed */
-    int64_t row;           /* the tile's first row in this rank's slice */
-    int64_t part;          /* contiguous rows of the tile in GEMMs */
+    const struct fp8_amax *fp8_amax; /* borrowed */
+    int64_t row;                     /* the tile's first row in this rank's slice */
+    int64_t part;                    /* contiguous rows of the tile in GEMMs */
     int64_t first, stride; /* row of the first part in whole buffers, and from part to
                               part */
     int head_group, head_groups; /* attention's heads here: which group, of how many */

@@ -67,27 +67,34 @@ static enum mds_rc cast_input(const struct context *c, int64_t R, int64_t C,
     return cast(c, &a, by_rows, out);
 }
 
-/* ---- weights ---- */
+/* ---- largest magnitudes ---- */
 
-enum mds_rc mds_gpt_fp8_step_begin(const struct context *c, struct weights_amax *m)
+enum mds_rc mds_gpt_fp8_step_begin(const struct context *c, struct fp8_amax *m)
 {
     size_t n = (size_t)mds_params_n(c->g->ps);
-    void *bits = NULL;
+    void *all = NULL;
 
-    if (!m->elements)
-        m->elements = mds_zalloc(n, sizeof *m->elements);
-    if (!m->elements)
+    if (!m->searched)
+        m->searched = mds_zalloc(n, sizeof *m->searched);
+    if (!m->searched)
         return MDS_EMEM;
-    memset(m->elements, 0, n * sizeof *m->elements);
-    MDS_TRY(mds_arena_alloc(c->par.arena, MDS_MEM_WORK, (int64_t)(n * sizeof *m->bits),
-                            &bits));
-    m->bits = bits;
+    memset(m->searched, 0, n * sizeof *m->searched);
+    MDS_TRY(mds_arena_alloc(c->par.arena, MDS_MEM_WORK,
+                            (int64_t)(3 * n * sizeof *m->weight), &all));
+    m->weight = all;
+    m->input = m->weight + n;
+    m->grad = m->input + n;
     return MDS_OK;
 }
 
-void mds_gpt_fp8_free(struct weights_amax *m)
+void mds_gpt_fp8_free(struct fp8_amax *m)
 {
-    free(m->elements);
+    free(m->searched);
+}
+
+uint32_t *mds_gpt_fp8_grad_amax(const struct context *c, const struct linear_ids *id)
+{
+    return id->fp8 ? &c->fp8_amax->grad[id->weight] : NULL;
 }
 
 /* All of a weight, or its first outputs: another number of elements than last time is
@@ -96,10 +103,10 @@ static enum mds_rc cast_weight(const struct context *c, const struct linear_ids 
                                const void *w, int by_rows, struct mdsk_fp8_operand *out)
 {
     struct mdsk_fp8_cast a = {.R = id->out, .C = id->in, .x = w};
-    int64_t *searched = &c->weights_amax->elements[id->weight];
+    int64_t *searched = &c->fp8_amax->searched[id->weight];
 
     if (!id->part) {
-        a.amax = &c->weights_amax->bits[id->weight];
+        a.amax = &c->fp8_amax->weight[id->weight];
         a.amax_known = *searched == id->out * id->in;
         *searched = id->out * id->in;
     }
@@ -110,8 +117,8 @@ static enum mds_rc cast_weight(const struct context *c, const struct linear_ids 
 
 /* One cast for both GEMMs that read a gradient, if both can have it. */
 enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
-                                  int for_input, int for_weight, float *db,
-                                  struct linear_grad *g)
+                                  uint32_t *amax, int for_input, int for_weight,
+                                  float *db, struct linear_grad *g)
 {
     struct mdsk_fp8_cast a = {.R = R,
                               .C = out,
@@ -119,7 +126,9 @@ enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t ou
                               .to = c->g->cfg.fp8.format == MDS_FP8_HYBRID ? MDSK_E5M2
                                                                            : MDSK_E4M3,
                               .x = g->dy,
-                              .sum = for_weight ? db : NULL};
+                              .sum = for_weight ? db : NULL,
+                              .amax = amax,
+                              .amax_known = amax != NULL};
 
     MDS_TRY(alloc_codes(c, &a, for_input, for_weight));
     g->rows = (struct mdsk_fp8_operand){a.to, a.rows, a.scale};
@@ -159,12 +168,11 @@ enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
                               .dtype = a->dtype,
                               .a = dy->rows,
                               .y = a->dx};
-    struct mdsk_activation_bwd act = mdsk_linear_gelu_bwd(a);
 
     MDS_TRY(cast_weight(c, id, a->w, 0, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);
-    return a->u ? mds_op_activation_bwd(c->par.dev, &act) : MDS_OK;
+    return MDS_OK;
 }
 
 enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,

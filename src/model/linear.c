@@ -111,11 +111,11 @@ static float *bias_grad(const struct context *c, const struct linear_ids *id)
 
 enum mds_rc mds_gpt_linear_grad_open(const struct context *c,
                                      const struct linear_ids *id, int64_t R,
-                                     const void *dy, int for_input, int for_weight,
-                                     struct linear_grad *g)
+                                     const void *dy, uint32_t *amax, int for_input,
+                                     int for_weight, struct linear_grad *g)
 {
     *g = (struct linear_grad){.dy = dy, .mark = mds_arena_mark(c->par.arena)};
-    return id->fp8 ? mds_gpt_fp8_cast_grad(c, R, id->out, for_input, for_weight,
+    return id->fp8 ? mds_gpt_fp8_cast_grad(c, R, id->out, amax, for_input, for_weight,
                                            bias_grad(c, id), g)
                    : MDS_OK;
 }

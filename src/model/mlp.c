@@ -191,10 +191,11 @@ static enum mds_rc down_bwd_input(const struct context *c, const struct mlp_ids 
                                       .dtype = c->par.dtype,
                                       .x = t->u,
                                       .dy = t->g,
-                                      .dx = gated ? t->u : t->g};
+                                      .dx = gated ? t->u : t->g,
+                                      .amax = mds_gpt_fp8_grad_amax(c, &id->up)};
 
     *du = act.dx;
-    if (is_fused_activation(c))
+    if (is_fused_activation(c) && !id->down.fp8)
         return mds_gpt_linear_gelu_bwd_input(c, &id->down, t->rows, dy, t->u, t->g);
     MDS_TRY(mds_gpt_linear_bwd_input(c, &id->down, t->rows, dy, t->g));
     return mds_op_activation_bwd(c->par.dev, &act);
@@ -215,11 +216,12 @@ static enum mds_rc mlp_tile_bwd(const struct context *c, const struct mlp_ids *i
 
     MDS_TRY(mds_tp_gather_wait(p, dy, end));
     MDS_TRY(mds_gpt_linear_grad_open(c, &id->down, t->rows, mds_par_at(p, dy->rows, at),
-                                     1, 1, &g));
+                                     NULL, 1, 1, &g));
     MDS_TRY(mds_gpt_linear_bwd_weight(c, &id->down, t->rows, down, &g));
     MDS_TRY(down_bwd_input(c, id, t, &g, &du));
     mds_gpt_linear_grad_close(c, &g);
-    MDS_TRY(mds_gpt_linear_grad_open(c, &id->up, t->rows, du, 1, 1, &g));
+    MDS_TRY(mds_gpt_linear_grad_open(c, &id->up, t->rows, du,
+                                     mds_gpt_fp8_grad_amax(c, &id->up), 1, 1, &g));
     MDS_TRY(
         mds_gpt_linear_bwd_input(c, &id->up, t->rows, &g, mds_par_at(p, dx->rows, at)));
     MDS_TRY(mds_tp_reduce_start(p, dx, end));

@@ -101,13 +101,14 @@ struct linear_grad {
     struct mds_arena_mark mark;
 };
 
-/* for_input, for_weight: which of the functions below will read it.  In FP8 with
+/* amax: of dy, as the kernel that wrote it has left it there; NULL: unknown.
+ * for_input, for_weight: which of the functions below will read it.  In FP8 with
  * for_weight the bias's gradient is added here.  Arena memory that was allocated since
  * open is freed by close. */
 enum mds_rc mds_gpt_linear_grad_open(const struct context *c,
                                      const struct linear_ids *id, int64_t R,
-                                     const void *dy, int for_input, int for_weight,
-                                     struct linear_grad *g);
+                                     const void *dy, uint32_t *amax, int for_input,
+                                     int for_weight, struct linear_grad *g);
 void mds_gpt_linear_grad_close(const struct context *c, const struct linear_grad *g);
 
 enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
@@ -126,17 +127,20 @@ enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct context *c,
 /* ---- fp8.c: the same in FP8 (docs/adr/0026); *g has codes of dy ---- */
 
 /* Nothing of this step's weights is known yet. */
-enum mds_rc mds_gpt_fp8_step_begin(const struct context *c, struct weights_amax *m);
-void mds_gpt_fp8_free(struct weights_amax *m);
+enum mds_rc mds_gpt_fp8_step_begin(const struct context *c, struct fp8_amax *m);
+void mds_gpt_fp8_free(struct fp8_amax *m);
 
 /* x transposed as FP8 codes, and their scale. */
 int64_t mds_gpt_fp8_codes_bytes(int64_t R, int64_t in);
 
 enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_ids *id,
                                    const struct mdsk_linear_fwd *a, void *codes);
+/* Where the kernel that writes the gradient leaves its largest magnitude; NULL if this
+ * linear is not in FP8. */
+uint32_t *mds_gpt_fp8_grad_amax(const struct context *c, const struct linear_ids *id);
 enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
-                                  int for_input, int for_weight, float *db,
-                                  struct linear_grad *g);
+                                  uint32_t *amax, int for_input, int for_weight,
+                                  float *db, struct linear_grad *g);
 enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
                                          const struct linear_ids *id,
                                          const struct mdsk_linear_bwd_input *a,

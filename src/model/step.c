@@ -14,7 +14,7 @@ struct mds_gpt_step {
     struct saved_buffer *saved_buffer;
     struct saved *group; /* [groups]: what the blocks of a recompute group save */
     int groups;
-    struct weights_amax weights_amax;
+    struct fp8_amax fp8_amax;
 
     /* between begin and end */
     struct mds_gpt_run run;
@@ -44,7 +44,7 @@ void mds_gpt_step_destroy(struct mds_gpt_step *s)
         free(s->saved_buffer[i].block);
     free(s->saved_buffer);
     free(s->group);
-    mds_gpt_fp8_free(&s->weights_amax);
+    mds_gpt_fp8_free(&s->fp8_amax);
     free(s);
 }
 
@@ -99,7 +99,7 @@ static enum mds_rc alloc_step(struct mds_gpt_step *s)
         MDS_TRY(
             mds_par_alloc_f32(&c->par, MDS_MEM_WORK, g->norm_sums, &s->c.norm_sums));
     if (g->cfg.fp8.format != MDS_FP8_NONE)
-        MDS_TRY(mds_gpt_fp8_step_begin(c, &s->weights_amax));
+        MDS_TRY(mds_gpt_fp8_step_begin(c, &s->fp8_amax));
     s->d = NULL;
     if (s->run.training && (!g->chunk[g->n_chunks - 1].is.is_last || g->n_chunks > 1))
         MDS_TRY(mds_gpt_scratch(c, mds_gpt_residual_size(c), &s->d));
@@ -116,7 +116,7 @@ enum mds_rc mds_gpt_step_begin(struct mds_gpt_step *s, const struct mds_gpt_run 
 
     s->run = *run;
     s->c.norm_sums = NULL;
-    s->c.weights_amax = &s->weights_amax;
+    s->c.fp8_amax = &s->fp8_amax;
     mds_gpt_context(s->g, &s->run, &none, &s->c);
     s->mark = mds_arena_mark(run->arena);
     if (run->host)

@@ -118,6 +118,20 @@ void vec_back(enum mdsk_dtype t, struct vec *v)
         v->f[i] = widen(t, v->h[i]);
 }
 
+uint32_t vec_amax(const struct vec *v)
+{
+    uint32_t most = 0;
+
+    for (int64_t i = 0; i < v->n; i++) {
+        float size = fabsf(v->f[i]);
+        uint32_t bits;
+
+        memcpy(&bits, &size, sizeof bits);
+        most = bits > most ? bits : most;
+    }
+    return most;
+}
+
 double rounded(enum mdsk_dtype t, double x)
 {
     return t == MDSK_F32 ? x : (double)widen(t, narrow(t, (float)x));

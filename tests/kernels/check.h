@@ -49,6 +49,9 @@ void *vec_as(enum mdsk_dtype t, struct vec *v);
 /* Let f be what the kernel left in h; nothing where t is f32. */
 void vec_back(enum mdsk_dtype t, struct vec *v);
 
+/* Bits of the largest magnitude of v->f. */
+uint32_t vec_amax(const struct vec *v);
+
 /* x as type t holds it. */
 double rounded(enum mdsk_dtype t, double x);
 

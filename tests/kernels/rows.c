@@ -409,7 +409,8 @@ static void activation_reference_bwd(struct activation *v)
         }
 }
 
-static void activation_run(struct activation *v)
+/* amax: as in kernels/activation.h */
+static void activation_run(struct activation *v, uint32_t *amax)
 {
     struct mdsk_activation_fwd f = {.kind = v->kind,
                                     .R = v->R,
@@ -423,7 +424,8 @@ static void activation_run(struct activation *v)
                                     .dtype = v->dtype,
                                     .x = f.x,
                                     .dy = vec_as(v->dtype, &v->dy),
-                                    .dx = vec_as(v->dtype, &v->dx)};
+                                    .dx = vec_as(v->dtype, &v->dx),
+                                    .amax = amax};
 
     assert_int_equal(backend()->activation_fwd(NULL, &f), 0);
     assert_int_equal(backend()->activation_bwd(NULL, &b), 0);
@@ -439,12 +441,39 @@ static void test_activation(void **state)
         activation_init(&v, t % MDSK_ACTIVATION_KINDS, shapes[shape].R,
                         shapes[shape].H);
         v.dtype = dtypes[t / MDSK_ACTIVATION_KINDS % DTYPES];
-        activation_run(&v);
+        activation_run(&v, NULL);
         activation_loss(&v);
         activation_reference_bwd(&v);
         assert_near_as(v.dtype, "activation y", &v.y, tolerance.activation);
         assert_near_as(v.dtype, "activation dx", &v.dx, tolerance.activation);
         activation_fini(&v);
+    }
+}
+
+/* It is that of dx as stored, and asking for it changes nothing; NaN is the largest. */
+static void test_activation_amax(void **state)
+{
+    (void)state;
+    for (int t = 0; t < MDSK_ACTIVATION_KINDS * DTYPES * SHAPES; t++) {
+        int shape = t / (MDSK_ACTIVATION_KINDS * DTYPES);
+        int64_t R = shapes[shape].R, F = shapes[shape].H;
+        struct activation v, w;
+        uint32_t amax = 0x7fffffff;
+
+        activation_init(&v, t % MDSK_ACTIVATION_KINDS, R, F);
+        activation_init(&w, t % MDSK_ACTIVATION_KINDS, R, F);
+        v.dtype = w.dtype = dtypes[t / MDSK_ACTIVATION_KINDS % DTYPES];
+        activation_run(&v, NULL);
+        activation_run(&w, &amax);
+        vec_back(v.dtype, &v.dx);
+        vec_back(w.dtype, &w.dx);
+        assert_memory_equal(v.dx.f, w.dx.f, (size_t)w.dx.n * sizeof *w.dx.f);
+        assert_int_equal(amax, vec_amax(&w.dx));
+        w.dy.f[R * F - 1] = NAN;
+        activation_run(&w, &amax);
+        assert_true(amax > 0x7f800000);
+        activation_fini(&v);
+        activation_fini(&w);
     }
 }
 
@@ -455,7 +484,7 @@ static void test_activation_slopes(void **state)
         struct activation v;
 
         activation_init(&v, kind, 5, 33);
-        activation_run(&v);
+        activation_run(&v, NULL);
         assert_slope("activation dx", &v.x, v.dx.f, NULL, activation_loss, &v, 400);
         activation_fini(&v);
     }
@@ -491,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_norm_slopes),
         cmocka_unit_test(test_norm_same_bits_for_any_threads),
         cmocka_unit_test(test_activation),
+        cmocka_unit_test(test_activation_amax),
         cmocka_unit_test(test_activation_slopes),
         cmocka_unit_test(test_activation_extremes),
     };

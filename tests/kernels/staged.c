@@ -320,6 +320,7 @@ static int activation_bwd(void *stream, const struct mdsk_activation_bwd *a)
     b.x = in(a->x, a->dtype, wide);
     b.dy = in(a->dy, a->dtype, n);
     b.dx = out(a->dx, a->dtype, wide);
+    b.amax = move(a->amax, sizeof *a->amax, 1);
     return done(mdsk_cuda()->activation_bwd(stream, &b));
 }
 
