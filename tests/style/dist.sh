@@ -28,7 +28,7 @@ if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
 else
     echo 'ok 1 # SKIP not a git checkout'
 fi
-documents=$(files dist_doc_DATA)
+documents=$(files dist_doc_DATA && files dist_docimg_DATA)
 for text in $documents; do
     grep -o '](\([^):#][^):#]*\)[)#]' "$text" | sed 's/^](//; s/.$//' | while read -r path; do
         echo "$documents" | grep -q -x -F "docs/$path" || echo "$text: $path"
