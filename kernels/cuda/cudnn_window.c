@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention within a window by cuDNN: blocks of queries, each with the keys that any of
- * them sees.  So the work is that of the window, whatever cuDNN skips. */
+ * them sees.  So the work grows with the sequence and not with its square, even where
+ * cuDNN does not skip what the mask hides, as in its backward pass. */
 #include "kernels/cuda/cudnn_attention.h"
 
 #include <errno.h>
