@@ -35,7 +35,8 @@ kernels_cuda_cu = \
   kernels/cuda/unfused_rows.cu \
   kernels/cuda/rope.cu
 EXTRA_DIST += $(kernels_cuda_c) $(kernels_cudnn_c) $(kernels_cuda_cu) \
-  kernels/cuda/amax.cuh kernels/cuda/attention_tile.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh kernels/cuda/partial_sums.cuh kernels/cuda/storage.cuh
+  kernels/cuda/activation.cuh kernels/cuda/amax.cuh kernels/cuda/attention_tile.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh \
+  kernels/cuda/partial_sums.cuh kernels/cuda/storage.cuh
 
 if HAVE_CUDA
 noinst_LIBRARIES += kernels/libmdsk_cuda.a

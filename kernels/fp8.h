@@ -13,6 +13,7 @@
 #ifndef MDSK_FP8_H
 #define MDSK_FP8_H
 
+#include "kernels/activation.h"
 #include "kernels/half.h"
 #include "kernels/types.h"
 
@@ -87,15 +88,16 @@ MDSK_INLINE int64_t mdsk_fp8_ld(int64_t n)
 
 /* Codes of x, and of x transposed; and sum += column sums of x.  One read of x finds
  * the largest magnitude, unless that is known; a second one writes the codes, and on
- * GPUs sums.
+ * GPUs sums.  activated: what is cast is f(x) of `kind` (activation.h), rounded to
+ * dtype as if it were stored; each read computes it.
  *
- *   x      [R, C]      dtype
+ *   x      [R, C]      dtype; as f takes it if `activated`
  *   rows   [R, ld(C)]  codes of type `to`, or NULL for none
  *   cols   [C, ld(R)]  the same of x transposed, or NULL for none
  *   scale  [1]         f32, written
- *   amax   [1]         bits of the largest magnitude of x, as an f32: written, or with
- *                      `amax_known` read; NULL: not kept
- *   sum    [C]         f32, added to, or NULL for none
+ *   amax   [1]         bits of the largest magnitude of what is cast, as an f32:
+ *                      written, or with `amax_known` read; NULL: not kept
+ *   sum    [C]         f32, added to, or NULL for none; NULL if `activated`
  *
  * to: MDSK_E4M3 or MDSK_E5M2; ld: mdsk_fp8_ld.  rows, cols and scale are aligned to 16
  * bytes. */
@@ -107,7 +109,15 @@ struct mdsk_fp8_cast {
     float *scale, *sum;
     uint32_t *amax;
     int amax_known;
+    int activated;
+    enum mdsk_activation_kind kind;
 };
+
+/* Elements of x. */
+static inline int64_t mdsk_fp8_cast_inputs(const struct mdsk_fp8_cast *a)
+{
+    return a->activated ? mdsk_activation_inputs(a->kind, a->R, a->C) : a->R * a->C;
+}
 
 /* An operand: codes [rows, ld(K)] of type E4M3 or E5M2, and their scale. */
 struct mdsk_fp8_operand {

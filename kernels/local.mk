@@ -52,6 +52,7 @@ kernels_tests = \
   tests/kernels/cuda_grid \
   tests/kernels/elements \
   tests/kernels/fp8 \
+  tests/kernels/fp8_gemm \
   tests/kernels/half \
   tests/kernels/library \
   tests/kernels/loss \
@@ -70,9 +71,12 @@ tests_kernels_cuda_grid_LDADD = $(CMOCKA_LIBS)
 tests_kernels_elements_SOURCES = tests/kernels/elements.c
 tests_kernels_elements_CFLAGS = $(kernels_cflags)
 tests_kernels_elements_LDADD = $(kernels_ldadd)
-tests_kernels_fp8_SOURCES = tests/kernels/fp8.c
+tests_kernels_fp8_SOURCES = tests/kernels/fp8.c tests/kernels/fp8_formats.h
 tests_kernels_fp8_CFLAGS = $(kernels_cflags)
 tests_kernels_fp8_LDADD = $(kernels_ldadd)
+tests_kernels_fp8_gemm_SOURCES = tests/kernels/fp8_gemm.c tests/kernels/fp8_formats.h
+tests_kernels_fp8_gemm_CFLAGS = $(kernels_cflags)
+tests_kernels_fp8_gemm_LDADD = $(kernels_ldadd)
 tests_kernels_half_SOURCES = tests/kernels/half.c
 tests_kernels_half_CFLAGS = $(kernels_cflags)
 tests_kernels_half_LDADD = $(kernels_ldadd)

@@ -59,8 +59,8 @@ struct mdsk_cost mdsk_fp8_cast_cost(const struct mdsk_fp8_cast *a)
                    (a->cols ? C * (double)mdsk_fp8_ld(a->R) : 0);
     int reads = a->amax_known ? 1 : 2;
 
-    return bytes_only(reads * R * C * dtype_bytes(a->dtype) + codes +
-                      (a->sum ? 2 * C + 1 : 1) * sizeof(float) +
+    return bytes_only(reads * (double)mdsk_fp8_cast_inputs(a) * dtype_bytes(a->dtype) +
+                      codes + (a->sum ? 2 * C + 1 : 1) * sizeof(float) +
                       (a->amax ? sizeof *a->amax : 0));
 }
 

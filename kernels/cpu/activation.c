@@ -132,6 +132,24 @@ static void gated_row(const struct mdsk_activation_fwd *a, int64_t r)
     }
 }
 
+void mdsk_activate(const struct mdsk_activation_fwd *a, int64_t row, int64_t c,
+                   int64_t n, float *y)
+{
+    int is_gated = mdsk_activation_of(a->kind)->gated;
+    int64_t at = (is_gated ? 2 : 1) * row * a->F + c;
+    float staging[2 * MDSK_STAGING], *up = staging + MDSK_STAGING;
+    const float *x = mdsk_read(a->dtype, a->x, at, n, staging);
+    uint16_t half[MDSK_STAGING];
+
+    if (is_gated)
+        gated[a->kind].fwd(n, x, mdsk_read(a->dtype, a->x, at + a->F, n, up), y);
+    else
+        ungated[a->kind].fwd(n, x, y);
+    mdsk_put(a->dtype, y, n, half, 0);
+    if (a->dtype != MDSK_F32)
+        mdsk_widen(a->dtype, half, 0, n, y);
+}
+
 int mdsk_activation_fwd_cpu(void *stream, const struct mdsk_activation_fwd *a)
 {
     int64_t tasks = tasks_of(a->kind, a->R, a->F), n = a->R * a->F;

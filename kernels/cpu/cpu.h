@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "config.h"
+#include "kernels/activation.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -72,5 +73,10 @@ static inline int64_t mdsk_parts(int64_t rows)
 
 /* out[i] += sum of partial[p][i] over p < parts, in that order; partial [parts, n]. */
 void mdsk_add_partials(int64_t parts, int64_t n, const float *partial, float *out);
+
+/* y = f(x) of a row's columns c .. c+n-1, rounded to a->dtype; n <= MDSK_STAGING.  It
+ * does not use a->y. */
+void mdsk_activate(const struct mdsk_activation_fwd *a, int64_t row, int64_t c,
+                   int64_t n, float *y);
 
 #endif

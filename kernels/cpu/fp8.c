@@ -10,21 +10,6 @@
 
 enum { ROWS = 64 }; /* of a block: a cache line of transposed codes */
 
-/* Bits of the largest magnitude of n elements; those of NaN are larger than those of
- * infinity. */
-MDSK_DISPATCH static uint32_t amax_of(int64_t n, const float *x)
-{
-    uint32_t most = 0;
-
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t bits = mdsk_f32_bits(x[i]) & 0x7fffffffu;
-
-        most = bits > most ? bits : most;
-    }
-    return most;
-}
-
 MDSK_DISPATCH static void multiply(int64_t n, const float *x, float by, float *y)
 {
 #pragma omp simd
@@ -32,21 +17,32 @@ MDSK_DISPATCH static void multiply(int64_t n, const float *x, float by, float *y
         y[i] = x[i] * by;
 }
 
+/* What is cast of row r: n elements from column c on. */
+static const float *values(const struct mdsk_fp8_cast *a, int64_t r, int64_t c,
+                           int64_t n, float *scratch)
+{
+    struct mdsk_activation_fwd act = {a->kind, a->R, a->C, a->dtype, a->x, NULL};
+
+    if (!a->activated)
+        return mdsk_read(a->dtype, a->x, r * a->C + c, n, scratch);
+    mdsk_activate(&act, r, c, n, scratch);
+    return scratch;
+}
+
 static uint32_t amax_of_tensor(const struct mdsk_fp8_cast *a)
 {
-    int64_t n = a->R * a->C;
     uint32_t most = 0;
 
 #pragma omp parallel for schedule(static) reduction(max                                \
                                                     : most)                            \
-    num_threads(mdsk_threads_for(n))
-    for (int64_t at = 0; at < n; at += MDSK_STAGING) {
-        float scratch[MDSK_STAGING];
-        int64_t part = mdsk_min(MDSK_STAGING, n - at);
-        uint32_t bits = amax_of(part, mdsk_read(a->dtype, a->x, at, part, scratch));
+    num_threads(mdsk_threads_for(a->R * a->C))
+    for (int64_t r = 0; r < a->R; r++)
+        for (int64_t c = 0; c < a->C; c += MDSK_STAGING) {
+            float scratch[MDSK_STAGING];
+            int64_t n = mdsk_min(MDSK_STAGING, a->C - c);
 
-        most = bits > most ? bits : most;
-    }
+            most = mdsk_amax(n, values(a, r, c, n, scratch), most);
+        }
     return most;
 }
 
@@ -57,7 +53,7 @@ static void cast_part(const struct mdsk_fp8_cast *a, float factor, int64_t r, in
     float scratch[MDSK_STAGING], scaled[MDSK_STAGING];
     uint8_t code[MDSK_STAGING], *rows = a->rows, *cols = a->cols;
 
-    multiply(n, mdsk_read(a->dtype, a->x, r * a->C + c, n, scratch), factor, scaled);
+    multiply(n, values(a, r, c, n, scratch), factor, scaled);
     mdsk_narrow(a->to, scaled, n, code, 0);
     if (rows)
         memcpy(rows + r * mdsk_fp8_ld(a->C) + c, code, (size_t)n);

@@ -5,6 +5,7 @@
 
 #include <cuda_fp8.h>
 
+#include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/partial_sums.cuh"
 
@@ -18,6 +19,57 @@ constexpr int tile = 128;          /* rows and columns */
 constexpr int words = tile / 4;    /* of four codes, in a row of the tile */
 constexpr int64_t max_parts = 512; /* of column sums */
 
+/* ---- what is cast ---- */
+
+struct identity {
+    static constexpr bool is_gated = false;
+};
+
+/* F of x [R, C], or gated [R, 2C], as type T holds it. */
+template <class T, class F> struct source {
+    static constexpr bool is_activated = !std::is_same_v<F, identity>;
+    const T *x;
+    int64_t R, C;
+
+    /* v = elements c .. c+N-1 of row r */
+    template <int N> __device__ void get(int64_t r, int64_t c, float (&v)[N]) const
+    {
+        const T *p = x + (F::is_gated ? 2 : 1) * r * C + c;
+
+        load(p, v);
+        if constexpr (F::is_gated) {
+            float up[N];
+
+            load(p + C, up);
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                v[i] = widen(narrow<T>(F::fwd(v[i], up[i])));
+        } else if constexpr (is_activated) {
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                v[i] = widen(narrow<T>(F::fwd(v[i])));
+        }
+    }
+};
+
+/* call(source, width); width: elements of a load, 1 unless all rows are whole vectors
+ * of 8. */
+template <class Call> int with_source(const struct mdsk_fp8_cast *a, Call call)
+{
+    bool wide = aligned({a->x}) && a->C % 8 == 0;
+
+    return with_storage(a->dtype, wide, [&](auto type, auto width) {
+        typedef decltype(type) T;
+        const T *x = (const T *)a->x;
+
+        if (!a->activated)
+            return call(source<T, identity>{x, a->R, a->C}, width);
+        return with_function<T>(a->kind, [&](auto f) {
+            return call(source<T, decltype(f)>{x, a->R, a->C}, width);
+        });
+    });
+}
+
 /* ---- the largest magnitude ---- */
 
 __device__ inline uint32_t warp_max(uint32_t v)
@@ -30,25 +82,27 @@ __device__ inline uint32_t warp_max(uint32_t v)
 
 /* *amax = the bits of the largest magnitude, which order as the numbers do, and NaN
  * above all. */
-template <class T, int N>
-__global__ __launch_bounds__(threads) void find_amax(int64_t n, const T *x,
-                                                     uint32_t *amax)
+template <class S, int N>
+__global__ __launch_bounds__(threads) void find_amax(S x, uint32_t *amax)
 {
     int64_t step = (int64_t)gridDim.x * threads * N;
+    int64_t first = ((int64_t)blockIdx.x * threads + threadIdx.x) * N;
+    int64_t r = first / x.C, c = first % x.C, down = step / x.C, right = step % x.C;
     uint32_t most = 0;
 
-    for (int64_t i = ((int64_t)blockIdx.x * threads + threadIdx.x) * N; i < n;
-         i += step) {
-        float v[N] = {};
+    while (r < x.R) {
+        float v[N];
 
-        if (i + N <= n)
-            load(x + i, v);
-        else
-            for (int j = 0; j < N && i + j < n; j++)
-                v[j] = widen(x[i + j]);
+        x.get(r, c, v);
 #pragma unroll
         for (int j = 0; j < N; j++)
             most = max(most, __float_as_uint(v[j]) & 0x7fffffffu);
+        r += down;
+        c += right;
+        if (c >= x.C) {
+            c -= x.C;
+            r++;
+        }
     }
     most = warp_max(most);
     if (threadIdx.x % 32 == 0)
@@ -67,7 +121,6 @@ template <enum mdsk_dtype To> __device__ inline uint32_t codes_of(float x, float
 struct casting {
     int64_t R, C, ldR, ldC; /* ld: mdsk_fp8_ld */
     int64_t depth;          /* rows of a block, in tiles one after the other */
-    const void *x;
     uint8_t *rows, *cols;
     const uint32_t *amax;
     float *scale, *parts; /* parts: column sums of each block's rows, or NULL */
@@ -81,20 +134,22 @@ __device__ inline int place(int r, int w)
 }
 
 /* v = elements c .. c+7 of row r; beyond the end of the row or of x zeros. */
-template <class T, int N>
-__device__ inline void load_eight(const casting &a, int64_t r, int64_t c, float (&v)[8])
+template <int N, class S>
+__device__ inline void get_eight(const S &x, int64_t r, int64_t c, float (&v)[8])
 {
-    const T *x = (const T *)a.x + r * a.C + c;
-
 #pragma unroll
     for (int i = 0; i < 8; i++)
         v[i] = 0;
-    if (r < a.R && N > 1 && c + 8 <= a.C)
-        load(x, v);
+    if (N > 1 && r < x.R && c + 8 <= x.C)
+        x.get(r, c, v);
     else
         for (int i = 0; i < 8; i++)
-            if (r < a.R && c + i < a.C)
-                v[i] = widen(x[i]);
+            if (r < x.R && c + i < x.C) {
+                float one[1];
+
+                x.get(r, c + i, one);
+                v[i] = one[0];
+            }
 }
 
 template <enum mdsk_dtype To>
@@ -150,9 +205,10 @@ __device__ inline void transpose(const casting &a, const uint32_t *codes, int64_
 }
 
 /* Codes of the tile at row r0 and column c0.  sum += a thread's eight columns of it. */
-template <class T, int N, enum mdsk_dtype To>
-__device__ inline void write_tile(const casting &a, float factor, int64_t r0,
-                                  int64_t c0, uint32_t *codes, float (&sum)[8])
+template <int N, enum mdsk_dtype To, class S>
+__device__ inline void write_tile(const casting &a, const S &x, float factor,
+                                  int64_t r0, int64_t c0, uint32_t *codes,
+                                  float (&sum)[8])
 {
     int w = threadIdx.x % (words / 2) * 2;
 
@@ -161,7 +217,7 @@ __device__ inline void write_tile(const casting &a, float factor, int64_t r0,
         float v[8];
         uint2 eight;
 
-        load_eight<T, N>(a, r, c, v);
+        get_eight<N>(x, r, c, v);
         eight = codes_of_eight<To>(v, factor);
         if (a.rows && r < a.R && c < a.ldC)
             *(uint2 *)(a.rows + r * a.ldC + c) = eight;
@@ -197,8 +253,10 @@ __device__ inline void store_sums(const casting &a, int64_t c0, float (&sum)[8])
     a.parts[blockIdx.x * a.C + c] = all;
 }
 
-template <class T, int N, enum mdsk_dtype To, bool Sums>
-__global__ __launch_bounds__(threads, Sums ? 6 : 8) void write_codes(casting a)
+template <class S, int N, enum mdsk_dtype To, bool Sums>
+__global__ __launch_bounds__(threads, Sums || S::is_activated
+                                          ? 6
+                                          : 8) void write_codes(casting a, S x)
 {
     __shared__ uint32_t codes[tile * words];
     int64_t first = blockIdx.x * a.depth, last = min(first + a.depth, a.ldR);
@@ -208,31 +266,26 @@ __global__ __launch_bounds__(threads, Sums ? 6 : 8) void write_codes(casting a)
     if (first == 0 && c0 == 0 && threadIdx.x == 0)
         *a.scale = 1 / factor;
     for (int64_t r0 = first; r0 < last; r0 += tile)
-        write_tile<T, N, To>(a, factor, r0, c0, codes, sum);
+        write_tile<N, To>(a, x, factor, r0, c0, codes, sum);
     if constexpr (Sums)
         store_sums(a, c0, sum);
 }
 
-template <class T, int N, enum mdsk_dtype To>
-int cast(void *stream, const struct mdsk_fp8_cast *a, const uint32_t *amax)
+template <int N, enum mdsk_dtype To, class S>
+int cast(void *stream, const struct mdsk_fp8_cast *a, const S &x, const uint32_t *amax)
 {
+    void (*kernel)(casting, S) = write_codes<S, N, To, false>;
     int64_t ldR = mdsk_fp8_ld(a->R), ldC = mdsk_fp8_ld(a->C);
     int64_t tiles = ceil_div(ldR, tile), depth = ceil_div(tiles, max_parts);
     int64_t blocks = ceil_div(tiles, depth);
-    casting f = {a->R,
-                 a->C,
-                 ldR,
-                 ldC,
-                 depth * tile,
-                 a->x,
-                 (uint8_t *)a->rows,
-                 (uint8_t *)a->cols,
-                 amax,
-                 a->scale,
-                 NULL};
+    casting f = {
+        a->R, a->C,     ldR, ldC, depth * tile, (uint8_t *)a->rows, (uint8_t *)a->cols,
+        amax, a->scale, NULL};
     unsigned y, z;
     int err;
 
+    if constexpr (!S::is_activated)
+        kernel = a->sum ? write_codes<S, N, To, true> : kernel;
     if (a->sum) {
         f.parts = (float *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_REDUCE,
                                              blocks * a->C * (int64_t)sizeof *f.parts);
@@ -240,8 +293,7 @@ int cast(void *stream, const struct mdsk_fp8_cast *a, const uint32_t *amax)
             return -ENOMEM;
     }
     mdsk_cuda_fold(ceil_div(ldC, tile), &y, &z);
-    err = launch(a->sum ? write_codes<T, N, To, true> : write_codes<T, N, To, false>,
-                 dim3(mdsk_cuda_blocks(blocks), y, z), threads, stream, f);
+    err = launch(kernel, dim3(mdsk_cuda_blocks(blocks), y, z), threads, stream, f, x);
     return err || !a->sum
                ? err
                : add_parts(stream, blocks, a->C, f.parts, a->sum, a->C, NULL);
@@ -255,13 +307,12 @@ int search(void *stream, const struct mdsk_fp8_cast *a, uint32_t *amax)
 
     if (err)
         return err;
-    return with_storage(a->dtype, aligned({a->x}), [&](auto type, auto width) {
-        typedef decltype(type) T;
+    return with_source(a, [&](auto x, auto width) {
         constexpr int N = width();
         int64_t blocks = min(ceil_div(n, threads * N), most);
 
-        return launch(find_amax<T, N>, mdsk_cuda_blocks(blocks), threads, stream, n,
-                      (const T *)a->x, amax);
+        return launch(find_amax<decltype(x), N>, mdsk_cuda_blocks(blocks), threads,
+                      stream, x, amax);
     });
 }
 
@@ -269,7 +320,6 @@ int search(void *stream, const struct mdsk_fp8_cast *a, uint32_t *amax)
 
 extern "C" int mdsk_fp8_cast_cuda(void *stream, const struct mdsk_fp8_cast *a)
 {
-    bool wide = aligned({a->x}) && a->C % 8 == 0;
     uint32_t *amax = a->amax;
     int err;
 
@@ -280,11 +330,10 @@ extern "C" int mdsk_fp8_cast_cuda(void *stream, const struct mdsk_fp8_cast *a)
     err = a->amax_known ? 0 : search(stream, a, amax);
     if (err)
         return err;
-    return with_storage(a->dtype, wide, [&](auto type, auto width) {
-        typedef decltype(type) T;
+    return with_source(a, [&](auto x, auto width) {
         constexpr int N = width();
 
-        return a->to == MDSK_E4M3 ? cast<T, N, MDSK_E4M3>(stream, a, amax)
-                                  : cast<T, N, MDSK_E5M2>(stream, a, amax);
+        return a->to == MDSK_E4M3 ? cast<N, MDSK_E4M3>(stream, a, x, amax)
+                                  : cast<N, MDSK_E5M2>(stream, a, x, amax);
     });
 }

@@ -66,6 +66,8 @@ enum mds_rc mds_check_fp8_cast(struct mds_dev *dev, const struct mdsk_fp8_cast *
         return mds_contract_broken("fp8_cast", "x, scale, and rows or cols given");
     if (a->amax_known && !a->amax)
         return mds_contract_broken("fp8_cast", "amax given if it is known");
+    if (a->activated && a->sum)
+        return mds_contract_broken("fp8_cast", "activated without sum");
     if (!is_fp8(a->to))
         return mds_contract_broken("fp8_cast", "to E4M3 or E5M2");
     if (!is_aligned(a->rows) || !is_aligned(a->cols) || !is_aligned(a->scale))

@@ -174,7 +174,7 @@ static int fp8_cast(void *stream, const struct mdsk_fp8_cast *a)
 {
     struct mdsk_fp8_cast b = *a;
 
-    b.x = in(a->x, a->dtype, a->R * a->C);
+    b.x = in(a->x, a->dtype, mdsk_fp8_cast_inputs(a));
     b.rows = out(a->rows, a->to, a->R * mdsk_fp8_ld(a->C));
     b.cols = out(a->cols, a->to, a->C * mdsk_fp8_ld(a->R));
     b.scale = out(a->scale, MDSK_F32, 1);
