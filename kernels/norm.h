@@ -19,6 +19,8 @@ enum mdsk_norm_kind {
  *   y            [R, H]  dtype; no alias
  *   mean         [R]     f32, saved for the backward pass; NULL or unused in RMSNorm
  *   rstd         [R]     f32, saved for the backward pass: 1 / sqrt(var + eps)
+ *   amax         [1]     written: the largest magnitude of y as stored, for fp8.h;
+ *                        NULL: none
  *
  * eps > 0.  The variance is the biased one; statistics are f32, of the sum as stored.
  * Sources: Ba, Kiros, Hinton 2016, arXiv:1607.06450; Zhang, Sennrich 2019,
@@ -33,6 +35,7 @@ struct mdsk_norm_fwd {
     const void *gamma, *beta;
     void *y;
     float *mean, *rstd;
+    uint32_t *amax;
 };
 
 /* dx += gradient of the norm's input;  dgamma, dbeta += gradients of gamma, beta.

@@ -80,7 +80,8 @@ struct mdsk_cost mdsk_norm_fwd_cost(const struct mdsk_norm_fwd *a)
     double rows = (a->r ? 4 : 2) * R * H, weights = (a->beta ? 2 : 1) * H;
     double stats = (a->kind == MDSK_LAYERNORM ? 2 : 1) * R * sizeof(float);
 
-    return bytes_only((rows + weights) * size + stats);
+    return bytes_only((rows + weights) * size + stats +
+                      (a->amax ? sizeof *a->amax : 0));
 }
 
 struct mdsk_cost mdsk_norm_bwd_cost(const struct mdsk_norm_bwd *a)

@@ -76,16 +76,21 @@ MDSK_INLINED const float *summed_row(const struct mdsk_norm_fwd *a, int64_t row,
     return mdsk_read(a->dtype, a->sum, row * a->H, a->H, staging);
 }
 
-MDSK_DISPATCH static void norm_rows(const struct mdsk_norm_fwd *a,
-                                    const struct weights *w, int64_t r0, int64_t r1,
-                                    float *staging)
+/* Returns the largest magnitude before rounding, if it is asked for. */
+MDSK_DISPATCH static uint32_t norm_rows(const struct mdsk_norm_fwd *a,
+                                        const struct weights *w, int64_t r0, int64_t r1,
+                                        float *staging)
 {
+    uint32_t most = 0;
+
     for (int64_t row = r0; row < r1; row++) {
         float *y = mdsk_fill(a->dtype, a->y, row * a->H, staging + a->H);
 
         norm_row(a, w, row, summed_row(a, row, staging), y);
         mdsk_put(a->dtype, y, a->H, a->y, row * a->H);
+        most = a->amax ? mdsk_amax(a->H, y, most) : 0;
     }
+    return most;
 }
 
 int mdsk_norm_fwd_cpu(void *stream, const struct mdsk_norm_fwd *a)
@@ -97,6 +102,7 @@ int mdsk_norm_fwd_cpu(void *stream, const struct mdsk_norm_fwd *a)
         mdsk_scratch(mdsk_staging_floats(a->dtype, 2 * a->H) + threads * floats);
     float *rows = staging + mdsk_staging_floats(a->dtype, 2 * a->H);
     struct weights w = {0};
+    uint32_t most = 0;
 
     (void)stream;
     if (!staging)
@@ -104,10 +110,14 @@ int mdsk_norm_fwd_cpu(void *stream, const struct mdsk_norm_fwd *a)
     w.gamma = mdsk_read(a->dtype, a->gamma, 0, a->H, staging);
     if (a->beta)
         w.beta = mdsk_read(a->dtype, a->beta, 0, a->H, staging + a->H);
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t r = 0; r < a->R; r += ROWS)
-        norm_rows(a, &w, r, mdsk_min(r + ROWS, a->R),
-                  rows + omp_get_thread_num() * floats);
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(max : most)
+    for (int64_t r = 0; r < a->R; r += ROWS) {
+        uint32_t bits = norm_rows(a, &w, r, mdsk_min(r + ROWS, a->R),
+                                  rows + omp_get_thread_num() * floats);
+
+        most = bits > most ? bits : most;
+    }
+    mdsk_put_amax(a->dtype, most, a->amax);
     return 0;
 }
 

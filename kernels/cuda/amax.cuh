@@ -25,9 +25,17 @@ template <class T> __device__ inline uint32_t amax_stored(uint32_t most)
     return __float_as_uint(widen(narrow<T>(__uint_as_float(most))));
 }
 
+/* What other teams have found so far; 0 if amax is NULL.  Read it early, so that
+ * nothing waits for it. */
+__device__ inline uint32_t amax_so_far(const uint32_t *amax)
+{
+    return amax ? __ldcg(amax) : 0;
+}
+
 /* *amax = the largest `most` of a launch.  A team is as in team_sum; only those that
- * exceed what others have found so far write. */
-template <int P> __device__ inline void raise_amax(uint32_t *amax, uint32_t most)
+ * exceed `seen`, from amax_so_far, write. */
+template <int P>
+__device__ inline void raise_amax(uint32_t *amax, uint32_t seen, uint32_t most)
 {
     __shared__ uint32_t warps[P / 32];
 
@@ -41,7 +49,7 @@ template <int P> __device__ inline void raise_amax(uint32_t *amax, uint32_t most
         for (int i = 0; threadIdx.x == 0 && i < P / 32; i++)
             most = max(most, warps[i]);
     }
-    if (threadIdx.x == 0 && most > __ldcg(amax))
+    if (threadIdx.x == 0 && most > seen)
         atomicMax(amax, most);
 }
 
@@ -59,14 +67,14 @@ __global__ __launch_bounds__(amax_threads) void each_row_amax_kernel(int64_t C, 
 {
     int64_t across = (int64_t)blockIdx.z * gridDim.y + blockIdx.y;
     int64_t r = blockIdx.x, c = (across * amax_threads + threadIdx.x) * N;
-    uint32_t most = 0;
+    uint32_t seen = amax_so_far(amax), most = 0;
 
     if (c + N <= C)
         most = f.template run<N>(r, c);
     else
         for (; c < C; c++)
             most = max(most, f.template run<1>(r, c));
-    raise_amax<amax_threads>(amax, most);
+    raise_amax<amax_threads>(amax, seen, most);
 }
 
 /* each_row, and *amax = the largest that f.run returns. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "kernels/cuda/amax.cuh"
 #include "kernels/cuda/norm.cuh"
 
 namespace
@@ -42,9 +43,10 @@ __device__ void add_rounded(const pack<T, N> &r, float (&v)[N])
     unpack(sum, v);
 }
 
+/* Returns the largest magnitude before rounding, if it is asked for. */
 template <class T, int N>
-__device__ void store_normed(const struct mdsk_norm_fwd &a, int64_t row, int64_t c,
-                             float mean, float rstd, float (&v)[N])
+__device__ uint32_t store_normed(const struct mdsk_norm_fwd &a, int64_t row, int64_t c,
+                                 float mean, float rstd, float (&v)[N])
 {
     float gamma[N];
 
@@ -61,6 +63,7 @@ __device__ void store_normed(const struct mdsk_norm_fwd &a, int64_t row, int64_t
             v[j] += beta[j];
     }
     store(v, (T *)a.y + row * a.H + c);
+    return a.amax ? amax_of(v) : 0;
 }
 
 /* v = x + r, and sum = v.  All loads come before the first store: sum may be x or r, so
@@ -97,6 +100,7 @@ __global__ __launch_bounds__(P == 32 ? 128 : P) void norm_fwd(struct mdsk_norm_f
 {
     int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
     float v[K][N] = {}, sum = 0, squares = 0, mean, rstd;
+    uint32_t seen = amax_so_far(a.amax), most = 0;
 
     if (row >= a.R)
         return;
@@ -117,7 +121,10 @@ __global__ __launch_bounds__(P == 32 ? 128 : P) void norm_fwd(struct mdsk_norm_f
 #pragma unroll
     for (int k = 0; k < K; k++)
         if (column<N, P>(k) < a.H)
-            store_normed<T, N>(a, row, column<N, P>(k), mean, rstd, v[k]);
+            most = max(most,
+                       store_normed<T, N>(a, row, column<N, P>(k), mean, rstd, v[k]));
+    if (a.amax)
+        raise_amax<P>(a.amax, seen, amax_stored<T>(most));
 }
 
 /* Longer rows are read three times.  A thread reads back only what it wrote itself. */
@@ -127,6 +134,7 @@ __global__ __launch_bounds__(P) void norm_fwd_long(struct mdsk_norm_fwd a)
     int64_t row = blockIdx.x, at = row * a.H, first = column<N, P>(0), step = P * N;
     const T *x = (const T *)(a.r ? a.sum : a.x) + at;
     float sum = 0, squares = 0, mean, rstd, v[N];
+    uint32_t seen = amax_so_far(a.amax), most = 0;
 
     for (int64_t c = first; c < a.H; c += step) {
         load((const T *)a.x + at + c, v);
@@ -147,8 +155,10 @@ __global__ __launch_bounds__(P) void norm_fwd_long(struct mdsk_norm_fwd a)
     store_stats(a, row, mean, rstd);
     for (int64_t c = first; c < a.H; c += step) {
         load(x + c, v);
-        store_normed<T, N>(a, row, c, mean, rstd, v);
+        most = max(most, store_normed<T, N>(a, row, c, mean, rstd, v));
     }
+    if (a.amax)
+        raise_amax<P>(a.amax, seen, amax_stored<T>(most));
 }
 
 template <class T, int N, int K, int P>
@@ -167,8 +177,10 @@ extern "C" int mdsk_norm_fwd_cuda(void *stream, const struct mdsk_norm_fwd *a)
     bool wide =
         wide_norm(a->dtype, a->H, {a->x, a->r, a->sum, a->gamma, a->beta, a->y});
 
-    if (a->R < 1)
-        return 0;
+    int err = a->amax ? zero_amax(stream, a->amax) : 0;
+
+    if (err || a->R < 1)
+        return err;
     return with_storage(a->dtype, wide, [&](auto type, auto width) {
         typedef decltype(type) T;
         constexpr int N = width();

@@ -277,7 +277,8 @@ void mds_gpt_o_close(const struct context *c, struct o_rows *v)
 /* ---- linear layers: a span's results are sent while the next span is computed ---- */
 
 enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids *id,
-                            const struct saved *saved, const void *x, void *qkv)
+                            const struct saved *saved, const void *x, uint32_t *amax,
+                            void *qkv)
 {
     const struct mds_par *p = &t->par;
     const struct linear_ids *l = &id->qkv;
@@ -290,8 +291,10 @@ enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids 
          at += s.n) {
         void *rows = mds_par_at(p, qkv, s.whole * l->out);
         struct linear_input input = {mds_par_at(p, in.rows, at * l->in),
-                                     saved->at[SAVED_N1_CODES]};
+                                     saved->at[SAVED_N1_CODES], NULL};
 
+        if (in.rows == x && s.n == mds_par_rows(p))
+            input.amax = amax;
         MDS_TRY(mds_tp_gather_wait(p, &in, at + s.n));
         MDS_TRY(mds_gpt_linear_fwd(t, l, s.n, 0, input, rows));
         MDS_TRY(mds_gpt_head_norms_fwd(t, id, saved, &s, rows));
@@ -333,7 +336,7 @@ static enum mds_rc qkv_bwd_weight(const struct context *t, const struct linear_i
     struct span s;
 
     for (int64_t at = 0; mds_gpt_span(t, at, R - at, &s); at += s.n) {
-        struct linear_input rows = {mds_par_at(p, in.x, at * l->in), in.codes};
+        struct linear_input rows = {mds_par_at(p, in.x, at * l->in), in.codes, NULL};
 
         if (!both)
             MDS_TRY(mds_gpt_linear_grad_open(
@@ -395,8 +398,8 @@ enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids 
     MDS_TRY(qkv_bwd_input(t, &id->qkv, dqkv, both, &out));
     MDS_TRY(mds_tp_gather_wait(p, &in, mds_par_rows(p)));
     MDS_TRY(qkv_bwd_weight(t, &id->qkv,
-                           (struct linear_input){in.rows, s->at[SAVED_N1_CODES]}, dqkv,
-                           both));
+                           (struct linear_input){in.rows, s->at[SAVED_N1_CODES], NULL},
+                           dqkv, both));
     MDS_TRY(mds_tp_reduce_wait(&out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;

@@ -43,22 +43,26 @@ struct normed {
     int64_t R;
     void *y;
     float *mean, *rstd;
-    int is_saved; /* y was saved, or its codes: backward need not recompute it */
+    uint32_t *amax; /* of y, for the linear that reads it; NULL without FP8 */
+    int is_saved;   /* y was saved, or its codes: backward need not recompute it */
 };
 
 enum norm { NORM1, NORM2 };
 
 /* Only blocks without tiles save norms; their one tile has all rows.  In backward y is
  * NULL if its codes were saved. */
-static enum mds_rc alloc_norm_outputs(const struct context *t, const struct saved *s,
+static enum mds_rc alloc_norm_outputs(const struct context *t,
+                                      const struct block_ids *id, const struct saved *s,
                                       enum norm which, int backward, struct normed *n)
 {
+    const struct linear_ids *next = which == NORM1 ? &id->attention.qkv : &id->mlp.up;
     const void *codes = s->at[which == NORM1 ? SAVED_N1_CODES : SAVED_N2_CODES];
 
     n->R = mds_par_slice_rows(&t->par);
     n->y = s->at[which == NORM1 ? SAVED_N1 : SAVED_N2];
     n->mean = s->at[which == NORM1 ? SAVED_MEAN1 : SAVED_MEAN2];
     n->rstd = s->at[which == NORM1 ? SAVED_RSTD1 : SAVED_RSTD2];
+    n->amax = mds_gpt_fp8_input_amax(t, next);
     n->is_saved = n->y || codes;
     if (!backward || !codes)
         MDS_TRY(mds_gpt_scratch(t, mds_gpt_residual_size(t), &n->y));
@@ -72,7 +76,8 @@ static enum mds_rc alloc_norm_outputs(const struct context *t, const struct save
 static enum mds_rc norm_forward(const struct context *t, const struct norm_ids *id,
                                 const void *x, const struct normed *n)
 {
-    return mds_gpt_norm_fwd(t, id, n->R, x, NULL, NULL, n->y, n->mean, n->rstd);
+    return mds_gpt_norm_fwd(t, id, n->R, x, NULL, NULL, n->y, n->mean, n->rstd,
+                            n->amax);
 }
 
 /* ---- forward ---- */
@@ -93,10 +98,10 @@ static enum mds_rc attention_inputs(const struct context *c, const struct block_
         struct mds_arena_mark tile = mds_arena_mark(c->par.arena);
         struct normed n;
 
-        MDS_TRY(alloc_norm_outputs(&t, s, NORM1, 0, &n));
+        MDS_TRY(alloc_norm_outputs(&t, id, s, NORM1, 0, &n));
         MDS_TRY(mds_gpt_norm_fwd(&t, &id->norm1, n.R, mds_gpt_residual_at(&t, x->x),
-                                 x->branch, input, n.y, n.mean, n.rstd));
-        MDS_TRY(mds_gpt_qkv_fwd(&t, &id->attention, s, n.y, v.rows));
+                                 x->branch, input, n.y, n.mean, n.rstd, n.amax));
+        MDS_TRY(mds_gpt_qkv_fwd(&t, &id->attention, s, n.y, n.amax, v.rows));
         MDS_TRY(mds_gpt_qkv_put(&t, &v));
         mds_arena_release(c->par.arena, tile);
     }
@@ -157,7 +162,7 @@ static enum mds_rc attention_output(const struct context *t, const struct block_
     MDS_TRY(mds_gpt_dropout(t, id->number, SITE_OUT, branch, branch, &branch));
     MDS_TRY(parallel ? add_branch(t, x, branch, sum)
                      : mds_gpt_norm_fwd(t, &id->norm2, n->R, x, branch, sum, n->y,
-                                        n->mean, n->rstd));
+                                        n->mean, n->rstd, n->amax));
     mds_arena_release(t->par.arena, mark);
     return MDS_OK;
 }
@@ -175,10 +180,10 @@ static enum mds_rc mlp_half(const struct context *t, const struct block_ids *id,
     struct normed n;
     void *m = branch;
 
-    MDS_TRY(alloc_norm_outputs(t, s, NORM2, 0, &n));
+    MDS_TRY(alloc_norm_outputs(t, id, s, NORM2, 0, &n));
     MDS_TRY(mds_gpt_scratch(t, add.n, &m));
     MDS_TRY(attention_output(t, id, o, mds_gpt_residual_at(t, x), add.y, &n));
-    MDS_TRY(mds_gpt_mlp_fwd(t, &id->mlp, s, n.y, m));
+    MDS_TRY(mds_gpt_mlp_fwd(t, &id->mlp, s, n.y, n.amax, m));
     MDS_TRY(mds_gpt_dropout(t, id->number, SITE_MLP, m, m, &m));
     add.x = m;
     if (!branch)
@@ -235,7 +240,7 @@ static enum mds_rc recover_mlp_input(const struct context *t,
                                      struct normed *n)
 {
     *sum = t->g->cfg.parallel_residual ? mds_gpt_residual_at(t, x) : s->at[SAVED_X1];
-    MDS_TRY(alloc_norm_outputs(t, s, NORM2, 1, n));
+    MDS_TRY(alloc_norm_outputs(t, id, s, NORM2, 1, n));
     if (*sum)
         return n->is_saved ? MDS_OK : norm_forward(t, &id->norm2, *sum, n);
     MDS_TRY(mds_gpt_scratch(t, mds_gpt_residual_size(t), sum));
@@ -321,7 +326,7 @@ static enum mds_rc attention_inputs_bwd(const struct context *c,
         void *dn = NULL;
 
         MDS_TRY(mds_gpt_scratch(&t, mds_gpt_residual_size(&t), &dn));
-        MDS_TRY(alloc_norm_outputs(&t, s, NORM1, 1, &n));
+        MDS_TRY(alloc_norm_outputs(&t, id, s, NORM1, 1, &n));
         MDS_TRY(mds_gpt_qkv_get(&t, &v));
         if (!n.is_saved)
             MDS_TRY(norm_forward(&t, &id->norm1, rows, &n));
@@ -348,7 +353,7 @@ static enum mds_rc recompute_attention(const struct context *c,
     if (s->at[SAVED_QKV])
         return MDS_OK;
     if (!mds_gpt_is_tiled(c)) {
-        MDS_TRY(alloc_norm_outputs(c, s, NORM1, 0, &n));
+        MDS_TRY(alloc_norm_outputs(c, id, s, NORM1, 0, &n));
         s->at[SAVED_N1] = n.y;
         s->at[SAVED_MEAN1] = n.mean;
         s->at[SAVED_RSTD1] = n.rstd;
@@ -411,11 +416,11 @@ static enum mds_rc recompute_norm_inputs(const struct context *c,
     struct normed n;
 
     if (s->at[SAVED_N1]) {
-        MDS_TRY(alloc_norm_outputs(c, s, NORM1, 0, &n));
+        MDS_TRY(alloc_norm_outputs(c, id, s, NORM1, 0, &n));
         MDS_TRY(norm_forward(c, &id->norm1, s->at[SAVED_X], &n));
     }
     if (s->at[SAVED_N2]) {
-        MDS_TRY(alloc_norm_outputs(c, s, NORM2, 0, &n));
+        MDS_TRY(alloc_norm_outputs(c, id, s, NORM2, 0, &n));
         MDS_TRY(norm_forward(c, &id->norm2, s->at[parallel ? SAVED_X : SAVED_X1], &n));
     }
     return mds_gpt_mlp_activate(c, s);

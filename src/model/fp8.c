@@ -55,15 +55,20 @@ static float *scale_of(void *codes, int64_t R, int64_t in)
     return (float *)((char *)codes + scale_at(R, in));
 }
 
-/* x by rows, and transposed to `codes` unless that is NULL; or x transposed. */
+/* By rows, and transposed to in->codes unless that is NULL; or transposed. */
 static enum mds_rc cast_input(const struct context *c, int64_t R, int64_t C,
-                              const void *x, int by_rows, void *codes,
+                              const struct linear_input *in, int by_rows,
                               struct mdsk_fp8_operand *out)
 {
-    struct mdsk_fp8_cast a = {.R = R, .C = C, .x = x, .cols = codes};
+    struct mdsk_fp8_cast a = {.R = R,
+                              .C = C,
+                              .x = in->x,
+                              .cols = in->codes,
+                              .amax = in->amax,
+                              .amax_known = in->amax != NULL};
 
-    if (codes)
-        a.scale = scale_of(codes, R, C);
+    if (in->codes)
+        a.scale = scale_of(in->codes, R, C);
     return cast(c, &a, by_rows, out);
 }
 
@@ -90,6 +95,11 @@ enum mds_rc mds_gpt_fp8_step_begin(const struct context *c, struct fp8_amax *m)
 void mds_gpt_fp8_free(struct fp8_amax *m)
 {
     free(m->searched);
+}
+
+uint32_t *mds_gpt_fp8_input_amax(const struct context *c, const struct linear_ids *id)
+{
+    return id->fp8 ? &c->fp8_amax->input[id->weight] : NULL;
 }
 
 uint32_t *mds_gpt_fp8_grad_amax(const struct context *c, const struct linear_ids *id)
@@ -137,7 +147,8 @@ enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t ou
 }
 
 enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_ids *id,
-                                   const struct mdsk_linear_fwd *a, void *codes)
+                                   const struct mdsk_linear_fwd *a,
+                                   const struct linear_input *in)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
     struct mdsk_fp8_gemm g = {.M = a->R,
@@ -149,7 +160,7 @@ enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_
                               .y = a->y};
     struct mdsk_activation_fwd act = mdsk_linear_gelu_fwd(a);
 
-    MDS_TRY(cast_input(c, a->R, a->in, a->x, 1, codes, &g.a));
+    MDS_TRY(cast_input(c, a->R, a->in, in, 1, &g.a));
     MDS_TRY(cast_weight(c, id, a->w, 1, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);
@@ -180,6 +191,7 @@ enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
                                           void *codes, const struct linear_grad *dy)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
+    const struct linear_input in = {.x = a->x};
     struct mdsk_fp8_gemm g = {.M = a->out,
                               .N = a->in,
                               .K = a->R,
@@ -191,7 +203,7 @@ enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
     if (codes)
         g.b = (struct mdsk_fp8_operand){MDSK_E4M3, codes, scale_of(codes, a->R, a->in)};
     else
-        MDS_TRY(cast_input(c, a->R, a->in, a->x, 0, NULL, &g.b));
+        MDS_TRY(cast_input(c, a->R, a->in, &in, 0, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;

@@ -90,7 +90,7 @@ static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
     if (d)
         MDS_TRY(mds_gpt_scratch(t, n, &dy));
     MDS_TRY(tile_targets(t, targets, &own));
-    MDS_TRY(mds_gpt_norm_fwd(t, norm, Rs, x.x, x.branch, sum, y, mean, rstd));
+    MDS_TRY(mds_gpt_norm_fwd(t, norm, Rs, x.x, x.branch, sum, y, mean, rstd, NULL));
     MDS_TRY(mds_head_loss(p, h, y, &own, dy));
     if (d) {
         d = mds_gpt_residual_at(t, d);

@@ -89,8 +89,8 @@ static enum mds_rc norm_head_rows(const struct context *c, const struct heads *h
 
     MDS_TRY(mds_gpt_scratch(c, n * h->n * c->g->cfg.head_dim, &y));
     MDS_TRY(copy_head_rows(c, h, n, rows, h->x, 1));
-    MDS_TRY(
-        mds_gpt_norm_fwd(c, h->norm, n * h->n, h->x, NULL, NULL, y, h->mean, h->rstd));
+    MDS_TRY(mds_gpt_norm_fwd(c, h->norm, n * h->n, h->x, NULL, NULL, y, h->mean,
+                             h->rstd, NULL));
     MDS_TRY(copy_head_rows(c, h, n, rows, y, 0));
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;

@@ -64,9 +64,10 @@ static struct mdsk_linear_fwd linear_fwd(const struct context *c,
 }
 
 static enum mds_rc run_fwd(const struct context *c, const struct linear_ids *id,
-                           const struct mdsk_linear_fwd *a, void *codes)
+                           const struct mdsk_linear_fwd *a,
+                           const struct linear_input *in)
 {
-    return id->fp8 ? mds_gpt_fp8_linear_fwd(c, id, a, codes)
+    return id->fp8 ? mds_gpt_fp8_linear_fwd(c, id, a, in)
                    : mds_op_linear_fwd(c->par.dev, a);
 }
 
@@ -78,7 +79,7 @@ enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids 
 
     if (first_bias && mds_groups_rank(c->g->groups, MDS_AXIS_TENSOR) > 0)
         a.b = NULL;
-    return run_fwd(c, id, &a, in.codes);
+    return run_fwd(c, id, &a, &in);
 }
 
 enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
@@ -88,7 +89,7 @@ enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
     struct mdsk_linear_fwd a = linear_fwd(c, id, R, in, y);
 
     a.gelu = gelu;
-    return run_fwd(c, id, &a, in.codes);
+    return run_fwd(c, id, &a, &in);
 }
 
 /* Whether the weight's gradient was not written yet; from now on it counts as written.

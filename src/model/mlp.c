@@ -138,12 +138,14 @@ enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct saved *s)
     return all.u && all.g ? activate_tile(c, &all) : MDS_OK;
 }
 
-/* u and g from the input, after waiting for it. */
+/* u and g from the input, after waiting for it; amax of its rows in this tile, or NULL.
+ */
 static enum mds_rc up_linear_fwd(const struct context *c, const struct mlp_ids *id,
-                                 struct mds_tp_handle *in, const struct mlp_tile *t)
+                                 struct mds_tp_handle *in, uint32_t *amax,
+                                 const struct mlp_tile *t)
 {
     struct linear_input x = {mds_par_at(&c->par, in->rows, t->at * id->up.in),
-                             t->x_codes};
+                             t->x_codes, amax};
 
     MDS_TRY(mds_tp_gather_wait(&c->par, in, t->at + t->rows));
     if (is_fused_activation(c))
@@ -153,7 +155,8 @@ static enum mds_rc up_linear_fwd(const struct context *c, const struct mlp_ids *
 }
 
 enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
-                            const struct saved *s, const void *x, void *y)
+                            const struct saved *s, const void *x, uint32_t *amax,
+                            void *y)
 {
     const struct context chunks = mds_gpt_in_chunks(t), *c = &chunks;
     const struct mds_par *p = &c->par;
@@ -166,9 +169,10 @@ enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
     MDS_TRY(mds_tp_reduce_open(p, y, H, &out));
     MDS_TRY(alloc_tile(c, id, s, &tile));
     for (int64_t at = 0; next_mlp_tile(c, id, s, &tile, at); at += tile.rows) {
-        struct linear_input g = {tile.g, tile.g_codes};
+        struct linear_input g = {tile.g, tile.g_codes, NULL};
+        int all = in.rows == x && tile.rows == mds_par_rows(p);
 
-        MDS_TRY(up_linear_fwd(c, id, &in, &tile));
+        MDS_TRY(up_linear_fwd(c, id, &in, all ? amax : NULL, &tile));
         MDS_TRY(mds_gpt_linear_fwd(c, &id->down, tile.rows, 1, g,
                                    mds_par_at(p, out.rows, at * H)));
         MDS_TRY(mds_tp_reduce_start(p, &out, at + tile.rows));
@@ -209,8 +213,8 @@ static enum mds_rc mlp_tile_bwd(const struct context *c, const struct mlp_ids *i
 {
     const struct mds_par *p = &c->par;
     int64_t at = t->at * id->up.in, end = t->at + t->rows;
-    struct linear_input up = {mds_par_at(p, x->rows, at), t->x_codes};
-    struct linear_input down = {t->g, t->g_codes};
+    struct linear_input up = {mds_par_at(p, x->rows, at), t->x_codes, NULL};
+    struct linear_input down = {t->g, t->g_codes, NULL};
     struct linear_grad g;
     void *du = NULL;
 
@@ -250,7 +254,7 @@ enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
     MDS_TRY(alloc_tile(c, id, s, &tile));
     for (int64_t at = 0; next_mlp_tile(c, id, s, &tile, at); at += tile.rows) {
         if (!s->at[SAVED_U])
-            MDS_TRY(up_linear_fwd(c, id, &input, &tile));
+            MDS_TRY(up_linear_fwd(c, id, &input, NULL, &tile));
         else if (!s->at[SAVED_G] && !tile.g_codes)
             MDS_TRY(activate_tile(c, &tile));
         MDS_TRY(mlp_tile_bwd(c, id, &tile, &in, &input, &out));

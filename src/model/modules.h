@@ -42,10 +42,11 @@ struct norm_ids mds_gpt_add_norm(struct registrar *reg, const char *name, int64_
 /* `partial` for norms of the residual stream. */
 unsigned mds_gpt_residual_partial(const struct mds_gpt *g);
 
-/* y = norm(x + r); with r, sum = x + r.  All [R,size]; mean, rstd [R]. */
+/* y = norm(x + r); with r, sum = x + r.  All [R,size]; mean, rstd [R]; amax [1], as in
+ * kernels/norm.h. */
 enum mds_rc mds_gpt_norm_fwd(const struct context *c, const struct norm_ids *id,
                              int64_t R, const void *x, const void *r, void *sum,
-                             void *y, float *mean, float *rstd);
+                             void *y, float *mean, float *rstd, uint32_t *amax);
 /* dx += the gradient of x, from that of y. */
 enum mds_rc mds_gpt_norm_bwd(const struct context *c, const struct norm_ids *id,
                              int64_t R, const void *x, const float *mean,
@@ -77,10 +78,12 @@ int mds_gpt_add_biases(struct registrar *reg, const char *layer,
                        const struct linears *l);
 
 /* The input x [R, in].  codes, of mds_gpt_fp8_codes_bytes: forward writes there what
- * the weight's gradient is computed from, and backward reads it instead of x. */
+ * the weight's gradient is computed from, and backward reads it instead of x.  amax: of
+ * x, as the kernel that wrote it has left it there. */
 struct linear_input {
     const void *x;
-    void *codes; /* NULL: they are not saved, or it is not FP8 */
+    void *codes;    /* NULL: they are not saved, or it is not FP8 */
+    uint32_t *amax; /* NULL: unknown */
 };
 
 /* y = x W^T + b, of R rows.  first_bias: only the first tensor rank adds the bias,
@@ -134,9 +137,11 @@ void mds_gpt_fp8_free(struct fp8_amax *m);
 int64_t mds_gpt_fp8_codes_bytes(int64_t R, int64_t in);
 
 enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_ids *id,
-                                   const struct mdsk_linear_fwd *a, void *codes);
-/* Where the kernel that writes the gradient leaves its largest magnitude; NULL if this
- * linear is not in FP8. */
+                                   const struct mdsk_linear_fwd *a,
+                                   const struct linear_input *in);
+/* Where the kernel that writes the input, or the gradient, leaves its largest
+ * magnitude; NULL if this linear is not in FP8. */
+uint32_t *mds_gpt_fp8_input_amax(const struct context *c, const struct linear_ids *id);
 uint32_t *mds_gpt_fp8_grad_amax(const struct context *c, const struct linear_ids *id);
 enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
                                   uint32_t *amax, int for_input, int for_weight,
@@ -264,7 +269,8 @@ void mds_gpt_o_close(const struct context *c, struct o_rows *v);
  * dx [Rs,H] and the weights' gradients; dqkv is overwritten with the gradient before
  * the norms. */
 enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids *id,
-                            const struct saved *s, const void *x, void *qkv);
+                            const struct saved *s, const void *x, uint32_t *amax,
+                            void *qkv);
 enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids *id,
                             const struct saved *s, const void *x, void *dqkv, void *dx);
 /* Rows of attention's result -> y [Rs,H]; and the backward. */
@@ -306,9 +312,11 @@ void mds_gpt_add_mlp_weights(struct registrar *reg, const char *layer,
 void mds_gpt_add_mlp_biases(struct registrar *reg, const char *layer,
                             struct mlp_ids *id);
 
-/* x [Rs,H] -> y [Rs,H].  u and g are saved to s if it has buffers for them. */
+/* x [Rs,H] -> y [Rs,H]; amax: of x, or NULL.  u and g are saved to s if it has buffers
+ * for them. */
 enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
-                            const struct saved *s, const void *x, void *y);
+                            const struct saved *s, const void *x, uint32_t *amax,
+                            void *y);
 /* dy -> dx, the gradient of x.  u and g are read if saved, else computed from x. */
 enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
                             const struct saved *s, const void *x, const void *dy,

@@ -41,7 +41,7 @@ static enum mdsk_norm_kind norm_kind(const struct context *c)
 
 enum mds_rc mds_gpt_norm_fwd(const struct context *c, const struct norm_ids *id,
                              int64_t R, const void *x, const void *r, void *sum,
-                             void *y, float *mean, float *rstd)
+                             void *y, float *mean, float *rstd, uint32_t *amax)
 {
     struct mdsk_norm_fwd a = {.kind = norm_kind(c),
                               .R = R,
@@ -55,7 +55,8 @@ enum mds_rc mds_gpt_norm_fwd(const struct context *c, const struct norm_ids *id,
                               .beta = mds_gpt_weight(c, id->beta),
                               .y = y,
                               .mean = mean,
-                              .rstd = rstd};
+                              .rstd = rstd,
+                              .amax = amax};
 
     return mds_op_norm_fwd(c->par.dev, &a);
 }

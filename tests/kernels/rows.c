@@ -28,6 +28,7 @@ struct norm {
     int64_t R, H;
     struct vec x, r, sum, gamma, beta, y, mean, rstd, dy, dx, dgamma, dbeta;
     int with_r, with_beta;
+    uint32_t *amax; /* as in kernels/norm.h */
 };
 
 enum { EPS_INVERSE = 100000 };
@@ -73,7 +74,8 @@ static void norm_run_fwd(struct norm *n)
                               .beta = n->with_beta ? vec_as(n->dtype, &n->beta) : NULL,
                               .y = vec_as(n->dtype, &n->y),
                               .mean = n->kind == MDSK_LAYERNORM ? n->mean.f : NULL,
-                              .rstd = n->rstd.f};
+                              .rstd = n->rstd.f,
+                              .amax = n->amax};
 
     assert_int_equal(backend()->norm_fwd(NULL, &a), 0);
 }
@@ -195,6 +197,39 @@ static void test_norm_of_models(void **state)
         n.dtype = MDSK_BF16;
         norm_compare(&n);
         norm_fini(&n);
+    }
+}
+
+/* It is that of y as stored, and asking for it changes nothing; NaN is the largest.
+ * The shapes reach every way of dividing a row among threads. */
+static void test_norm_amax(void **state)
+{
+    static const int64_t more[][2] = {{9, 1024}, {3, 4096}, {2, 12288}, {2, 40000}};
+    enum { MORE = sizeof more / sizeof *more };
+
+    (void)state;
+    for (int t = 0; t < 2 * DTYPES * (SHAPES + MORE); t++) {
+        int s = t / (2 * DTYPES);
+        int64_t R = s < SHAPES ? shapes[s].R : more[s - SHAPES][0];
+        int64_t H = s < SHAPES ? shapes[s].H : more[s - SHAPES][1];
+        uint32_t amax = 0x7fffffff;
+        struct norm n, m;
+
+        norm_init(&n, t % 2 ? MDSK_RMSNORM : MDSK_LAYERNORM, R, H);
+        norm_init(&m, n.kind, R, H);
+        n.dtype = m.dtype = dtypes[t / 2 % DTYPES];
+        m.amax = &amax;
+        norm_run_fwd(&n);
+        norm_run_fwd(&m);
+        vec_back(n.dtype, &n.y);
+        vec_back(m.dtype, &m.y);
+        assert_memory_equal(n.y.f, m.y.f, (size_t)(R * H) * sizeof(float));
+        assert_int_equal(amax, vec_amax(&m.y));
+        m.x.f[R * H - 1] = NAN;
+        norm_run_fwd(&m);
+        assert_true(amax > 0x7f800000);
+        norm_fini(&n);
+        norm_fini(&m);
     }
 }
 
@@ -514,6 +549,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norm),
         cmocka_unit_test(test_norm_of_models),
+        cmocka_unit_test(test_norm_amax),
         cmocka_unit_test(test_norm_without_residual_or_beta),
         cmocka_unit_test(test_norm_sum_in_place),
         cmocka_unit_test(test_norm_far_from_zero),

@@ -208,6 +208,7 @@ static int norm_fwd(void *stream, const struct mdsk_norm_fwd *a)
     b.y = out(a->y, a->dtype, a->R * a->H);
     b.mean = out(a->mean, MDSK_F32, a->R);
     b.rstd = out(a->rstd, MDSK_F32, a->R);
+    b.amax = move(a->amax, sizeof *a->amax, 1);
     return done(mdsk_cuda()->norm_fwd(stream, &b));
 }
 
