@@ -290,8 +290,8 @@ enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids 
     for (int64_t at = 0; mds_gpt_span(t, at, mds_tp_gather_rows(p, at), &s);
          at += s.n) {
         void *rows = mds_par_at(p, qkv, s.whole * l->out);
-        struct linear_input input = {mds_par_at(p, in.rows, at * l->in),
-                                     saved->at[SAVED_N1_CODES], NULL};
+        struct linear_input input = {.x = mds_par_at(p, in.rows, at * l->in),
+                                     .codes = saved->at[SAVED_N1_CODES]};
 
         if (in.rows == x && s.n == mds_par_rows(p))
             input.amax = amax;
@@ -336,7 +336,8 @@ static enum mds_rc qkv_bwd_weight(const struct context *t, const struct linear_i
     struct span s;
 
     for (int64_t at = 0; mds_gpt_span(t, at, R - at, &s); at += s.n) {
-        struct linear_input rows = {mds_par_at(p, in.x, at * l->in), in.codes, NULL};
+        struct linear_input rows = {.x = mds_par_at(p, in.x, at * l->in),
+                                    .codes = in.codes};
 
         if (!both)
             MDS_TRY(mds_gpt_linear_grad_open(
@@ -384,6 +385,7 @@ enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids 
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
     struct mds_tp_handle in, out;
     struct linear_grad g, *both = NULL;
+    struct linear_input norm;
     struct span all;
 
     MDS_TRY(mds_tp_gather_start(p, x, id->qkv.in, &in));
@@ -397,9 +399,8 @@ enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids 
     }
     MDS_TRY(qkv_bwd_input(t, &id->qkv, dqkv, both, &out));
     MDS_TRY(mds_tp_gather_wait(p, &in, mds_par_rows(p)));
-    MDS_TRY(qkv_bwd_weight(t, &id->qkv,
-                           (struct linear_input){in.rows, s->at[SAVED_N1_CODES], NULL},
-                           dqkv, both));
+    norm = (struct linear_input){.x = in.rows, .codes = s->at[SAVED_N1_CODES]};
+    MDS_TRY(qkv_bwd_weight(t, &id->qkv, norm, dqkv, both));
     MDS_TRY(mds_tp_reduce_wait(&out));
     mds_arena_release(p->arena, mark);
     return MDS_OK;

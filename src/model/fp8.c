@@ -65,7 +65,9 @@ static enum mds_rc cast_input(const struct context *c, int64_t R, int64_t C,
                               .x = in->x,
                               .cols = in->codes,
                               .amax = in->amax,
-                              .amax_known = in->amax != NULL};
+                              .amax_known = in->amax != NULL,
+                              .activated = in->activated,
+                              .kind = c->g->cfg.activation};
 
     if (in->codes)
         a.scale = scale_of(in->codes, R, C);
@@ -158,13 +160,12 @@ enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_
                               .fast = 1,
                               .bias = a->b,
                               .y = a->y};
-    struct mdsk_activation_fwd act = mdsk_linear_gelu_fwd(a);
 
     MDS_TRY(cast_input(c, a->R, a->in, in, 1, &g.a));
     MDS_TRY(cast_weight(c, id, a->w, 1, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);
-    return a->gelu ? mds_op_activation_fwd(c->par.dev, &act) : MDS_OK;
+    return MDS_OK;
 }
 
 enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
@@ -188,10 +189,10 @@ enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
 
 enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
                                           const struct mdsk_linear_bwd_weight *a,
-                                          void *codes, const struct linear_grad *dy)
+                                          const struct linear_input *in,
+                                          const struct linear_grad *dy)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
-    const struct linear_input in = {.x = a->x};
     struct mdsk_fp8_gemm g = {.M = a->out,
                               .N = a->in,
                               .K = a->R,
@@ -200,10 +201,11 @@ enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
                               .a = dy->cols,
                               .y = a->dw};
 
-    if (codes)
-        g.b = (struct mdsk_fp8_operand){MDSK_E4M3, codes, scale_of(codes, a->R, a->in)};
+    if (in->codes)
+        g.b = (struct mdsk_fp8_operand){MDSK_E4M3, in->codes,
+                                        scale_of(in->codes, a->R, a->in)};
     else
-        MDS_TRY(cast_input(c, a->R, a->in, &in, 0, &g.b));
+        MDS_TRY(cast_input(c, a->R, a->in, in, 0, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;

@@ -63,14 +63,6 @@ static struct mdsk_linear_fwd linear_fwd(const struct context *c,
                                     .y = y};
 }
 
-static enum mds_rc run_fwd(const struct context *c, const struct linear_ids *id,
-                           const struct mdsk_linear_fwd *a,
-                           const struct linear_input *in)
-{
-    return id->fp8 ? mds_gpt_fp8_linear_fwd(c, id, a, in)
-                   : mds_op_linear_fwd(c->par.dev, a);
-}
-
 enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids *id,
                                int64_t R, int first_bias, struct linear_input in,
                                void *y)
@@ -79,7 +71,8 @@ enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids 
 
     if (first_bias && mds_groups_rank(c->g->groups, MDS_AXIS_TENSOR) > 0)
         a.b = NULL;
-    return run_fwd(c, id, &a, &in);
+    return id->fp8 ? mds_gpt_fp8_linear_fwd(c, id, &a, &in)
+                   : mds_op_linear_fwd(c->par.dev, &a);
 }
 
 enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
@@ -89,7 +82,7 @@ enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
     struct mdsk_linear_fwd a = linear_fwd(c, id, R, in, y);
 
     a.gelu = gelu;
-    return run_fwd(c, id, &a, &in);
+    return mds_op_linear_fwd(c->par.dev, &a);
 }
 
 /* Whether the weight's gradient was not written yet; from now on it counts as written.
@@ -143,7 +136,7 @@ enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
                                                   : mds_gpt_grad(c, id->weight),
                                        .db = bias_grad(c, id)};
 
-    return id->fp8 ? mds_gpt_fp8_linear_bwd_weight(c, &a, in.codes, dy)
+    return id->fp8 ? mds_gpt_fp8_linear_bwd_weight(c, &a, &in, dy)
                    : mds_op_linear_bwd_weight(c->par.dev, &a);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The MLP, y = act(x Wup^T) Wdown^T, for all rows at once or tile by tile (--mlp-tile).
  * u is the input of the activation, g its output.  If they are not saved, they exist
- * for one tile at a time, and backward recomputes them. */
+ * for one tile at a time, and backward recomputes them.  In FP8 the cast of the second
+ * linear layer's input reads u, and there is no g but the place for its gradient. */
 #include "model/modules.h"
 
 #include "base/minmax.h"
@@ -82,7 +83,7 @@ static int64_t tile_rows(const struct context *c, int64_t at)
 
 /* Scratch memory for u and g of the longest tile, unless they are saved. */
 static enum mds_rc alloc_tile(const struct context *c, const struct mlp_ids *id,
-                              const struct saved *s, struct mlp_tile *t)
+                              const struct saved *s, int backward, struct mlp_tile *t)
 {
     int64_t most = 0;
 
@@ -91,7 +92,7 @@ static enum mds_rc alloc_tile(const struct context *c, const struct mlp_ids *id,
         most = mds_max(n, most);
     if (!s->at[SAVED_U])
         MDS_TRY(mds_gpt_scratch(c, most * id->up.out, &t->own_u));
-    if (!s->at[SAVED_G])
+    if (!s->at[SAVED_G] && (backward || !id->down.fp8))
         MDS_TRY(mds_gpt_scratch(c, most * inner_size(c), &t->own_g));
     return MDS_OK;
 }
@@ -107,14 +108,24 @@ static int next_mlp_tile(const struct context *c, const struct mlp_ids *id,
     t->x_codes = s->at[SAVED_N2_CODES];
     t->g_codes = s->at[SAVED_G_CODES];
     t->u = t->own_u ? t->own_u : mds_par_at(p, s->at[SAVED_U], at * id->up.out);
-    t->g = t->own_g ? t->own_g : mds_par_at(p, s->at[SAVED_G], at * inner_size(c));
+    t->g = t->own_g;
+    if (s->at[SAVED_G])
+        t->g = mds_par_at(p, s->at[SAVED_G], at * inner_size(c));
     return t->rows > 0;
 }
 
-/* Whether the GEMM applies the activation itself (gelu in kernels/linear.h). */
-static int is_fused_activation(const struct context *c)
+static struct linear_input down_input(const struct mlp_ids *id,
+                                      const struct mlp_tile *t)
 {
-    return c->g->cfg.activation == MDSK_GELU;
+    return id->down.fp8
+               ? (struct linear_input){.x = t->u, .codes = t->g_codes, .activated = 1}
+               : (struct linear_input){.x = t->g};
+}
+
+/* Whether the GEMM applies the activation itself (gelu in kernels/linear.h). */
+static int is_fused_activation(const struct context *c, const struct mlp_ids *id)
+{
+    return c->g->cfg.activation == MDSK_GELU && !id->down.fp8;
 }
 
 /* g from u. */
@@ -138,20 +149,21 @@ enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct saved *s)
     return all.u && all.g ? activate_tile(c, &all) : MDS_OK;
 }
 
-/* u and g from the input, after waiting for it; amax of its rows in this tile, or NULL.
- */
+/* u, and g unless it is FP8, from the input, after waiting for it; amax of its rows in
+ * this tile, or NULL. */
 static enum mds_rc up_linear_fwd(const struct context *c, const struct mlp_ids *id,
                                  struct mds_tp_handle *in, uint32_t *amax,
                                  const struct mlp_tile *t)
 {
-    struct linear_input x = {mds_par_at(&c->par, in->rows, t->at * id->up.in),
-                             t->x_codes, amax};
+    struct linear_input x = {.x = mds_par_at(&c->par, in->rows, t->at * id->up.in),
+                             .codes = t->x_codes,
+                             .amax = amax};
 
     MDS_TRY(mds_tp_gather_wait(&c->par, in, t->at + t->rows));
-    if (is_fused_activation(c))
+    if (is_fused_activation(c, id))
         return mds_gpt_linear_gelu_fwd(c, &id->up, t->rows, x, t->u, t->g);
     MDS_TRY(mds_gpt_linear_fwd(c, &id->up, t->rows, 0, x, t->u));
-    return activate_tile(c, t);
+    return id->down.fp8 ? MDS_OK : activate_tile(c, t);
 }
 
 enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
@@ -167,13 +179,12 @@ enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
 
     MDS_TRY(mds_tp_gather_start(p, x, H, &in));
     MDS_TRY(mds_tp_reduce_open(p, y, H, &out));
-    MDS_TRY(alloc_tile(c, id, s, &tile));
+    MDS_TRY(alloc_tile(c, id, s, 0, &tile));
     for (int64_t at = 0; next_mlp_tile(c, id, s, &tile, at); at += tile.rows) {
-        struct linear_input g = {tile.g, tile.g_codes, NULL};
         int all = in.rows == x && tile.rows == mds_par_rows(p);
 
         MDS_TRY(up_linear_fwd(c, id, &in, all ? amax : NULL, &tile));
-        MDS_TRY(mds_gpt_linear_fwd(c, &id->down, tile.rows, 1, g,
+        MDS_TRY(mds_gpt_linear_fwd(c, &id->down, tile.rows, 1, down_input(id, &tile),
                                    mds_par_at(p, out.rows, at * H)));
         MDS_TRY(mds_tp_reduce_start(p, &out, at + tile.rows));
     }
@@ -199,7 +210,7 @@ static enum mds_rc down_bwd_input(const struct context *c, const struct mlp_ids 
                                       .amax = mds_gpt_fp8_grad_amax(c, &id->up)};
 
     *du = act.dx;
-    if (is_fused_activation(c) && !id->down.fp8)
+    if (is_fused_activation(c, id))
         return mds_gpt_linear_gelu_bwd_input(c, &id->down, t->rows, dy, t->u, t->g);
     MDS_TRY(mds_gpt_linear_bwd_input(c, &id->down, t->rows, dy, t->g));
     return mds_op_activation_bwd(c->par.dev, &act);
@@ -213,15 +224,14 @@ static enum mds_rc mlp_tile_bwd(const struct context *c, const struct mlp_ids *i
 {
     const struct mds_par *p = &c->par;
     int64_t at = t->at * id->up.in, end = t->at + t->rows;
-    struct linear_input up = {mds_par_at(p, x->rows, at), t->x_codes, NULL};
-    struct linear_input down = {t->g, t->g_codes, NULL};
+    struct linear_input up = {.x = mds_par_at(p, x->rows, at), .codes = t->x_codes};
     struct linear_grad g;
     void *du = NULL;
 
     MDS_TRY(mds_tp_gather_wait(p, dy, end));
     MDS_TRY(mds_gpt_linear_grad_open(c, &id->down, t->rows, mds_par_at(p, dy->rows, at),
                                      NULL, 1, 1, &g));
-    MDS_TRY(mds_gpt_linear_bwd_weight(c, &id->down, t->rows, down, &g));
+    MDS_TRY(mds_gpt_linear_bwd_weight(c, &id->down, t->rows, down_input(id, t), &g));
     MDS_TRY(down_bwd_input(c, id, t, &g, &du));
     mds_gpt_linear_grad_close(c, &g);
     MDS_TRY(mds_gpt_linear_grad_open(c, &id->up, t->rows, du,
@@ -251,11 +261,11 @@ enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
     /* dx may be dy: tiles go row by row, so a tile's dx overwrites only dy that has
      * been used. */
     MDS_TRY(mds_tp_reduce_open(p, dx, H, &out));
-    MDS_TRY(alloc_tile(c, id, s, &tile));
+    MDS_TRY(alloc_tile(c, id, s, 1, &tile));
     for (int64_t at = 0; next_mlp_tile(c, id, s, &tile, at); at += tile.rows) {
         if (!s->at[SAVED_U])
             MDS_TRY(up_linear_fwd(c, id, &input, NULL, &tile));
-        else if (!s->at[SAVED_G] && !tile.g_codes)
+        else if (!s->at[SAVED_G] && !id->down.fp8)
             MDS_TRY(activate_tile(c, &tile));
         MDS_TRY(mlp_tile_bwd(c, id, &tile, &in, &input, &out));
     }

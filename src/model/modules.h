@@ -84,6 +84,7 @@ struct linear_input {
     const void *x;
     void *codes;    /* NULL: they are not saved, or it is not FP8 */
     uint32_t *amax; /* NULL: unknown */
+    int activated;  /* FP8 only: the input is the MLP's activation of x */
 };
 
 /* y = x W^T + b, of R rows.  first_bias: only the first tensor rank adds the bias,
@@ -91,7 +92,7 @@ struct linear_input {
 enum mds_rc mds_gpt_linear_fwd(const struct context *c, const struct linear_ids *id,
                                int64_t R, int first_bias, struct linear_input in,
                                void *y);
-/* The same with the bias, and gelu = GELU(y). */
+/* The same with the bias, and gelu = GELU(y); not in FP8. */
 enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
                                     const struct linear_ids *id, int64_t R,
                                     struct linear_input in, void *y, void *gelu);
@@ -152,7 +153,8 @@ enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
                                          const struct linear_grad *g);
 enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
                                           const struct mdsk_linear_bwd_weight *a,
-                                          void *codes, const struct linear_grad *g);
+                                          const struct linear_input *in,
+                                          const struct linear_grad *g);
 
 /* ---- dropout.c ---- */
 

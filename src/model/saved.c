@@ -44,36 +44,42 @@ static struct keep policy_of(const struct context *c, const struct mds_act_polic
     return k;
 }
 
-/* Whether block l of every model chunk is in FP8. */
-static int is_fp8(const struct context *c, int l)
+/* Whether blocks l, l + step, ... of all model chunks, which have the same memory, are
+ * in FP8. */
+static int are_fp8(const struct context *c, int l, int step)
 {
     for (int k = 0; k < c->g->n_chunks; k++) {
         const struct model_chunk *p = &c->g->chunk[k];
 
-        if (l < p->is.layers && !p->block[l].mlp.up.fp8)
-            return 0;
+        for (int i = l; i < p->is.layers; i += step)
+            if (!p->block[i].mlp.up.fp8)
+                return 0;
     }
     return 1;
 }
 
-/* Save codes where forward casts all rows of a tensor at once and backward reads no
- * more of it, and where no block in bf16 has the same memory. */
-static void save_codes(const struct context *c, int l, struct keep *k)
+/* In FP8, of blocks l, l + step, ...: save codes where forward casts all rows of a
+ * tensor at once and backward reads no more of it.  Nobody reads the activation's
+ * result. */
+static void save_codes(const struct context *c, int l, int step, struct keep *k)
 {
     static const enum saved_tensor codes[] = {[SAVED_N1] = SAVED_N1_CODES,
                                               [SAVED_N2] = SAVED_N2_CODES,
                                               [SAVED_G] = SAVED_G_CODES};
     const struct mds_par *p = &c->par;
     int64_t R = mds_par_rows(p);
-
-    if (!is_fp8(c, l) || mds_saved_slots(c) < c->g->max_layers ||
-        c->run->train->act.mlp_tile > 0 || mds_tp_reduce_rows(p, 0) < R)
-        return;
+    int whole = mds_saved_slots(c) == c->g->max_layers &&
+                c->run->train->act.mlp_tile == 0 && mds_tp_reduce_rows(p, 0) == R;
     /* with sequence parallelism norms' results are gathered again in backward */
-    for (int t = mds_par_slice_rows(p) < R ? SAVED_G : SAVED_N1; t <= SAVED_G; t++) {
+    int first = mds_par_slice_rows(p) < R ? SAVED_G : SAVED_N1;
+
+    if (!are_fp8(c, l, step))
+        return;
+    for (int t = first; t <= SAVED_G && whole; t++) {
         k->of[codes[t]] = k->of[t];
         k->of[t] = 0;
     }
+    k->of[SAVED_G] = 0;
 }
 
 /* Of block l of any model chunk. */
@@ -82,7 +88,7 @@ static struct keep layer_policy(const struct context *c, int l)
     struct mds_act_policy p = mds_act_policy(&c->run->train->act, c->g->max_layers, l);
     struct keep k = policy_of(c, &p);
 
-    save_codes(c, l, &k);
+    save_codes(c, l, mds_saved_slots(c), &k);
     return k;
 }
 
@@ -217,6 +223,7 @@ enum mds_rc mds_saved_alloc_block(const struct context *c, int parts, struct sav
         p = mds_act_policy_inside(&c->run->train->act);
     p.of[MDS_ACT_INPUT] = parts & SAVED_INPUT ? MDS_ACT_KEPT : 0;
     k = policy_of(c, &p);
+    save_codes(c, 0, 1, &k);
     return alloc_block(c, &k, MDS_MEM_ACT, s);
 }
 
