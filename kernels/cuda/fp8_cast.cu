@@ -6,7 +6,7 @@
 #include <cuda_fp8.h>
 
 #include "kernels/cuda/activation.cuh"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/amax.cuh"
 #include "kernels/cuda/partial_sums.cuh"
 
 namespace
@@ -72,31 +72,19 @@ template <class Call> int with_source(const struct mdsk_fp8_cast *a, Call call)
 
 /* ---- the largest magnitude ---- */
 
-__device__ inline uint32_t warp_max(uint32_t v)
-{
-#pragma unroll
-    for (int other = 16; other > 0; other /= 2)
-        v = max(v, __shfl_xor_sync(~0u, v, other));
-    return v;
-}
-
-/* *amax = the bits of the largest magnitude, which order as the numbers do, and NaN
- * above all. */
 template <class S, int N>
 __global__ __launch_bounds__(threads) void find_amax(S x, uint32_t *amax)
 {
     int64_t step = (int64_t)gridDim.x * threads * N;
     int64_t first = ((int64_t)blockIdx.x * threads + threadIdx.x) * N;
     int64_t r = first / x.C, c = first % x.C, down = step / x.C, right = step % x.C;
-    uint32_t most = 0;
+    uint32_t seen = amax_so_far(amax), most = 0;
 
     while (r < x.R) {
         float v[N];
 
         x.get(r, c, v);
-#pragma unroll
-        for (int j = 0; j < N; j++)
-            most = max(most, __float_as_uint(v[j]) & 0x7fffffffu);
+        most = max(most, amax_of(v));
         r += down;
         c += right;
         if (c >= x.C) {
@@ -104,9 +92,7 @@ __global__ __launch_bounds__(threads) void find_amax(S x, uint32_t *amax)
             r++;
         }
     }
-    most = warp_max(most);
-    if (threadIdx.x % 32 == 0)
-        atomicMax(amax, most);
+    raise_amax<threads>(amax, seen, most);
 }
 
 /* ---- codes ---- */
@@ -302,8 +288,7 @@ int cast(void *stream, const struct mdsk_fp8_cast *a, const S &x, const uint32_t
 int search(void *stream, const struct mdsk_fp8_cast *a, uint32_t *amax)
 {
     const int64_t n = a->R * a->C, most = 8 * mdsk_cuda_processors();
-    int err =
-        mdsk_cuda_rc(cudaMemsetAsync(amax, 0, sizeof *amax, (cudaStream_t)stream));
+    int err = zero_amax(stream, amax);
 
     if (err)
         return err;

@@ -4,6 +4,8 @@
 #include "tests/unit/engine_fixture.h"
 
 #include "config/options.h"
+#include "device/backend.h"
+#include "kernels/table.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -432,6 +434,61 @@ static void fp8_codes_change_nothing(void **state)
     }
 }
 
+static struct {
+    int searched, known;
+} casts;
+
+/* A largest magnitude that is known is that of the tensor. */
+static int checked_cast(void *stream, const struct mdsk_fp8_cast *a)
+{
+    struct mdsk_fp8_cast search = *a;
+    uint32_t found;
+
+    search.amax = &found;
+    search.amax_known = 0;
+    search.sum = NULL;
+    assert_int_equal(mdsk_cpu()->fp8_cast(stream, &search), 0);
+    if (a->amax_known)
+        assert_int_equal(*a->amax, found);
+    casts.known += a->amax_known;
+    casts.searched += !a->amax_known;
+    return mdsk_cpu()->fp8_cast(stream, a);
+}
+
+/* However a block is run.  Where all codes are saved, forward knows the largest
+ * magnitudes of both norms' results, and backward those of du and of the four weights.
+ */
+static void fp8_knows_largest_magnitudes(void **state)
+{
+    struct mdsk_table table = *mdsk_cpu();
+
+    (void)state;
+    table.fp8_cast = checked_cast;
+    for (int k = 0; k < 4 * FP8_WAYS; k++) {
+        struct mds_config c = fp8_shape(k % 2, MDS_FP8_HYBRID);
+        struct fixture f;
+
+        set_fp8_way(&c, k / 4);
+        c.train.act.mlp_tile = c.train.act.mlp_tile ? 5 : 0;
+        c.train.act.sequence_tile = k / 4 == FP8_WAYS - 1 ? 8 : 0;
+        c.model.qk_layernorm = k / 2 % 2;
+        c.batch.micro = ROWS / 2;
+        c.batch.accumulation = 2;
+        open_on(&f, &c, "cpu");
+        f.dev->kern = &table;
+        casts.searched = casts.known = 0;
+        backward(&f);
+        if (k < 4) {
+            assert_int_equal(casts.known, 4 * (2 * 7 + 4));
+            assert_int_equal(casts.searched, 4 * (4 + 2 * 6));
+        }
+        assert_int_equal(mds_engine_update(f.engine, 1e-3), MDS_OK);
+        eval_loss(&f);
+        backward(&f);
+        close_all(&f);
+    }
+}
+
 static int64_t activation_bytes(const struct mds_config *c)
 {
     struct mds_engine_need need;
@@ -517,6 +574,7 @@ int main(void)
         cmocka_unit_test(a_layer_is_zeroed_in_one_call),
         cmocka_unit_test(fp8_is_near_bf16),
         cmocka_unit_test(fp8_in_tiles_is_the_same),
+        cmocka_unit_test(fp8_knows_largest_magnitudes),
         cmocka_unit_test(fp8_searches_a_weight_once_a_step),
         cmocka_unit_test(fp8_codes_change_nothing),
         cmocka_unit_test(fp8_saves_codes),
