@@ -311,7 +311,7 @@ static void check_activation(enum mdsk_activation_kind kind, enum mdsk_dtype t)
         const struct mdsk_table *table = i ? mdsk_cpu() : backend();
         struct mdsk_activation_fwd f = {kind, R, F, t, vec_as(t, &x), vec_as(t, &y[i])};
         struct mdsk_activation_bwd b = {
-            kind, R, F, t, f.x, vec_as(t, &dy), vec_as(t, &dx[i])};
+            kind, R, F, t, f.x, vec_as(t, &dy), vec_as(t, &dx[i]), NULL};
 
         assert_int_equal(table->activation_fwd(NULL, &f), 0);
         assert_int_equal(table->activation_bwd(NULL, &b), 0);
