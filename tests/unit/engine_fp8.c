@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* engine and model: linear layers in FP8, for a GPT and a Llama shape. */
+#include "kernels/fp8.h"
+#include "tests/unit/engine_fixture.h"
+
+#include "device/backend.h"
+#include "kernels/table.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct mds_config fp8_shape(int shape, enum mds_fp8_format format)
+{
+    struct mds_config c = shapes[shape]();
+
+    c.model.layers = 4;
+    c.train.type = MDS_TYPE_BF16;
+    c.model.fp8.format = format;
+    c.model.fp8.start_bf16 = c.model.fp8.end_bf16 = 1;
+    return c;
+}
+
+static double distance(const struct values *a, const struct values *b)
+{
+    double off = 0, size = 0;
+
+    for (int64_t i = 0; i < a->n; i++) {
+        off += ((double)a->v[i] - b->v[i]) * ((double)a->v[i] - b->v[i]);
+        size += (double)a->v[i] * a->v[i];
+    }
+    return sqrt(off / size);
+}
+
+/* E4M3 has four bits less than bf16, and rounds by 16 times as much; E5M2 by twice
+ * that.  Fewer layers in FP8, fewer roundings. */
+static void fp8_is_near_bf16(void **state)
+{
+    enum { F32, BF16, SOME, E4M3, HYBRID, RUNS };
+
+    (void)state;
+    for (int shape = 0; shape < 2; shape++) {
+        struct mds_config runs[RUNS] = {
+            [F32] = fp8_shape(shape, MDS_FP8_NONE),
+            [BF16] = fp8_shape(shape, MDS_FP8_NONE),
+            [SOME] = fp8_shape(shape, MDS_FP8_HYBRID),
+            [E4M3] = fp8_shape(shape, MDS_FP8_E4M3),
+            [HYBRID] = fp8_shape(shape, MDS_FP8_HYBRID),
+        };
+        struct values grads[RUNS];
+        double loss[RUNS], off[RUNS];
+
+        runs[F32].train.type = MDS_TYPE_F32;
+        runs[SOME].model.fp8.first_last_bf16 = 1;
+        for (int i = 0; i < RUNS; i++) {
+            loss[i] = grads_of(&runs[i], &grads[i]);
+            off[i] = distance(&grads[F32], &grads[i]);
+            assert_true(fabs(loss[i] - loss[F32]) <= 0.02 * loss[F32]);
+        }
+        assert_true(loss[E4M3] == loss[HYBRID] && loss[E4M3] != loss[SOME]);
+        assert_true(off[BF16] > 0 && 2 * off[BF16] < off[SOME]);
+        assert_true(off[SOME] < off[E4M3] && off[E4M3] < off[HYBRID]);
+        assert_true(off[HYBRID] <= 32 * off[BF16]);
+        for (int i = 0; i < RUNS; i++)
+            free(grads[i].v);
+    }
+}
+
+/* A tile has scales of its own, and sums of weights' gradients have several parts. */
+static void fp8_in_tiles_is_the_same(void **state)
+{
+    (void)state;
+    for (int shape = 0; shape < 2; shape++) {
+        struct mds_config c = fp8_shape(shape, MDS_FP8_HYBRID), tiled = c;
+        struct values whole, parts;
+        double loss = grads_of(&c, &whole);
+
+        tiled.train.act.mlp_tile = 5;
+        assert_true(fabs(grads_of(&tiled, &parts) - loss) <= 1e-5 * loss);
+        assert_true(distance(&whole, &parts) <= 1e-5);
+        free(whole.v);
+        free(parts.v);
+    }
+}
+
+/* Bytes that a step's casts to FP8 read and write, of so many micro-batches. */
+static double cast_bytes(struct mds_config c, int micro_batches)
+{
+    struct fixture f;
+    double bytes;
+
+    c.batch.micro = ROWS / micro_batches;
+    c.batch.accumulation = micro_batches;
+    open_on(&f, &c, "dry");
+    backward(&f);
+    bytes = mds_dev_ledger(f.dev)->op[MDS_OP_FP8_CAST].cost.bytes;
+    backward(&f);
+    assert_true(mds_dev_ledger(f.dev)->op[MDS_OP_FP8_CAST].cost.bytes == 2 * bytes);
+    close_all(&f);
+    return bytes;
+}
+
+/* Elements of all matrices that FP8 GEMMs multiply by. */
+static double fp8_weights(const struct mds_config *c)
+{
+    struct fixture f;
+    const struct mds_params *ps;
+    double n = 0;
+
+    open_on(&f, c, "dry");
+    ps = mds_engine_params(f.engine);
+    for (int id = 0; id < mds_params_n(ps); id++) {
+        const struct mds_param *p = mds_params_get(ps, id);
+
+        if (strncmp(p->spec.name, "layer.", 6) == 0 && p->spec.by_gemm)
+            n += (double)p->count;
+    }
+    close_all(&f);
+    return n;
+}
+
+/* Only a step's first cast searches a weight: another micro-batch has two casts, which
+ * read 2 bytes an element and write 1, and a few scales.  It casts no more tokens. */
+static void fp8_searches_a_weight_once_a_step(void **state)
+{
+    (void)state;
+    for (int shape = 0; shape < 2; shape++) {
+        struct mds_config c = fp8_shape(shape, MDS_FP8_HYBRID);
+        double one, two, four, weights;
+
+        c.model.hidden = c.model.ffn_hidden = 48; /* no padding */
+        c.model.head_dim = 16;
+        c.model.linear_bias = 0;
+        weights = fp8_weights(&c);
+        one = cast_bytes(c, 1);
+        two = cast_bytes(c, 2);
+        four = cast_bytes(c, 4);
+        assert_true(fabs(two - one - 6 * weights) < .02 * weights);
+        assert_true(four - two == 2 * (two - one));
+    }
+}
+
+enum { FP8_WAYS = 9 };
+
+/* Ways of keeping what backward reads, of which the first saves all codes. */
+static void set_fp8_way(struct mds_config *c, int way)
+{
+    struct mds_activations *a = &c->train.act;
+
+    a->recompute = way % 4 && way < 4 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_NONE;
+    a->recompute_modules = way < 4 ? way : 0;
+    a->offload_layers = way == 4 || way == 5 ? way - 3 : 0;
+    a->mlp_tile = way == 6 ? 1 << 20 : 0;
+    if (way >= 7) {
+        a->recompute = MDS_RECOMPUTE_FULL;
+        a->recompute_layers = way - 6;
+    }
+}
+
+/* What backward reads as codes from forward, and what it casts again, is the same. */
+static void fp8_codes_change_nothing(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        struct mds_config c = fp8_shape(k % 2, MDS_FP8_HYBRID);
+        struct values want, got;
+        double loss;
+
+        c.model.fp8.first_last_bf16 = k / 2;
+        loss = grads_of(&c, &want);
+        for (int way = 0; way < FP8_WAYS; way++) {
+            set_fp8_way(&c, way);
+            assert_true(grads_of(&c, &got) == loss);
+            assert_memory_equal(got.v, want.v, (size_t)want.n * sizeof *want.v);
+            free(got.v);
+        }
+        free(want.v);
+    }
+}
+
+static struct {
+    int searched, known;
+} casts;
+
+/* A largest magnitude that is known is that of the tensor. */
+static int checked_cast(void *stream, const struct mdsk_fp8_cast *a)
+{
+    struct mdsk_fp8_cast search = *a;
+    uint32_t found;
+
+    search.amax = &found;
+    search.amax_known = 0;
+    search.sum = NULL;
+    assert_int_equal(mdsk_cpu()->fp8_cast(stream, &search), 0);
+    if (a->amax_known)
+        assert_int_equal(*a->amax, found);
+    casts.known += a->amax_known;
+    casts.searched += !a->amax_known;
+    return mdsk_cpu()->fp8_cast(stream, a);
+}
+
+/* However a block is run.  Where all codes are saved, forward knows the largest
+ * magnitudes of both norms' results, and backward those of du and of the four weights.
+ */
+static void fp8_knows_largest_magnitudes(void **state)
+{
+    struct mdsk_table table = *mdsk_cpu();
+
+    (void)state;
+    table.fp8_cast = checked_cast;
+    for (int k = 0; k < 4 * FP8_WAYS; k++) {
+        struct mds_config c = fp8_shape(k % 2, MDS_FP8_HYBRID);
+        struct fixture f;
+
+        set_fp8_way(&c, k / 4);
+        c.train.act.mlp_tile = c.train.act.mlp_tile ? 5 : 0;
+        c.train.act.sequence_tile = k / 4 == FP8_WAYS - 1 ? 8 : 0;
+        c.model.qk_layernorm = k / 2 % 2;
+        c.batch.micro = ROWS / 2;
+        c.batch.accumulation = 2;
+        open_on(&f, &c, "cpu");
+        f.dev->kern = &table;
+        casts.searched = casts.known = 0;
+        backward(&f);
+        if (k < 4) {
+            assert_int_equal(casts.known, 4 * (2 * 7 + 4));
+            assert_int_equal(casts.searched, 4 * (4 + 2 * 6));
+        }
+        assert_int_equal(mds_engine_update(f.engine, 1e-3), MDS_OK);
+        eval_loss(&f);
+        backward(&f);
+        close_all(&f);
+    }
+}
+
+static int64_t activation_bytes(const struct mds_config *c)
+{
+    struct mds_engine_need need;
+
+    assert_int_equal(mds_engine_measure(c, 1, 0, 1, &need), MDS_OK);
+    return need.memory.peak[MDS_MEM_ACT];
+}
+
+/* Codes have one byte an element, in rows of whole vectors, and a scale. */
+static int64_t saved_by_codes(int64_t R, int64_t C)
+{
+    int64_t codes = C * mdsk_fp8_ld(R) + (int64_t)sizeof(float);
+
+    return (2 * R * C + 255) / 256 * 256 - (codes + 255) / 256 * 256;
+}
+
+/* Codes of norms' results and of the activation's are saved in their place, where all
+ * rows are cast at once, and where no block in bf16 has the same memory.  Where they
+ * cannot be, as of blocks that leave, the activation's is not saved either. */
+static void fp8_saves_codes(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        struct mds_config c = fp8_shape(k % 2, MDS_FP8_NONE), fp8;
+        int64_t R, norms, act, g, blocks;
+
+        fp8 = c;
+        fp8.model.fp8.format = MDS_FP8_HYBRID;
+        fp8.model.fp8.first_last_bf16 = k / 2;
+        blocks = k / 2 ? c.model.layers - 2 : c.model.layers;
+        R = c.batch.micro * c.model.seq_length;
+        norms = 2 * saved_by_codes(R, c.model.hidden);
+        act = saved_by_codes(R, c.model.ffn_hidden);
+        g = (2 * R * c.model.ffn_hidden + 255) / 256 * 256;
+        for (int way = 0; way < FP8_WAYS; way++) {
+            /* of these blocks; the last way shares buffers among all */
+            int64_t less[FP8_WAYS] = {(norms + act) * blocks, act * blocks,
+                                      norms * blocks, [8] = k / 2 ? 0 : norms + act};
+
+            /* each buffer is of blocks l and l + 3, or l + 2, of 4 */
+            less[4] = g * (k / 2 ? 2 : 3);
+            less[5] = g * (k / 2 ? 0 : 2);
+            set_fp8_way(&c, way);
+            set_fp8_way(&fp8, way);
+            assert_int_equal(activation_bytes(&c) - activation_bytes(&fp8), less[way]);
+        }
+        assert_true(norms > 0 && act > 0);
+    }
+}
+
+static void fp8_of_nan_is_a_loss_of_nan(void **state)
+{
+    struct mds_config c = fp8_shape(0, MDS_FP8_HYBRID);
+    struct fixture f;
+    struct mds_params *ps;
+    uint16_t *w;
+
+    (void)state;
+    open_on(&f, &c, "cpu");
+    ps = mds_engine_params(f.engine);
+    w = (uint16_t *)mds_param_weight(ps, mds_params_find(ps, "layer.1.mlp.up.weight"));
+    for (int i = 0; i < 3; i++) {
+        static const uint16_t bad[] = {0x7fc0, 0x7f80, 0xff80}; /* NaN, infinities */
+
+        w[5] = bad[i];
+        assert_true(isnan(backward(&f).loss));
+        w[5] = 0;
+        assert_true(isfinite(backward(&f).loss));
+    }
+    close_all(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fp8_is_near_bf16),
+        cmocka_unit_test(fp8_in_tiles_is_the_same),
+        cmocka_unit_test(fp8_knows_largest_magnitudes),
+        cmocka_unit_test(fp8_searches_a_weight_once_a_step),
+        cmocka_unit_test(fp8_codes_change_nothing),
+        cmocka_unit_test(fp8_saves_codes),
+        cmocka_unit_test(fp8_of_nan_is_a_loss_of_nan),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
