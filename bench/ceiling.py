@@ -6,7 +6,8 @@
     torchrun --standalone --nproc-per-node N ceiling.py ...
 
 The bound is the sum of
-  - GEMMs, forward and backward, each shape at its measured rate;
+  - GEMMs, forward and backward, each shape at its measured rate; with --fp8, those of the
+    blocks at FP8's rate, and casts count as 0;
   - causal attention, forward and backward, measured with its shape;
   - all other bytes at the speed of a copy within the device: norms, residual sums, GELU's
     saved input, embedding, loss, optimizer; each operand is read and written once, as
@@ -17,14 +18,16 @@ The bound is the sum of
     the MLP (the result of the second is not needed), and with full also attention.
 Kernel launches, the host and idle times count as 0.
 
---rates FILE: lines "product ROWS IN OUT FORWARD INPUT WEIGHT" and "attention B S HEADS DIM
-FORWARD BACKWARD" (seconds, as bench/kernels prints them); of these and PyTorch's times the
-shorter ones are used. Prints a JSON line. Without a GPU it runs, but the rates mean nothing.
+--rates FILE: lines "product ROWS IN OUT FORWARD INPUT WEIGHT", "fp8-product" the same and
+"attention B S HEADS DIM FORWARD BACKWARD" (seconds, as bench/kernels prints them); of these
+and PyTorch's times the shorter ones are used. FP8's are those of the file. Prints a JSON line.
+Without a GPU it runs, but the rates mean nothing.
 """
 import argparse
 import json
 import os
 import statistics
+import sys
 import time
 
 import torch
@@ -116,8 +119,8 @@ def read_rates(path):
     if path:
         with open(path) as f:
             for words in map(str.split, f):
-                if words and words[0] in ("product", "attention"):
-                    n = 4 if words[0] == "product" else 5
+                if words and words[0] in ("product", "fp8-product", "attention"):
+                    n = 5 if words[0] == "attention" else 4
                     key = (words[0], *map(int, words[1:n]))
                     rates[key] = [float(w) for w in words[n:]]
     return rates
@@ -125,6 +128,11 @@ def read_rates(path):
 
 def faster(mine, theirs):
     return [min(a, b) for a, b in zip(mine, theirs)] if theirs else mine
+
+
+def fp8_rates(rates, shape):
+    line = " ".join(map(str, ("fp8-product", *shape)))
+    return rates.get(("fp8-product", *shape)) or sys.exit(f"--rates: no line {line}")
 
 
 class Layer:
@@ -139,10 +147,13 @@ class Layer:
             "down": (rows, 4 * H, H),
         }
         self.shapes = shapes
-        self.product = {
-            name: faster(time_gemms(*s), rates.get(("product", *s)))
-            for name, s in shapes.items()
-        }
+        if o.fp8:
+            self.product = {name: fp8_rates(rates, s) for name, s in shapes.items()}
+        else:
+            self.product = {
+                name: faster(time_gemms(*s), rates.get(("product", *s)))
+                for name, s in shapes.items()
+            }
         shape = (o.micro_batch, o.seq, o.heads, H // o.heads)
         theirs = rates.get(("attention", *shape))
         self.attention = faster(attention(*shape), theirs)
@@ -232,6 +243,7 @@ def options():
     p.add_argument("--accumulate", type=int, default=1, help="micro-batches a step")
     p.add_argument("--split", type=int, default=1, help="GPUs that share a micro-batch")
     p.add_argument("--recompute", choices=("none", "selective", "full"), default="none")
+    p.add_argument("--fp8", action="store_true", help="the blocks' GEMMs are in FP8")
     p.add_argument("--rates", help="a file of rates measured elsewhere")
     return p.parse_args()
 

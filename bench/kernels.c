@@ -7,7 +7,7 @@
  * of a product, and of attention, is its flops at the rate of one large product; that
  * of the others is their bytes at the speed of a copy.
  *
- * WORK, if any, is timed instead: product=ROWS,IN,OUT or
+ * WORK, if any, is timed instead: product=ROWS,IN,OUT, fp8-product= the same, or
  * attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM[,WINDOW], in seconds, or copy, in bytes
  * read and written a second, for bench/ceiling.py and bench/account.py; or, beside
  * their floors, norm=ROWS,COLUMNS, embedding=TOKENS,HIDDEN,WORDS, loss=ROWS,WORDS, and
@@ -23,7 +23,7 @@ static int print_usage(void)
 {
     fprintf(stderr,
             "usage: bench/kernels [-d cpu|cuda] [-p f32|bf16|f16] [-t THREADS] "
-            "[product=ROWS,IN,OUT | "
+            "[product=ROWS,IN,OUT | fp8-product=ROWS,IN,OUT | "
             "attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM[,WINDOW] | "
             "norm=ROWS,COLUMNS | embedding=TOKENS,HIDDEN,WORDS | loss=ROWS,WORDS | "
             "step=PARAMETERS | copy]...\n");
@@ -50,6 +50,8 @@ static int run_work(const struct bench *b, const char *word)
 
     if (sscanf(word, "product=%lld,%lld,%lld", &n[0], &n[1], &n[2]) == 3)
         bench_product(b, n[0], n[1], n[2]);
+    else if (sscanf(word, "fp8-product=%lld,%lld,%lld", &n[0], &n[1], &n[2]) == 3)
+        bench_fp8_product(b, n[0], n[1], n[2]);
     else if (sscanf(word, "attention=%lld,%lld,%lld,%lld,%lld", &n[0], &n[1], &n[2],
                     &n[3], &n[4]) >= 4)
         bench_attention(b, n[0], n[1], n[2], n[3], n[4]);

@@ -87,9 +87,11 @@ void bench_loss(const struct bench *b, int64_t rows, int32_t words);
 void bench_step(const struct bench *b, int64_t parameters);
 
 /* A line of seconds, for bench/ceiling.py and bench/account.py: "product ROWS IN OUT"
- * forward, gradient of the input, of the weight; "attention SEQUENCES TOKENS HEADS
- * HEAD_DIM" forward, backward. */
+ * forward, gradient of the input, of the weight; "fp8-product ROWS IN OUT" the same
+ * GEMMs of FP8 codes (hybrid); "attention SEQUENCES TOKENS HEADS HEAD_DIM" forward,
+ * backward. */
 void bench_product(const struct bench *b, int64_t rows, int64_t in, int64_t out);
+void bench_fp8_product(const struct bench *b, int64_t rows, int64_t in, int64_t out);
 void bench_attention(const struct bench *b, int64_t sequences, int64_t tokens,
                      int64_t heads, int64_t head_dim, int64_t window);
 

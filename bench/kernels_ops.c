@@ -177,6 +177,52 @@ void bench_product(const struct bench *b, int64_t rows, int64_t in, int64_t out)
            (long long)out, p.l[0].s, p.l[1].s, p.l[2].s);
 }
 
+/* Codes [rows, cols] of random numbers, with their scale. */
+static struct mdsk_fp8_operand random_codes(const struct bench *b, int64_t rows,
+                                            int64_t cols, enum mdsk_dtype type)
+{
+    struct mdsk_fp8_cast a = {.R = rows,
+                              .C = cols,
+                              .dtype = b->dtype,
+                              .to = type,
+                              .x = random_tensor(b, rows * cols),
+                              .rows = b->dev->alloc(rows * mdsk_fp8_ld(cols)),
+                              .scale = b->dev->alloc(16)};
+
+    b->dev->check_rc(b->kern->fp8_cast(NULL, &a), "fp8_cast");
+    return (struct mdsk_fp8_operand){type, a.rows, a.scale};
+}
+
+/* Seconds of y [M, N] = a b^T, or y += a b^T in f32; a is of type `type`. */
+static double time_fp8_gemm(const struct bench *b, int64_t M, int64_t N, int64_t K,
+                            enum mdsk_dtype type, int add)
+{
+    struct mdsk_fp8_gemm a = {.M = M,
+                              .N = N,
+                              .K = K,
+                              .dtype = add ? MDSK_F32 : b->dtype,
+                              .fast = type == MDSK_E4M3,
+                              .add = add,
+                              .a = random_codes(b, M, K, type),
+                              .b = random_codes(b, N, K, MDSK_E4M3)};
+    struct laps l = {0};
+
+    a.y = add ? (void *)zero_floats(b, M * N) : b->dev->alloc(M * N * 2);
+    TIME(b, &l, fp8_gemm, &a);
+    b->dev->free_all();
+    return l.s;
+}
+
+void bench_fp8_product(const struct bench *b, int64_t rows, int64_t in, int64_t out)
+{
+    double fwd = time_fp8_gemm(b, rows, out, in, MDSK_E4M3, 0);
+    double input = time_fp8_gemm(b, rows, in, out, MDSK_E5M2, 0);
+    double weight = time_fp8_gemm(b, out, in, rows, MDSK_E5M2, 1);
+
+    printf("fp8-product %lld %lld %lld %.9f %.9f %.9f\n", (long long)rows,
+           (long long)in, (long long)out, fwd, input, weight);
+}
+
 struct attention {
     struct mdsk_attention_fwd fwd;
     struct mdsk_attention_bwd bwd;
