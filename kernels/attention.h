@@ -91,6 +91,33 @@ MDSK_INLINE int64_t mdsk_attention_end_key(const struct mdsk_attention_shape *s,
     return end < s->Sk ? end : s->Sk;
 }
 
+/* Sum over the queries i of the number of keys j <= i + offset.  The first `none`
+ * queries have none, the `part` after them fewer than all. */
+MDSK_INLINE double mdsk_attention_pairs_up_to(const struct mdsk_attention_shape *s,
+                                              int64_t offset)
+{
+    int64_t none = offset < 0 ? -offset : 0, part, left;
+
+    none = none > s->Sq ? s->Sq : none;
+    left = s->Sq - none;
+    offset += none;
+    part = s->Sk - 1 - offset;
+    part = part < 0 ? 0 : part > left ? left : part;
+    return (double)part * ((double)offset + ((double)part + 1) / 2) +
+           (double)(left - part) * (double)s->Sk;
+}
+
+/* How many pairs of a query and a key that it sees one head of one sequence has, if it
+ * is one document (start is not read). */
+MDSK_INLINE double mdsk_attention_pairs(const struct mdsk_attention_shape *s)
+{
+    double pairs = mdsk_attention_pairs_up_to(s, s->q_offset);
+
+    if (s->window > 0)
+        pairs -= mdsk_attention_pairs_up_to(s, s->q_offset - s->window);
+    return pairs;
+}
+
 /* o = softmax(scale * q k^T, masked) v
  *
  *   q [B,Sq,A,D]  k, v [B,Sk,G,D]  o [B,Sq,A,D]   dtype; o aliases none

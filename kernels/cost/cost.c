@@ -93,29 +93,9 @@ struct mdsk_cost mdsk_norm_bwd_cost(const struct mdsk_norm_bwd *a)
     return bytes_only((4 * R * H + H) * size + stats + sums);
 }
 
-/* Sum over the queries i of the number of keys j <= i + offset.  The first `none`
- * queries have none, the `part` after them fewer than all. */
-static double pairs_up_to(const struct mdsk_attention_shape *s, int64_t offset)
-{
-    int64_t none = offset < 0 ? -offset : 0, part, left;
-
-    none = none > s->Sq ? s->Sq : none;
-    left = s->Sq - none;
-    offset += none;
-    part = s->Sk - 1 - offset;
-    part = part < 0 ? 0 : part > left ? left : part;
-    return (double)part * ((double)offset + ((double)part + 1) / 2) +
-           (double)(left - part) * (double)s->Sk;
-}
-
-/* Query-key pairs the mask lets through. */
 static double visible_scores(const struct mdsk_attention_shape *s)
 {
-    double pairs = pairs_up_to(s, s->q_offset);
-
-    if (s->window > 0)
-        pairs -= pairs_up_to(s, s->q_offset - s->window);
-    return (double)s->B * (double)s->A * pairs;
+    return (double)s->B * (double)s->A * mdsk_attention_pairs(s);
 }
 
 /* Bytes of `q` tensors of the queries' shape and `kv` of the keys', and of `stats` f32

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "config/activations.h"
 #include "config/kinds.h"
+#include "config/pairs.h"
 #include "kernels/activation.h"
 #include "topo/axes.h"
 
@@ -192,7 +193,7 @@ struct mds_data_config {
     int random_reverse_complement; /* half of the training samples of DNA */
 
     struct mds_kind_table kinds; /* of the data's tokens */
-    double apart; /* for plans and dry runs, no option: mds_data_apart; 0: not known */
+    struct mds_pairs seen;       /* for plans and dry runs, no option: mds_data_seen */
 };
 
 /* Whether anything depends on where documents begin. */

@@ -77,9 +77,10 @@ enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t 
 enum mds_rc mds_dataset_pairs(const struct mds_dataset *d, enum mds_split s,
                               int64_t index, double *pairs);
 
-/* For plans and dry runs: the share of the pairs of a query and an earlier key (or
- * itself) in samples for training that lie in different documents, so that attention
- * does not compute them.  0 if it crosses documents, or they are not here. */
-double mds_data_apart(const struct mds_data_config *c, int64_t seq_length);
+/* For plans and dry runs: the shares of pairs that attention sees in samples for
+ * training, in layers without and with the window.  0 if it crosses documents, or they
+ * are not here. */
+struct mds_pairs mds_data_seen(const struct mds_data_config *c, int64_t seq_length,
+                               int64_t window);
 
 #endif

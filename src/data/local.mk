@@ -5,9 +5,9 @@ src_data_libmds_data_a_SOURCES = \
   src/data/best_fit.c src/data/best_fit.h \
   src/data/complement.c src/data/complement.h \
   src/data/dataset.c src/data/dataset.h src/data/dataset_impl.h \
-  src/data/dataset_apart.c \
   src/data/dataset_kinds.c \
   src/data/dataset_log.c \
+  src/data/dataset_seen.c \
   src/data/fasta.c src/data/fasta.h \
   src/data/feature_bases.c src/data/feature_bases.h \
   src/data/features.c src/data/features.h \

@@ -36,11 +36,6 @@ static int64_t window_rows(const struct mds_packing *p)
     return p->n_cut > 0 ? p->cut[p->n_cut - 1].windows : 0;
 }
 
-static double pairs_of(double length)
-{
-    return length * (length + 1) / 2;
-}
-
 /* The tokens of a window that the one before it has, too. */
 static int64_t overlap(const struct mds_packing *p)
 {
@@ -79,7 +74,6 @@ static enum mds_rc add_windows(struct mds_packing *p, int64_t *first, int64_t *l
     p->n_cut++;
     p->stats.cut++;
     p->stats.tokens += windows * p->row_tokens;
-    p->stats.pairs += (double)windows * pairs_of((double)p->row_tokens - 1);
     *first += windows * step;
     *length -= windows * step;
     return MDS_OK;
@@ -100,7 +94,6 @@ static enum mds_rc add_document(void *to, int64_t first, int64_t length)
             return MDS_OK;
     }
     p->stats.tokens += length;
-    p->stats.pairs += pairs_of((double)length);
     return add_range(&p->packed, first, length);
 }
 
@@ -212,19 +205,44 @@ double mds_packing_padding(const struct mds_packing *p)
     return all > 0 ? 1 - (double)p->stats.tokens / all : 0;
 }
 
+/* Pairs of the documents in packed row number `row`; *inputs = their tokens.  The last
+ * token of a row is no input. */
+static struct mds_pairs packed_row_pairs(const struct mds_packing *p, int64_t row,
+                                         int64_t window, int64_t *inputs)
+{
+    struct mds_pairs pairs = {0, 0};
+    int64_t at = 0;
+
+    for (int64_t i = p->begin[row]; i < p->begin[row + 1]; i++) {
+        int64_t end = mds_min(at + p->packed.length[i], p->row_tokens - 1);
+
+        mds_pairs_add(&pairs, 1, mds_pairs_of_document(end - at, window));
+        at = end;
+    }
+    *inputs = at;
+    return pairs;
+}
+
 double mds_packing_pairs(const struct mds_packing *p, int64_t row)
 {
-    int64_t packed = row - window_rows(p), tokens = 0;
-    double pairs = 0;
+    int64_t packed = row - window_rows(p), inputs;
 
-    if (packed < 0)
-        return pairs_of((double)p->row_tokens - 1);
-    for (int64_t i = p->begin[packed]; i < p->begin[packed + 1]; i++) {
-        tokens += p->packed.length[i];
-        /* The last token of a row is no input. */
-        pairs += pairs_of(p->packed.length[i] - (tokens == p->row_tokens));
+    return packed < 0 ? mds_pairs_of_document(p->row_tokens - 1, 0).global
+                      : packed_row_pairs(p, packed, 0, &inputs).global;
+}
+
+struct mds_pairs mds_packing_all_pairs(const struct mds_packing *p, int64_t window)
+{
+    const struct mds_pairs itself = {1, 1};
+    struct mds_pairs all = {0, 0};
+    int64_t S = p->row_tokens - 1, inputs;
+
+    mds_pairs_add(&all, (double)window_rows(p), mds_pairs_of_document(S, window));
+    for (int64_t row = 0; row < p->stats.rows - window_rows(p); row++) {
+        mds_pairs_add(&all, 1, packed_row_pairs(p, row, window, &inputs));
+        mds_pairs_add(&all, (double)(S - inputs), itself);
     }
-    return pairs;
+    return all;
 }
 
 /* ---- reading a row ---- */

@@ -15,6 +15,7 @@
 #ifndef MDS_DATA_PACKING_H
 #define MDS_DATA_PACKING_H
 
+#include "config/pairs.h"
 #include "data/sample.h"
 #include "data/source.h"
 #include "data/split.h"
@@ -35,7 +36,6 @@ struct mds_packing_stats {
     int64_t cut;       /* of these, how many were longer than a row */
     int64_t left_out;  /* documents of one token */
     int64_t tokens;    /* in all rows; a token that two windows share counts twice */
-    double pairs;      /* (query, key) pairs that attention computes, in all rows */
 };
 
 const struct mds_packing_stats *mds_packing_stats(const struct mds_packing *p);
@@ -43,8 +43,12 @@ const struct mds_packing_stats *mds_packing_stats(const struct mds_packing *p);
 /* The fraction of all rows' tokens that is padding. */
 double mds_packing_padding(const struct mds_packing *p);
 
-/* The (query, key) pairs that attention computes in a row. */
+/* The (query, key) pairs that attention without a window computes for a row's
+ * documents. */
 double mds_packing_pairs(const struct mds_packing *p, int64_t row);
+
+/* The pairs of all rows: of their documents, and one for each token of padding. */
+struct mds_pairs mds_packing_all_pairs(const struct mds_packing *p, int64_t window);
 
 /* Read row number `row`, with the kinds of the source.  The end of the row is filled
  * with the id `pad`, of kind 0; each of these tokens is a document of its own. */

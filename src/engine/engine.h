@@ -56,10 +56,9 @@ struct mds_step_result {
     double loss;                    /* nats per target, over the global batch */
     double targets;                 /* that count: the sum of their weights */
     struct mds_kind_losses by_kind; /* over the global batch */
-    double apart;      /* share of the pairs of a query and an earlier key (or itself)
-                          that lie in different documents and do not see each other */
-    double grad_norm;  /* of the summed gradient, before clipping */
-    double loss_scale; /* that backward used; 1 unless f16 */
+    struct mds_pairs seen;          /* shares, over the global batch */
+    double grad_norm;               /* of the summed gradient, before clipping */
+    double loss_scale;              /* that backward used; 1 unless f16 */
     int overflow; /* f16: the gradients overflowed, the loss did not, and the loss scale
                      can still be lowered: update will skip the step */
 };

@@ -31,12 +31,12 @@ struct mds_engine {
     /* Sums that kernels accumulate, in state: the losses of each kind of token, their
      * numbers, and the squares of the gradient. */
     double *scalars;
-    int64_t tokens_here; /* of a micro-batch, on this rank: sequences x tokens */
-    int64_t starts_here; /* of a micro-batch: sequences x all tokens, or 0 */
-    int32_t *start;      /* in state: [accumulation, starts_here], or NULL */
-    int32_t *host_start; /* host: the same; NULL without kernels */
-    double pairs;        /* of a query and a key that it sees, in this replica's rows */
-    char *has_documents; /* host: [accumulation], whether rows have several */
+    int64_t tokens_here;     /* of a micro-batch, on this rank: sequences x tokens */
+    int64_t starts_here;     /* of a micro-batch: sequences x all tokens, or 0 */
+    int32_t *start;          /* in state: [accumulation, starts_here], or NULL */
+    int32_t *host_start;     /* host: the same; NULL without kernels */
+    struct mds_pairs pairs;  /* that attention sees in this replica's rows */
+    char *has_documents;     /* host: [accumulation], whether rows have several */
     int32_t *token, *target; /* in state: [accumulation, tokens_here] each */
     unsigned char *kind;     /* the same, of targets; NULL: tokens have no kinds */
     float *kind_weight;      /* in state: [kinds], or NULL */

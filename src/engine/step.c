@@ -58,6 +58,16 @@ static void stage_kinds(struct mds_engine *e, const struct mds_par *par,
         kinds[i] = (unsigned char)e->staged[i];
 }
 
+static void count_pairs(struct mds_engine *e, const int32_t *start)
+{
+    const struct mds_model_config *m = &e->config->model;
+
+    for (int64_t s = 0; s < m->seq_length; s++)
+        if (s + 1 == m->seq_length || start[s + 1] != start[s])
+            mds_pairs_add(&e->pairs, 1,
+                          mds_pairs_of_document(s + 1 - start[s], m->window));
+}
+
 /* Copy the starts of all tokens of a micro-batch to `to` [S, B].  Returns whether any
  * of its rows has a second document. */
 static int order_starts(struct mds_engine *e, const struct mds_engine_rows *rows,
@@ -70,8 +80,9 @@ static int order_starts(struct mds_engine *e, const struct mds_engine_rows *rows
         for (int64_t b = 0; b < B; b++) {
             to[s * B + b] = rows->start[b * (S + 1) + s];
             several |= to[s * B + b] > 0;
-            e->pairs += (double)(s - to[s * B + b] + 1);
         }
+    for (int64_t b = 0; b < B; b++)
+        count_pairs(e, rows->start + b * (S + 1));
     return several;
 }
 
@@ -138,7 +149,7 @@ static void load_batch(struct mds_engine *e, const struct mds_engine_rows *rows)
     struct mds_par par = {.groups = e->groups};
 
     mds_par_set_batch(&par, b->micro, e->config->model.seq_length, 0);
-    e->pairs = 0;
+    e->pairs = (struct mds_pairs){0, 0};
     for (int64_t i = 0; i < b->accumulation; i++)
         load_micro_batch(e, &par, rows, i);
 }
@@ -257,21 +268,23 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
 /* ---- the read-back point ---- */
 
 /* What is read back: scalars, and the pairs that attention sees. */
-enum { SUMS_MAX = 2 * MDS_KINDS_MAX + 2 };
+enum { SUMS_MAX = 2 * MDS_KINDS_MAX + 3 };
 
 struct read {
     struct mds_kind_losses losses;
     double loss_sum, targets; /* weighted */
-    double grad_squares, pairs;
+    double grad_squares;
+    struct mds_pairs pairs;
 };
 
 static void sort_sums(const struct mds_engine *e, const double *sums, struct read *out)
 {
     const struct mds_kind_table *t = &e->config->data.kinds;
     size_t bytes = (size_t)mds_kind_sums(t) * sizeof *sums;
+    int squares = squares_at(e);
 
-    *out = (struct read){.grad_squares = sums[squares_at(e)],
-                         .pairs = sums[squares_at(e) + 1]};
+    *out = (struct read){.grad_squares = sums[squares],
+                         .pairs = {sums[squares + 1], sums[squares + 2]}};
     memcpy(out->losses.sum, sums, bytes);
     memcpy(out->losses.count, sums + mds_kind_sums(t), bytes);
     mds_kind_losses_total(&out->losses, t, &out->loss_sum, &out->targets);
@@ -283,7 +296,10 @@ static void sort_sums(const struct mds_engine *e, const double *sums, struct rea
  * tensor ranks, and where ZeRO has no slices the norm of a data group. */
 static enum mds_rc read_back(struct mds_engine *e, struct read *out)
 {
-    int squares = squares_at(e), n = squares + 1 + (e->starts_here > 0);
+    int squares = squares_at(e), n = squares + 1 + 2 * (e->starts_here > 0);
+    /* of a replica: all of them counted the same rows */
+    double ranks = mds_groups_size(e->groups, MDS_AXES_ALL) /
+                   (double)mds_groups_size(e->groups, MDS_AXIS_DATA);
     double sums[SUMS_MAX] = {0};
 
     MDS_TRY(mds_dev_copy_out(e->dev, sums, e->scalars,
@@ -294,8 +310,8 @@ static enum mds_rc read_back(struct mds_engine *e, struct read *out)
     if (!mds_zero_is_sharded(e->zero) &&
         mds_groups_rank(e->groups, mds_params_sum_axes(e->params)) > 0)
         sums[squares] = 0;
-    sums[squares + 1] = e->pairs * mds_groups_size(e->groups, MDS_AXIS_DATA) /
-                        mds_groups_size(e->groups, MDS_AXES_ALL);
+    sums[squares + 1] = e->pairs.global / ranks;
+    sums[squares + 2] = e->pairs.local / ranks;
     MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), sums, n,
                                     MDS_COMM_SUM));
     /* printf shows the sign of a NaN, which means nothing. */
@@ -317,13 +333,14 @@ static enum mds_rc sum_gradients(struct mds_engine *e)
     return mds_zero_grad_squares(e->zero, e->scalars + squares_at(e));
 }
 
-/* Of the pairs of the global batch, those that are not seen. */
-static double share_apart(const struct mds_engine *e, double seen)
+/* pairs: counted in the global batch. */
+static struct mds_pairs share_seen(const struct mds_engine *e, struct mds_pairs pairs)
 {
-    double all = batch_tokens(e) * ((double)e->config->model.seq_length + 1) / 2;
+    const struct mds_config *c = e->config;
 
-    return e->starts_here > 0 && e->config->data.reset_attention_mask ? 1 - seen / all
-                                                                      : 0;
+    if (e->starts_here == 0 || !c->data.reset_attention_mask)
+        return mds_pairs_whole_row(c->model.seq_length, c->model.window);
+    return mds_pairs_share(pairs, (double)c->batch.global, c->model.seq_length);
 }
 
 enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
@@ -352,7 +369,7 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
     *out = (struct mds_step_result){.loss = loss,
                                     .targets = sums.targets,
                                     .by_kind = sums.losses,
-                                    .apart = share_apart(e, sums.pairs),
+                                    .seen = share_seen(e, sums.pairs),
                                     .grad_norm = e->grad_norm,
                                     .loss_scale = e->scale.scale,
                                     .overflow = e->overflow};

@@ -4,13 +4,19 @@
 #include "base/log.h"
 #include "data/dataset.h"
 #include "launch/launch.h"
+#include "metrics/flops.h"
 
 void mds_launch_read_documents(struct mds_launch *l, struct mds_config_run *run)
 {
     struct mds_config *c = &run->config;
+    struct mds_flops_model model;
+    double share;
 
-    l->apart = c->data.apart = mds_data_apart(&c->data, c->model.seq_length);
-    if (l->apart > 0)
+    l->seen = c->data.seen =
+        mds_data_seen(&c->data, c->model.seq_length, c->model.window);
+    model = mds_flops_model_of(c);
+    share = mds_flops_documents_share(&model);
+    if (share < 1)
         mds_info("documents: attention computes %.3g %% of what it would across them",
-                 100 * (1 - l->apart));
+                 100 * share);
 }

@@ -282,7 +282,7 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv 
     if (!rc) {
         default_nvme_path(l, *out, log, &diag);
         mds_data_inspect(*out, log);
-        (*out)->config.data.apart = l->apart;
+        (*out)->config.data.seen = l->seen;
     }
     if (!rc && log)
         mds_diag_log(&diag);

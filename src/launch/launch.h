@@ -21,7 +21,7 @@ struct mds_launch {
     int64_t nodes, per_node, ranks;
     struct mds_argv asked; /* mds_pretrain's words as the user gave them, after argv[0]
                                and --machine */
-    double apart; /* from mds_launch_read_documents on: mds_config.data.apart */
+    struct mds_pairs seen; /* from mds_launch_read_documents on: mds_config.data.seen */
 };
 
 /* Find the machine profile and the nodes.  argv: mds_pretrain's arguments, borrowed for

@@ -57,15 +57,15 @@ static void parse_start_record(const struct mds_node *map, struct mds_result *r)
     r->seq = (long)map_number(map, "seq_length");
     r->ranks = (int)map_number(map, "ranks");
     r->global = map_number(map, "global_batch_size");
-    r->flops = map_number(map, "megatron_flops_per_step");
 }
 
 /* The steps of one file. */
 struct steps {
     int warm;  /* not the first step of a job */
     double *s; /* what they took, but for those first ones */
-    size_t n;
+    size_t n, all;
     double first_s;
+    double flops; /* of all: they differ if rows have documents */
 };
 
 /* The first step of each job warms up, so it counts only where there is no other. */
@@ -74,6 +74,8 @@ static enum mds_rc parse_step_record(const struct mds_node *map, struct mds_resu
 {
     double s = map_number(map, "elapsed_s"), *more;
 
+    t->all++;
+    t->flops += map_number(map, "megatron_flops_per_s_per_rank") * s * r->ranks;
     r->loss = step_loss(map);
     r->steps = (long)map_number(map, "iteration");
     if (!t->warm) {
@@ -195,6 +197,7 @@ static enum mds_rc read_run_metrics(const char *folder, const char *name,
     free(line);
     fclose(f);
     r->elapsed_s = median_step_s(&t);
+    r->flops = t.all > 0 ? t.flops / (double)t.all : 0;
     free(t.s);
     if (!rc)
         rc = read_excluded(folder, name, r);

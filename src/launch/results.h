@@ -19,9 +19,10 @@ struct mds_result {
     char run[128], model[64]; /* without characters special to CSV, Markdown, gnuplot */
     long seq, steps;          /* steps done */
     int ranks;
-    double global, flops; /* sequences, and FLOPs by Megatron's formula, of a step */
-    double elapsed_s;     /* of a step, the median */
-    double loss;          /* of the last */
+    double global;              /* sequences of a step */
+    double flops;               /* of a step by Megatron's formula, the mean */
+    double elapsed_s;           /* of a step, the median */
+    double loss;                /* of the last */
     struct mds_slow_rank *slow; /* [slows]; owned */
     size_t slows;
     char **excluded; /* [excludeds]: lines of the run's list of nodes; owned */

@@ -10,19 +10,24 @@ static int64_t count_local_layers(const struct mds_model_config *m)
     return n;
 }
 
-struct mds_flops_model mds_flops_model_of(const struct mds_model_config *m)
+struct mds_flops_model mds_flops_model_of(const struct mds_config *c)
 {
-    return (struct mds_flops_model){.layers = m->layers,
-                                    .hidden = m->hidden,
-                                    .heads = m->heads,
-                                    .kv_heads = m->kv_heads,
-                                    .head_dim = m->head_dim,
-                                    .ffn = m->ffn_hidden,
-                                    .activation = m->activation,
-                                    .seq = m->seq_length,
-                                    .window = m->window,
-                                    .local_layers = count_local_layers(m),
-                                    .padded_vocab = m->padded_vocab};
+    const struct mds_model_config *m = &c->model;
+    int known = c->data.seen.global > 0;
+
+    return (struct mds_flops_model){
+        .layers = m->layers,
+        .hidden = m->hidden,
+        .heads = m->heads,
+        .kv_heads = m->kv_heads,
+        .head_dim = m->head_dim,
+        .ffn = m->ffn_hidden,
+        .activation = m->activation,
+        .seq = m->seq_length,
+        .window = m->window,
+        .local_layers = count_local_layers(m),
+        .padded_vocab = m->padded_vocab,
+        .seen = known ? c->data.seen : mds_pairs_whole_row(m->seq_length, m->window)};
 }
 
 static double layer_params(const struct mds_flops_model *m)
@@ -41,25 +46,25 @@ static double head_params(const struct mds_flops_model *m)
     return (double)m->hidden * (double)m->padded_vocab;
 }
 
-double mds_flops_twice_keys(double seq, double window)
+/* A share of the pairs, summed over the layers. */
+static double sum_over_layers(const struct mds_flops_model *m, struct mds_pairs share)
 {
-    return window > 0 && window < seq ? window * (2 - window / seq) : seq;
+    return (double)(m->layers - m->local_layers) * share.global +
+           (double)m->local_layers * share.local;
 }
 
-static double twice_keys_of_layers(const struct mds_flops_model *m)
+double mds_flops_documents_share(const struct mds_flops_model *m)
 {
-    double window = (double)m->window, seq = (double)m->seq;
-
-    return (double)(m->layers - m->local_layers) * seq +
-           (double)m->local_layers * mds_flops_twice_keys(seq, window);
+    return sum_over_layers(m, m->seen) /
+           sum_over_layers(m, mds_pairs_whole_row(m->seq, m->window));
 }
 
-/* One forward pass of QK^T and PV over the whole square (of each document), or over
- * twice what windows leave of half of it, per token. */
+/* One forward pass of QK^T and PV over the whole square, or over twice what is seen of
+ * half of it, per token. */
 static double attention_forward(const struct mds_flops_model *m)
 {
-    return 4.0 * (double)m->heads * (double)m->head_dim * twice_keys_of_layers(m) *
-           (1 - m->apart);
+    return 4.0 * (double)m->heads * (double)m->head_dim * (double)m->seq *
+           sum_over_layers(m, m->seen);
 }
 
 double mds_flops_matmul_params(const struct mds_flops_model *m)

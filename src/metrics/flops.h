@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Floating-point operations of a training step, from the model's shape, by two
  * conventions.  A multiply and an add are two operations; everything that is not a
- * GEMM is left out of both.  Where documents do not attend to each other, both count
- * the squares of their lengths (`apart`) and not that of the sequence's. */
+ * GEMM is left out of both.  Of attention both count what documents and windows leave:
+ * that share of a row's pairs of a query and an earlier key (`seen`). */
 #ifndef MDS_METRICS_FLOPS_H
 #define MDS_METRICS_FLOPS_H
 
@@ -18,15 +18,15 @@ struct mds_flops_model {
     int64_t seq;                  /* tokens per sequence */
     int64_t window, local_layers; /* so many layers see at most `window` keys */
     int64_t padded_vocab;
-    double apart; /* share of the pairs of tokens that lie in different documents */
+    struct mds_pairs seen; /* shares */
 };
 
-/* Of a shape that is resolved. */
-struct mds_flops_model mds_flops_model_of(const struct mds_model_config *m);
+/* Of a shape that is resolved.  Without data.seen a row is one document. */
+struct mds_flops_model mds_flops_model_of(const struct mds_config *c);
 
-/* Twice the keys that a query sees in the mean, in a causal sequence of so many tokens
- * and with a window of so many keys (0: none). */
-double mds_flops_twice_keys(double seq, double window);
+/* Of attention's operations in all layers, the share that is left if rows have the
+ * documents of `seen`, and not one each. */
+double mds_flops_documents_share(const struct mds_flops_model *m);
 
 /* Weights that take part in a GEMM: the layers' linears and the output head
  * (tied or not); no biases, norms, or embedding look-ups. */
@@ -35,8 +35,8 @@ double mds_flops_matmul_params(const struct mds_flops_model *m);
 /* Causal model FLOPs: what the mathematics asks for, whatever the program does.
  *   6 * matmul parameters * tokens + 6 * layers * heads * head_dim * seq * tokens
  * The second term is QK^T and PV (4 * seq operations per token, head and head element)
- * on half of the square, forward once and backward twice.  In a layer with a window a
- * query sees window (1 - window / (2 seq)) keys in the mean, and not seq / 2. */
+ * on half of the square, forward once and backward twice.  In each layer it is
+ * multiplied by the share of the half that is seen. */
 double mds_flops_causal(const struct mds_flops_model *m, int64_t tokens);
 
 /* Megatron's convention: the whole square, and recomputed operations count.  For a GPT
@@ -50,8 +50,8 @@ double mds_flops_causal(const struct mds_flops_model *m, int64_t tokens);
  * and selective, QK^T and PV, takes r = 1 in the attention term alone.  Without
  * recompute the layers' 96 thus becomes 72; the head is never recomputed and keeps
  * its 6.  (Megatron's own script scales the head down too, and so counts it a quarter
- * too low there.)  Layers with a window count twice what it leaves of half the square.
- */
+ * too low there.)  The term with seq * tokens is multiplied by what is seen, as
+ * above. */
 double mds_flops_megatron(const struct mds_flops_model *m, int64_t tokens,
                           enum mds_recompute recompute);
 

@@ -26,7 +26,8 @@ struct mds_metrics {
     char why[512];
     /* since the last console line */
     int64_t steps, skipped, nan_steps;
-    double elapsed_s, loss_sum, apart;
+    double elapsed_s, loss_sum;
+    struct mds_pairs seen;
     struct mds_kind_losses by_kind;
 };
 
@@ -208,8 +209,7 @@ static void fill_rates(const struct mds_metrics *m, int64_t iteration,
     double rank_s = mean->elapsed_s * (double)run->ranks;
     int64_t tokens = step_tokens(m);
 
-    model.apart = mean->apart;
-
+    model.seen = mean->seen;
     mean->samples_per_s = (double)run->global_batch / mean->elapsed_s;
     mean->tokens_per_s = (double)tokens / mean->elapsed_s;
     mean->tokens_per_s_per_rank = (double)tokens / rank_s;
@@ -229,13 +229,14 @@ static void finish_interval(struct mds_metrics *m, int64_t iteration,
         .skipped = m->skipped,
         .nan_steps = m->nan_steps,
         .elapsed_s = m->elapsed_s / (double)m->steps,
-        .apart = m->apart / (double)m->steps,
         .loss = counted ? m->loss_sum / (double)counted : NAN,
         .by_kind = m->by_kind,
     };
+    mds_pairs_add(&mean->seen, 1 / (double)m->steps, m->seen);
     fill_rates(m, iteration, mean);
     m->steps = m->skipped = m->nan_steps = 0;
-    m->elapsed_s = m->loss_sum = m->apart = 0;
+    m->elapsed_s = m->loss_sum = 0;
+    m->seen = (struct mds_pairs){0, 0};
     m->by_kind = (struct mds_kind_losses){{0}, {0}};
 }
 
@@ -243,7 +244,7 @@ static void count_step(struct mds_metrics *m, const struct mds_metrics_step *s)
 {
     m->steps++;
     m->elapsed_s += s->elapsed_s;
-    m->apart += s->apart;
+    mds_pairs_add(&m->seen, 1, s->seen);
     if (!isfinite(s->loss)) {
         m->nan_steps++;
         return;
@@ -347,7 +348,7 @@ static void log_interval(struct mds_metrics *m, const struct mds_metrics_step *s
 
 void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
 {
-    struct mds_interval now = {.elapsed_s = s->elapsed_s, .apart = s->apart};
+    struct mds_interval now = {.elapsed_s = s->elapsed_s, .seen = s->seen};
     struct mds_str text = {0};
 
     fill_rates(m, s->iteration, &now);

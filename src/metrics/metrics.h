@@ -46,7 +46,7 @@ struct mds_metrics_step {
     double lr;
     double loss; /* nats per token, mean over the global batch */
     const struct mds_kind_losses *by_kind; /* or NULL: tokens have no kinds */
-    double apart; /* share of the pairs of tokens that lie in different documents */
+    struct mds_pairs seen;                 /* shares, as in struct mds_flops_model */
     double grad_norm;
     double loss_scale; /* that the step's gradients were made with; 0: none, no fp16 */
     int skipped;       /* the update was left out (overflow, or not finite) */

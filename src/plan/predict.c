@@ -38,10 +38,9 @@ double mds_estimate_memory_fraction(const struct mds_estimate *e)
 static void set_throughput(const struct mds_config *c, int world,
                            struct mds_estimate *e)
 {
-    struct mds_flops_model f = mds_flops_model_of(&c->model);
+    struct mds_flops_model f = mds_flops_model_of(c);
     int64_t tokens = c->batch.global * c->model.seq_length;
 
-    f.apart = c->data.apart;
     e->parameters = mds_flops_matmul_params(&f);
     e->tokens_s = (double)tokens / e->step_s / world;
     e->model_flops = mds_flops_megatron(&f, tokens, mds_recompute_of(&c->train.act)) /

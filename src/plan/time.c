@@ -15,16 +15,17 @@
  * them sees.  Counting only scores that are not masked, an H200 reached 245e12 FLOP/s
  * for a window of 8192 tokens and 57.5e12 for one of 1024; counting all scores, 490e12
  * and 517e12 (head size 128, bench/results/gpu-2026-11-23.txt). */
-static double twice_keys_computed(const struct mds_machine *m, double seq,
-                                  double window, int backward)
+static double twice_keys_computed(const struct mds_machine *m,
+                                  const struct mds_flops_model *f, int64_t window,
+                                  int backward)
 {
-    const struct mdsk_attention_shape s = {.Sq = (int64_t)seq,
-                                           .window = (int64_t)window};
+    double row = (double)f->seq, length = row * f->seen.global;
+    const struct mdsk_attention_shape s = {.Sq = (int64_t)length, .window = window};
     double block = (double)mdsk_attention_window_block(&s);
 
-    if (!backward || window == 0 || window >= seq || m->node.gpus == 0)
-        return mds_flops_twice_keys(seq, window);
-    return 2 * (block + window * (1 - block / seq));
+    if (!backward || window == 0 || (double)window >= length || m->node.gpus == 0)
+        return row * (window > 0 ? f->seen.local : f->seen.global);
+    return 2 * (block + (double)window * (1 - block / length));
 }
 
 /* The ledger counts whole rows, but packed documents do not attend to each other: a row
@@ -36,17 +37,16 @@ static double twice_keys_computed(const struct mds_machine *m, double seq,
 double mds_plan_attention_s(const struct mds_machine *m, const struct mds_config *c,
                             double flops, int backward)
 {
-    const struct mds_flops_model f = mds_flops_model_of(&c->model);
+    const struct mds_flops_model f = mds_flops_model_of(c);
+    const struct mds_pairs row = mds_pairs_whole_row(f.seq, f.window);
     const double layers[2] = {(double)(f.layers - f.local_layers),
                               (double)f.local_layers};
-    const double window[2] = {0, (double)f.window};
-    double seq = (double)f.seq, length = seq * (1 - c->data.apart);
-    double counted = 0, s = 0;
+    const int64_t window[2] = {0, f.window};
+    double counted = (double)f.seq * (layers[0] * row.global + layers[1] * row.local);
+    double s = 0;
 
-    for (int i = 0; i < 2; i++)
-        counted += layers[i] * mds_flops_twice_keys(seq, window[i]);
     for (int i = 0; i < 2; i++) {
-        double keys = twice_keys_computed(m, length, window[i], backward);
+        double keys = twice_keys_computed(m, &f, window[i], backward);
         double in_call = window[i] > 0 ? keys : keys / (double)c->parallel.ring;
 
         s += layers[i] * flops / counted * keys /

@@ -128,8 +128,10 @@ static enum mds_rc print_packing(struct mds_source *s, int64_t S, int64_t stride
            (long long)p->cut, 100.0 * (double)p->cut / (double)s->documents);
     printf("%-12s %lld, of one token\n", "left out", (long long)p->left_out);
     if (p->rows > 0)
-        printf("%-12s %.3g %% of that of rows without documents\n", "attention",
-               100 * p->pairs / ((double)p->rows * (double)S * ((double)S + 1) / 2));
+        printf(
+            "%-12s %.3g %% of that of rows without documents\n", "attention",
+            100 * mds_pairs_share(mds_packing_all_pairs(packing, 0), (double)p->rows, S)
+                      .global);
     mds_packing_destroy(packing);
     return MDS_OK;
 }

@@ -200,10 +200,13 @@ static void print_operations(const struct mds_ledger *l, FILE *f)
 static void print_documents(const struct mds_config *c, const struct mds_ledger *l,
                             FILE *f)
 {
-    double apart = mds_data_apart(&c->data, c->model.seq_length), attention, all = 0;
+    struct mds_flops_model model = mds_flops_model_of(c);
+    double share, attention, all = 0;
     char flops[32], left[32];
 
-    if (apart == 0)
+    model.seen = mds_data_seen(&c->data, c->model.seq_length, c->model.window);
+    share = mds_flops_documents_share(&model);
+    if (share == 0 || share >= 1)
         return;
     for (int i = 0; i < MDS_OPS; i++)
         all += l->op[i].cost.flops;
@@ -213,9 +216,8 @@ static void print_documents(const struct mds_config *c, const struct mds_ledger 
         f,
         "  documents: attention computes %.3g %% of these FLOPs, %s; all operations "
         "%s\n\n",
-        100 * (1 - apart),
-        mds_format_count(attention * (1 - apart), flops, sizeof flops),
-        mds_format_count(all - attention * apart, left, sizeof left));
+        100 * share, mds_format_count(attention * share, flops, sizeof flops),
+        mds_format_count(all - attention * (1 - share), left, sizeof left));
 }
 
 static void print_group_traffic(const struct mds_comm *c, FILE *f)

@@ -69,7 +69,7 @@ static enum mds_rc open_metrics(struct run *r)
         .size_key = c->model.size_key,
         .device = mds_dev_name(r->dev),
         .data_path = mds_config_data_paths(&c->data),
-        .model = mds_flops_model_of(&c->model),
+        .model = mds_flops_model_of(c),
         .vocab = c->model.vocab,
         .recompute = mds_recompute_of(&c->train.act),
         .recompute_modules = mds_recompute_modules_name(c->train.act.recompute_modules),
@@ -161,7 +161,7 @@ static void report_step(struct run *r, const struct mds_step_result *s, int take
                                  .lr = lr,
                                  .loss = s->loss,
                                  .by_kind = &s->by_kind,
-                                 .apart = s->apart,
+                                 .seen = s->seen,
                                  .grad_norm = s->grad_norm,
                                  .loss_scale = fp16 ? s->loss_scale : 0,
                                  .skipped = s->overflow || !taken};

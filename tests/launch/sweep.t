@@ -102,14 +102,17 @@ test_expect_success 'a report survives a run that was killed in a line' '
     test_must_fail mds_launch report nowhere 2>err && grep "nowhere is not a folder" err &&
     test_must_fail mds_launch report here/TINY-32-1n-MPSIZE1 2>err && grep "is a run; give the folder it is in" err
 '
-# a run folder of one step: NAME MODEL RANKS SEQ SECONDS
+# a run folder of one step, with fewer FLOPs than rows without documents have:
+# NAME MODEL RANKS SEQ SECONDS [FLOP/S]
 made() {
     mkdir -p "made/$1" &&
-        printf '{"event":"run","model_size_key":"%s","ranks":%d,"seq_length":%d,"global_batch_size":1,"megatron_flops_per_step":%s}\n{"event":"step","iteration":1,"elapsed_s":%s,"lm_loss":1}\n' \
-            "$2" "$3" "$4" 1e12 "$5" >"made/$1/metrics.jsonl"
+        printf '{"event":"run","model_size_key":"%s","ranks":%d,"seq_length":%d,"global_batch_size":1,"megatron_flops_per_step":9e12}\n' \
+            "$2" "$3" "$4" >"made/$1/metrics.jsonl" &&
+        printf '{"event":"step","iteration":1,"elapsed_s":%s,"lm_loss":1,"megatron_flops_per_s_per_rank":%s}\n' \
+            "$5" "${6:-5e11}" >>"made/$1/metrics.jsonl"
 }
 test_expect_success 'plots: a line for each model and number of ranks, the fastest of each length' '
-    made a A 2 64 1 && made b A 2 32 1 && made c A 4 32 1 && made d A 2 32 0.5 && made e B 2 32 1 &&
+    made a A 2 64 1 && made b A 2 32 1 && made c A 4 32 1 25e10 && made d A 2 32 0.5 1e12 && made e B 2 32 1 &&
     mkdir made/none && printf "{\"event\":\"run\",\"model_size_key\":\"B\",\"ranks\":8,\"seq_length\":9}\n" \
         >made/none/metrics.jsonl &&
     mds_launch report made >out && cat made/report.gp &&

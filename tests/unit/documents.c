@@ -259,7 +259,7 @@ static void test_nothing_to_pack(void **state)
     assert_int_equal(mds_packing_stats(p)->cut, 1);
     assert_int_equal(mds_packing_stats(p)->left_out, 1);
     assert_int_equal(mds_packing_stats(p)->documents, 2);
-    assert_true(mds_packing_stats(p)->pairs == 2 * 136 + 8 * 9 / 2 + 6);
+    assert_true(mds_packing_all_pairs(p, 0).global == 2 * 136 + 8 * 9 / 2 + 6 + 5);
     assert_fails(mds_packing_read(p, s, 3, 0, &(struct mds_sample){NULL, NULL, NULL}),
                  MDS_EBUG, "row 3 of 3");
     mds_packing_destroy(p);
@@ -354,31 +354,83 @@ static void test_packed_mix(void **state)
     mds_dataset_close(d);
 }
 
-/* For plans: what attention does not compute, of all rows of all sources. */
-static void test_share_of_pairs_apart(void **state)
+static double seen_globally(const struct mds_data_config *c, int64_t seq_length)
+{
+    return mds_data_seen(c, seq_length, 0).global;
+}
+
+/* For plans: what attention computes, of all rows of all sources. */
+static void test_share_of_pairs_seen(void **state)
 {
     static const int longs[] = {160, 17, 17}, shorts[] = {8, 8, 8, 8, 8, 8};
     struct mds_data_config c = packs;
-    double row = 16 * 17 / 2.0, of_shorts = 1 - 2 * (8 * 9 / 2) / row;
+    double row = 16 * 17 / 2.0, of_shorts = 2 * (8 * 9 / 2) / row;
 
     (void)state;
     write_documents("long", longs, 3);
     write_documents("short", shorts, 6);
     c.paths = "long"; /* 9 windows and a rest of 16, and two rows of one document */
-    assert_true(mds_data_apart(&c, 16) < 1e-9);
+    assert_true(fabs(seen_globally(&c, 16) - 1) < 1e-9);
     c.paths = "short";
-    assert_true(fabs(mds_data_apart(&c, 16) - of_shorts) < 1e-9);
+    assert_true(fabs(seen_globally(&c, 16) - of_shorts) < 1e-9);
     c.paths = "3 long 1 short";
-    assert_true(fabs(mds_data_apart(&c, 16) - of_shorts / 4) < 1e-9);
+    assert_true(fabs(seen_globally(&c, 16) - (3 + of_shorts) / 4) < 1e-9);
     c.paths = "3 long 1 gone";
-    assert_true(mds_data_apart(&c, 16) == 0);
+    assert_true(seen_globally(&c, 16) == 0);
     c.paths = "short";
     c.pack_documents = MDS_PACK_OFF;
-    assert_true(mds_data_apart(&c, 16) == 0);
+    assert_true(seen_globally(&c, 16) == 0);
     c.reset_attention_mask = 1; /* two windows of 20: 8 + 8 + 4, 4 + 8 + 8 */
-    assert_true(fabs(mds_data_apart(&c, 20) - (1 - (36 + 36 + 10) / 210.0)) < 1e-9);
+    assert_true(fabs(seen_globally(&c, 20) - (36 + 36 + 10) / 210.0) < 1e-9);
     c.paths = "long"; /* a window of the first document; too few tokens for another */
-    assert_true(fabs(mds_data_apart(&c, 160)) < 1e-9);
+    assert_true(fabs(seen_globally(&c, 160) - 1) < 1e-9);
+}
+
+/* Shares of pairs in an epoch's samples of S tokens, each pair counted by itself. */
+static struct mds_pairs count_pairs(const struct mds_data_config *c, int S, int window)
+{
+    int32_t token[12], start[12]; /* S <= 11 */
+    struct mds_dataset *d = open_documents(c, S);
+    int64_t n = mds_dataset_samples(d, MDS_SPLIT_TRAIN);
+    double all = (double)n * S * (S + 1) / 2;
+    struct mds_pairs pairs = {0, 0};
+
+    for (int64_t i = 0; i < n; i++) {
+        assert_int_equal(mds_dataset_sample(d, MDS_SPLIT_TRAIN, i,
+                                            &(struct mds_sample){token, start, NULL}),
+                         MDS_OK);
+        for (int q = 0; q < S; q++)
+            for (int k = start[q]; k <= q; k++) {
+                pairs.global++;
+                pairs.local += window == 0 || k > q - window;
+            }
+    }
+    mds_dataset_close(d);
+    return (struct mds_pairs){pairs.global / all, pairs.local / all};
+}
+
+static void test_share_of_pairs_in_windows(void **state)
+{
+    static const int length[] = {5, 1, 40, 2, 2, 9, 13, 1, 30, 7, 14, 27, 4};
+    enum { N = sizeof length / sizeof *length };
+
+    (void)state;
+    write_documents("d", length,
+                    N); /* 155 tokens: 14 or 22 samples in a row, no shift */
+    for (int packed = 0; packed < 2; packed++)
+        for (int S = 7; S <= 11; S += packed ? 1 : 4)
+            for (int window = 0; window <= S; window++) {
+                struct mds_data_config c = {.paths = "d",
+                                            .split = "1",
+                                            .pack_documents =
+                                                packed ? MDS_PACK_ON : MDS_PACK_OFF,
+                                            .reset_attention_mask = 1};
+                struct mds_pairs got = mds_data_seen(&c, S, window),
+                                 want = count_pairs(&c, S, window);
+
+                assert_true(fabs(got.global - want.global) < 1e-12);
+                assert_true(fabs(got.local - want.local) < 1e-12);
+            }
 }
 
 /* The first rows to be evaluated are not all windows of the longest document. */
@@ -419,7 +471,8 @@ int main(void)
         cmocka_unit_test(test_nothing_to_pack),
         cmocka_unit_test(test_more_documents_than_32_bits_count),
         cmocka_unit_test(test_packed_mix),
-        cmocka_unit_test(test_share_of_pairs_apart),
+        cmocka_unit_test(test_share_of_pairs_seen),
+        cmocka_unit_test(test_share_of_pairs_in_windows),
         cmocka_unit_test(test_evaluation_order),
     };
 

@@ -129,6 +129,18 @@ static void put_documents(struct fixture *f, int apart)
     }
 }
 
+/* Pairs that are seen within a window, each counted by itself; 0: all. */
+static double local_pairs(const struct fixture *f, int64_t window)
+{
+    double pairs = 0;
+
+    for (int row = 0; row < ROWS; row++)
+        for (int q = 0; q < S; q++)
+            for (int k = f->starts[row * (S + 1) + q]; k <= q; k++)
+                pairs += window == 0 || k > q - window;
+    return pairs;
+}
+
 /* Loss and gradients of documents in one row are those of the documents by themselves,
  * whatever is kept, in whatever pieces. */
 static void documents_do_not_meet(void **state)
@@ -145,6 +157,7 @@ static void documents_do_not_meet(void **state)
         c.train.act.recompute = k / 6 ? MDS_RECOMPUTE_FULL : MDS_RECOMPUTE_NONE;
         c.train.act.sequence_tile = k / 6 ? c.batch.micro * 3 : 0;
         c.train.act.loss_tile = k / 2 % 3 == 2 ? 7 : 0;
+        c.model.window = k % 4 > 1 ? 3 : 0;
         for (int apart = 0; apart < 2; apart++) {
             struct fixture f;
 
@@ -154,10 +167,12 @@ static void documents_do_not_meet(void **state)
             grads[apart] = values_of(&f, MDS_ZERO_GRAD);
             assert_true(r[apart].targets == 4 + 1 + 6);
             /* 13 inputs: 5, 2 and 6 side by side, or 7 in a row; the rest by itself */
-            assert_true(fabs(r[apart].apart -
-                             (apart ? 1 - (15 + 3 + 28 + 13 + 8 + 11 + 6) / (4 * 91.0)
-                                    : 1 - (15 + 3 + 21 + 3 * 13) / (4 * 91.0))) <
-                        1e-12);
+            assert_true(
+                fabs(r[apart].seen.global -
+                     (apart ? 15 + 3 + 28 + 13 + 8 + 11 + 6 : 15 + 3 + 21 + 3 * 13) /
+                         (4 * 91.0)) < 1e-12);
+            assert_true(fabs(r[apart].seen.local -
+                             local_pairs(&f, c.model.window) / (4 * 91.0)) < 1e-12);
             close_all(&f);
         }
         assert_true(fabs(r[0].loss - r[1].loss) < 1e-6);

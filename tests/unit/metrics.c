@@ -24,6 +24,7 @@ static const struct mds_flops_model gpt = {
     .ffn = 32,
     .seq = 16,
     .padded_vocab = 128,
+    .seen = {1, 1},
 };
 static const struct mds_flops_model llama = {
     .layers = 3,
@@ -35,6 +36,7 @@ static const struct mds_flops_model llama = {
     .activation = MDSK_SWIGLU,
     .seq = 10,
     .padded_vocab = 64,
+    .seen = {1, 1},
 };
 
 /* ---- FLOPs ---- */
@@ -58,14 +60,63 @@ static void test_flops_of_documents(void **state)
     struct mds_flops_model packed = gpt;
 
     (void)state;
-    packed.apart = 0.75;
+    packed.seen = (struct mds_pairs){0.25, 0.25};
     assert_true(mds_flops_causal(&packed, 1) == 15360 + 1536 / 4);
     assert_true(mds_flops_megatron(&packed, 1, MDS_RECOMPUTE_NONE) ==
                 72 * 2 * 64 * (1 + 16 / 4 / 48.0) + 6 * 8 * 128);
 }
 
-/* A query of a layer with a window of 4 sees 1, 2, 3, then 4 keys each: (6 + 13 x 4) /
- * 16; the formula takes the integral, 4 (1 - 4 / 32) = 3.5. */
+/* Keys that the queries of documents of these lengths see, each counted by itself. */
+static double keys_seen(const int *length, int n, int window)
+{
+    double keys = 0;
+
+    for (int i = 0; i < n; i++)
+        for (int at = 0; at < length[i]; at++)
+            keys += window > 0 && at >= window ? window : at + 1;
+    return keys;
+}
+
+/* Layers 2 and 4 of 5 are global.  All keys that are seen in a row are counted, as
+ * shares of the 7 x 19 / 2 keys that the formula has for a row of 19 tokens. */
+static void test_flops_of_documents_in_windows(void **state)
+{
+    static const int lengths[][4] = {
+        {19}, {1, 18}, {7, 7, 5}, {3, 11, 1, 4}, {17, 1, 1}};
+    struct mds_config c = {.model = {.layers = 5,
+                                     .hidden = 8,
+                                     .heads = 1,
+                                     .kv_heads = 1,
+                                     .head_dim = 8,
+                                     .ffn_hidden = 32,
+                                     .seq_length = 19,
+                                     .window_skip = "2",
+                                     .window_skip_freq = 2,
+                                     .padded_vocab = 128}};
+    const double all = keys_seen(lengths[0], 1, 0);
+
+    (void)state;
+    for (int k = 0; k < 5; k++)
+        for (int window = 1; window < 19; window++) {
+            struct mds_pairs pairs = {0, 0};
+            struct mds_flops_model m;
+            double want;
+
+            for (int i = 0; i < 4; i++)
+                mds_pairs_add(&pairs, 1, mds_pairs_of_document(lengths[k][i], window));
+            c.model.window = window;
+            c.data.seen = mds_pairs_share(pairs, 1, 19);
+            m = mds_flops_model_of(&c);
+            want =
+                2 * keys_seen(lengths[k], 4, 0) + 3 * keys_seen(lengths[k], 4, window);
+            want *= 19 / 2.0 / all; /* per token and layer of 5 */
+            assert_true(fabs(mds_flops_causal(&m, 1) - 6 * mds_flops_matmul_params(&m) -
+                             3 * 4 * 8 * want) < 1e-9);
+        }
+}
+
+/* Layers with a window of 4: a query sees 1, 2, 3, then 4 keys each, 58 of the 136 that
+ * it would see without. */
 static void test_window_flops(void **state)
 {
     struct mds_metrics_run run = {.model = gpt, .version = "9.9", .device = "cpu"};
@@ -75,16 +126,18 @@ static void test_window_flops(void **state)
     (void)state;
     local.window = 4;
     local.local_layers = 1;
-    assert_true(mds_flops_causal(&gpt, 1) - mds_flops_causal(&local, 1) ==
-                3.0 * 2 * 2 * 8 * (16 / 2 - 3.5));
-    assert_true(mds_flops_megatron(&gpt, 1, MDS_RECOMPUTE_SELECTIVE) -
-                    mds_flops_megatron(&local, 1, MDS_RECOMPUTE_SELECTIVE) ==
-                4.0 * 2 * 2 * 8 * (16 - 7));
+    local.seen = mds_pairs_whole_row(16, 4);
+    assert_true(local.seen.global == 1 && local.seen.local == 58.0 / 136);
+    assert_true(fabs(mds_flops_causal(&gpt, 1) - mds_flops_causal(&local, 1) -
+                     3.0 * 2 * 2 * 8 * 8 * (1 - 58.0 / 136)) < 1e-9);
+    assert_true(fabs(mds_flops_megatron(&gpt, 1, MDS_RECOMPUTE_SELECTIVE) -
+                     mds_flops_megatron(&local, 1, MDS_RECOMPUTE_SELECTIVE) -
+                     4.0 * 2 * 2 * 8 * 16 * (1 - 58.0 / 136)) < 1e-9);
     run.model = local;
     mds_console_run(&text, &run);
     assert_non_null(strstr(text.s, "sequence 16, window 4 in 1 layers\n"));
     mds_str_fini(&text);
-    local.window = 16; /* all of them */
+    local.seen = mds_pairs_whole_row(16, 16); /* all of them */
     assert_true(mds_flops_causal(&local, 1) == mds_flops_causal(&gpt, 1));
 }
 
@@ -106,6 +159,7 @@ static void test_megatron_flops(void **state)
         .ffn = 4 * 12288,
         .seq = 2048,
         .padded_vocab = 51200,
+        .seen = {1, 1},
     };
     double full = mds_flops_megatron(&big, 1536 * 2048, MDS_RECOMPUTE_FULL);
     double none, selective;
@@ -602,6 +656,7 @@ int main(void)
         cmocka_unit_test(test_causal_flops),
         cmocka_unit_test(test_window_flops),
         cmocka_unit_test(test_flops_of_documents),
+        cmocka_unit_test(test_flops_of_documents_in_windows),
         cmocka_unit_test(test_megatron_flops),
         cmocka_unit_test(test_console),
         cmocka_unit_test(test_json),

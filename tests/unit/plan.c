@@ -38,9 +38,9 @@ static void documents_shorten_attention(void **state)
 
     (void)state;
     whole = search(&t, 1)->fits[0].estimate;
-    t.run->config.data.apart = 0.5;
+    t.run->config.data.seen = (struct mds_pairs){0.5, 0.5};
     half = search(&t, 1)->fits[0].estimate;
-    t.run->config.data.apart = 0.25;
+    t.run->config.data.seen = (struct mds_pairs){0.75, 0.75};
     less = search(&t, 1)->fits[0].estimate;
     assert_true(half.compute_s < 0.8 * whole.compute_s);
     assert_true(fabs(whole.compute_s - 2 * less.compute_s + half.compute_s) < 1e-6);
