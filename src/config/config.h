@@ -39,6 +39,7 @@ enum mds_fp8_format { MDS_FP8_NONE, MDS_FP8_E4M3, MDS_FP8_HYBRID };
 struct mds_fp8_config {
     int format;          /* enum mds_fp8_format */
     int recipe;          /* of scales; there is one, tensorwise */
+    int wgrad;           /* whether weights' gradients are computed in FP8, too */
     int first_last_bf16; /* these blocks have no FP8: */
     int64_t start_bf16, end_bf16;
 };

@@ -32,16 +32,32 @@ static void check_sizes(const struct mds_config_run *run, struct mds_diag *diag)
                            sides[i].flag, (long long)sides[i].size, (long long)unit);
 }
 
+static void warn_ignored(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_fp8_config *f = &run->config.model.fp8;
+    const struct {
+        const char *key, *flag;
+        int given;
+    } options[] = {
+        {"model.first_last_layers_bf16", "--first-last-layers-bf16",
+         f->first_last_bf16},
+        {"model.fp8_wgrad", "--no-fp8-wgrad", !f->wgrad},
+    };
+
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].given)
+            mds_diag_warn(diag, mds_config_origin(run, options[i].key),
+                          "%s is ignored: no layer is in FP8 without --fp8-format",
+                          options[i].flag);
+}
+
 void mds_config_check_fp8(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_model_config *m = &run->config.model;
     const struct mds_fp8_config *f = &m->fp8;
 
     if (f->format == MDS_FP8_NONE) {
-        if (f->first_last_bf16)
-            mds_diag_warn(diag, mds_config_origin(run, "model.first_last_layers_bf16"),
-                          "--first-last-layers-bf16 is ignored: no layer is in FP8 "
-                          "without --fp8-format");
+        warn_ignored(run, diag);
         return;
     }
     if (run->config.train.type != MDS_TYPE_BF16)

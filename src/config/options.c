@@ -383,6 +383,9 @@ static const struct mds_option rows[] = {
      "tensorwise", 0, 0, fp8_recipes, AT(model.fp8.recipe), "recipe",
      .help = "how tensors are scaled to FP8's range: by one power of two each, from "
              "their values at the time"},
+    {memory, "model.fp8_wgrad", "--no-fp8-wgrad", "MDS_FP8_WGRAD", MDS_OPT_FLAG, "1", 0,
+     0, NULL, AT(model.fp8.wgrad), NULL,
+     "with --fp8-format, compute the gradients of weights in bf16", .inverted = 1},
     {memory, "model.first_last_layers_bf16", "--first-last-layers-bf16",
      "MDS_FIRST_LAST_LAYERS_BF16", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(model.fp8.first_last_bf16), NULL,

@@ -31,7 +31,8 @@ struct linear_ids {
     int weight, bias;
     int64_t in, out;          /* on this rank, summed over all linears of the operand */
     struct linear_part *part; /* to use instead of the parameters; NULL: all of them */
-    int fp8;                  /* whether its GEMMs are computed in FP8 */
+    int fp8;                  /* whether y and dx are computed in FP8 */
+    int fp8_wgrad;            /* and the weight's gradient too */
 };
 
 struct attention_ids {

@@ -12,6 +12,7 @@ struct linear_ids mds_gpt_add_weights(struct registrar *reg, const char *layer,
     struct linear_ids id = {.weight = -1, .bias = -1, .fp8 = reg->fp8};
     char full[48];
 
+    id.fp8_wgrad = reg->fp8 && reg->g->cfg.fp8.wgrad;
     id.in = l->shard == MDS_SHARD_COLS ? l->in / tp : l->in;
     for (int i = 0; i < l->n; i++) {
         int w;
@@ -109,9 +110,12 @@ enum mds_rc mds_gpt_linear_grad_open(const struct context *c,
                                      int for_weight, struct linear_grad *g)
 {
     *g = (struct linear_grad){.dy = dy, .mark = mds_arena_mark(c->par.arena)};
-    return id->fp8 ? mds_gpt_fp8_cast_grad(c, R, id->out, amax, for_input, for_weight,
-                                           bias_grad(c, id), g)
-                   : MDS_OK;
+    for_input = for_input && id->fp8;
+    for_weight = for_weight && id->fp8_wgrad;
+    return for_input || for_weight
+               ? mds_gpt_fp8_cast_grad(c, R, id->out, amax, for_input, for_weight,
+                                       bias_grad(c, id), g)
+               : MDS_OK;
 }
 
 void mds_gpt_linear_grad_close(const struct context *c, const struct linear_grad *g)
@@ -136,8 +140,8 @@ enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
                                                   : mds_gpt_grad(c, id->weight),
                                        .db = bias_grad(c, id)};
 
-    return id->fp8 ? mds_gpt_fp8_linear_bwd_weight(c, &a, &in, dy)
-                   : mds_op_linear_bwd_weight(c->par.dev, &a);
+    return id->fp8_wgrad ? mds_gpt_fp8_linear_bwd_weight(c, &a, &in, dy)
+                         : mds_op_linear_bwd_weight(c->par.dev, &a);
 }
 
 enum mds_rc mds_gpt_linear_bwd_input(const struct context *c,

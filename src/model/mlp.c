@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The MLP, y = act(x Wup^T) Wdown^T, for all rows at once or tile by tile (--mlp-tile).
  * u is the input of the activation, g its output.  If they are not saved, they exist
- * for one tile at a time, and backward recomputes them.  In FP8 the cast of the second
- * linear layer's input reads u, and there is no g but the place for its gradient. */
+ * for one tile at a time, and backward recomputes them.  If the second linear
+ * layer and its weight's gradient are in FP8, the casts of its input read u, and there
+ * is no g but the place for its gradient. */
 #include "model/modules.h"
 
 #include "base/minmax.h"
@@ -92,7 +93,7 @@ static enum mds_rc alloc_tile(const struct context *c, const struct mlp_ids *id,
         most = mds_max(n, most);
     if (!s->at[SAVED_U])
         MDS_TRY(mds_gpt_scratch(c, most * id->up.out, &t->own_u));
-    if (!s->at[SAVED_G] && (backward || !id->down.fp8))
+    if (!s->at[SAVED_G] && (backward || !id->down.fp8_wgrad))
         MDS_TRY(mds_gpt_scratch(c, most * inner_size(c), &t->own_g));
     return MDS_OK;
 }
@@ -117,7 +118,7 @@ static int next_mlp_tile(const struct context *c, const struct mlp_ids *id,
 static struct linear_input down_input(const struct mlp_ids *id,
                                       const struct mlp_tile *t)
 {
-    return id->down.fp8
+    return id->down.fp8_wgrad
                ? (struct linear_input){.x = t->u, .codes = t->g_codes, .activated = 1}
                : (struct linear_input){.x = t->g};
 }
@@ -149,8 +150,8 @@ enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct saved *s)
     return all.u && all.g ? activate_tile(c, &all) : MDS_OK;
 }
 
-/* u, and g unless it is FP8, from the input, after waiting for it; amax of its rows in
- * this tile, or NULL. */
+/* u, and g unless only FP8 casts would read it, from the input, after waiting for it;
+ * amax of its rows in this tile, or NULL. */
 static enum mds_rc up_linear_fwd(const struct context *c, const struct mlp_ids *id,
                                  struct mds_tp_handle *in, uint32_t *amax,
                                  const struct mlp_tile *t)
@@ -163,7 +164,7 @@ static enum mds_rc up_linear_fwd(const struct context *c, const struct mlp_ids *
     if (is_fused_activation(c, id))
         return mds_gpt_linear_gelu_fwd(c, &id->up, t->rows, x, t->u, t->g);
     MDS_TRY(mds_gpt_linear_fwd(c, &id->up, t->rows, 0, x, t->u));
-    return id->down.fp8 ? MDS_OK : activate_tile(c, t);
+    return id->down.fp8_wgrad ? MDS_OK : activate_tile(c, t);
 }
 
 enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
@@ -265,7 +266,7 @@ enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
     for (int64_t at = 0; next_mlp_tile(c, id, s, &tile, at); at += tile.rows) {
         if (!s->at[SAVED_U])
             MDS_TRY(up_linear_fwd(c, id, &input, NULL, &tile));
-        else if (!s->at[SAVED_G] && !id->down.fp8)
+        else if (!s->at[SAVED_G] && !id->down.fp8_wgrad)
             MDS_TRY(activate_tile(c, &tile));
         MDS_TRY(mlp_tile_bwd(c, id, &tile, &in, &input, &out));
     }

@@ -106,9 +106,9 @@ struct linear_grad {
 };
 
 /* amax: of dy, as the kernel that wrote it has left it there; NULL: unknown.
- * for_input, for_weight: which of the functions below will read it.  In FP8 with
- * for_weight the bias's gradient is added here.  Arena memory that was allocated since
- * open is freed by close. */
+ * for_input, for_weight: which of the functions below will read it.  If the weight's
+ * gradient is in FP8, the bias's is added here with for_weight; otherwise by
+ * bwd_weight.  Arena memory that was allocated since open is freed by close. */
 enum mds_rc mds_gpt_linear_grad_open(const struct context *c,
                                      const struct linear_ids *id, int64_t R,
                                      const void *dy, uint32_t *amax, int for_input,

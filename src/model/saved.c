@@ -44,23 +44,23 @@ static struct keep policy_of(const struct context *c, const struct mds_act_polic
     return k;
 }
 
-/* Whether blocks l, l + step, ... of all model chunks, which have the same memory, are
- * in FP8. */
-static int are_fp8(const struct context *c, int l, int step)
+/* Whether blocks l, l + step, ... of all model chunks, which have the same memory,
+ * compute weights' gradients in FP8. */
+static int read_codes(const struct context *c, int l, int step)
 {
     for (int k = 0; k < c->g->n_chunks; k++) {
         const struct model_chunk *p = &c->g->chunk[k];
 
         for (int i = l; i < p->is.layers; i += step)
-            if (!p->block[i].mlp.up.fp8)
+            if (!p->block[i].mlp.up.fp8_wgrad)
                 return 0;
     }
     return 1;
 }
 
-/* In FP8, of blocks l, l + step, ...: save codes where forward casts all rows of a
- * tensor at once and backward reads no more of it.  Nobody reads the activation's
- * result. */
+/* Of blocks l, l + step, ... that can read them: save codes where forward casts all
+ * rows of a tensor at once and backward reads no more of it.  Nobody reads the
+ * activation's result. */
 static void save_codes(const struct context *c, int l, int step, struct keep *k)
 {
     static const enum saved_tensor codes[] = {[SAVED_N1] = SAVED_N1_CODES,
@@ -73,7 +73,7 @@ static void save_codes(const struct context *c, int l, int step, struct keep *k)
     /* with sequence parallelism norms' results are gathered again in backward */
     int first = mds_par_slice_rows(p) < R ? SAVED_G : SAVED_N1;
 
-    if (!are_fp8(c, l, step))
+    if (!read_codes(c, l, step))
         return;
     for (int t = first; t <= SAVED_G && whole; t++) {
         k->of[codes[t]] = k->of[t];

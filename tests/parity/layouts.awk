@@ -238,6 +238,19 @@ function fp8(form,    zero) {
         exact(zero, zero == 1 ? "cpu" : zero == 3 ? "rest" : "none", zero == 3 ? "full" : "none", 2 * zero)
 }
 
+# FP8 except for weights' gradients, which read what the casts have read.
+function fp8_without_wgrad(form) {
+    model = form
+    on(1, 0, 1, 1, 1, 1)
+    exact(0, "none", "mod", 1)
+    away(1)
+    on(2, 1, 1, 1, 1, 1)
+    exact(0, "none", "none", 0)
+    long("sel", 0, 1)
+    on(1, 0, 1, 1, 1, 2)
+    exact(3, "none", "full", 4)
+}
+
 # Targets of unlike weight, wherever tokens are divided among ranks, micro-batches or tiles.
 function weights(form) {
     model = form
@@ -274,6 +287,8 @@ BEGIN {
     variant("llama+win")
     fp8("gpt+fp8")
     fp8("llama+fp8")
+    fp8_without_wgrad("gpt+fp8dx")
+    fp8_without_wgrad("llama+fp8dx")
     weights("gpt+kinds")
     weights("llama+docs+kinds")
     weights("gpt+docs+stride")

@@ -48,6 +48,7 @@ options_of() {
     fp16) echo '--fp16 --initial-loss-scale 1024' ;;
     # FP8 needs heads of 16.
     fp8) echo '--bf16 --fp8-format hybrid --kv-channels 16' ;;
+    fp8dx) echo '--bf16 --fp8-format hybrid --no-fp8-wgrad --kv-channels 16' ;;
     wide) echo '--bf16 --kv-channels 16' ;;
     esac
 }
@@ -81,7 +82,7 @@ references() {
         }
         if ($3 ~ /fp8/) {
             base = $3
-            sub(/fp8/, "wide", base)
+            sub(/fp8(dx)?/, "wide", base)
             print "one-" base, 1, base
         }
         print "one-" $3, 1, $3
@@ -117,7 +118,7 @@ compare_row() {
     reference=one-$3 limit=
     case $1/$3 in
     one-*16/*) reference=${reference%+*} limit='--losses 2e-2' ;;
-    one-*fp8*/*) reference=$(echo "$reference" | sed s/fp8/wide/) limit='--losses 2e-2' ;;
+    one-*fp8*/*) reference=$(echo "$reference" | sed 's/fp8\(dx\)*/wide/') limit='--losses 2e-2' ;;
     one-*/*) return ;;
     */*16) limit='--losses 5e-3' ;;
     */*fp8*) limit='--losses 5e-3 --norms 6e-2' ;;

@@ -61,6 +61,7 @@ static void test_unknown_names(void **state)
                  "command line: option --num-workers is not needed here; leave it out: "
                  "files are mapped");
     expect_fault("--overlap-grad-reduce --lr 1", "it is on unless --no-overlap");
+    expect_fault("--fp8-wgrad", "it is on unless --no-fp8-wgrad");
     expect_fault("--force-ds-sequence-parallel",
                  "--ds-sequence-parallel-size by itself turns it on");
     expect_fault("--optimizer lamb", "--optimizer 'lamb': must be");
@@ -261,6 +262,8 @@ static void test_changes_since_a_checkpoint(void **state)
         "model: {fp8_format: e4m3, first_last_layers_bf16: false}\n",
         "model: {fp8_format: hybrid, first_last_layers_bf16: true}\n", "",
         "--fp8-format e4m3 (now hybrid), --first-last-layers-bf16 false (now true)");
+    expect_changes_of("model: {fp8_wgrad: true}\n", "model: {fp8_wgrad: false}\n", "",
+                      "--no-fp8-wgrad false (now true)");
     expect_changes("optim:\n  lr: 1e-2\ntrain:\n  eval_iters: 6\n", "", "");
     assert_fails(mds_config_compare("model: {", "ck/iter_1", "", &c), MDS_EUSER,
                  "ck/iter_1");

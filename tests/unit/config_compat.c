@@ -38,6 +38,7 @@ static void test_megatron_flags(void **state)
                                         "--init-method-std 0.006",
                                         "--fp16",
                                         "--bf16",
+                                        "--bf16 --fp8-hybrid --no-fp8-wgrad",
                                         "--loss-scale 1024",
                                         "--initial-loss-scale 65536",
                                         "--loss-scale-window 500",

@@ -495,10 +495,19 @@ static void test_fp8(void **state)
     assert_said(&r.diag, "--first-last-layers-bf16 is ignored: no layer is in FP8");
     assert_false(mds_model_layer_is_fp8(&r.run->config.model, 0));
     close_reading(&r);
+    r = resolve("--no-fp8-wgrad", 1);
+    assert_int_equal(r.rc, MDS_OK);
+    assert_said(&r.diag, "--no-fp8-wgrad is ignored: no layer is in FP8");
+    close_reading(&r);
+    r = resolve("--bf16 --fp8-e4m3 --no-fp8-wgrad", 1);
+    assert_fine(&r);
+    assert_int_equal(r.run->config.model.fp8.wgrad, 0);
+    close_reading(&r);
     r = resolve("--bf16 --fp8-hybrid --num-layers 6 --first-last-layers-bf16 "
                 "--num-layers-at-start-in-bf16 2",
                 1);
     assert_fine(&r);
+    assert_int_equal(r.run->config.model.fp8.wgrad, 1);
     for (int layer = 0; layer < 6; layer++)
         assert_int_equal(mds_model_layer_is_fp8(&r.run->config.model, layer),
                          layer >= 2 && layer < 5);

@@ -52,6 +52,7 @@ struct mds_config gpt_shape(void)
     c.train.act.recompute_layers = 1;
     c.train.bucket_bytes = 4096;
     c.train.overlap_grad_reduce = 1;
+    c.model.fp8.wgrad = 1;
     c.train.flash_attn = 1;
     return c;
 }

@@ -39,10 +39,10 @@ static double distance(const struct values *a, const struct values *b)
 }
 
 /* E4M3 has four bits less than bf16, and rounds by 16 times as much; E5M2 by twice
- * that.  Fewer layers in FP8, fewer roundings. */
+ * that.  Fewer layers or GEMMs in FP8, fewer roundings. */
 static void fp8_is_near_bf16(void **state)
 {
-    enum { F32, BF16, SOME, E4M3, HYBRID, RUNS };
+    enum { F32, BF16, SOME, E4M3, HYBRID, NO_WGRAD, RUNS };
 
     (void)state;
     for (int shape = 0; shape < 2; shape++) {
@@ -52,12 +52,14 @@ static void fp8_is_near_bf16(void **state)
             [SOME] = fp8_shape(shape, MDS_FP8_HYBRID),
             [E4M3] = fp8_shape(shape, MDS_FP8_E4M3),
             [HYBRID] = fp8_shape(shape, MDS_FP8_HYBRID),
+            [NO_WGRAD] = fp8_shape(shape, MDS_FP8_HYBRID),
         };
         struct values grads[RUNS];
         double loss[RUNS], off[RUNS];
 
         runs[F32].train.type = MDS_TYPE_F32;
         runs[SOME].model.fp8.first_last_bf16 = 1;
+        runs[NO_WGRAD].model.fp8.wgrad = 0;
         for (int i = 0; i < RUNS; i++) {
             loss[i] = grads_of(&runs[i], &grads[i]);
             off[i] = distance(&grads[F32], &grads[i]);
@@ -67,6 +69,7 @@ static void fp8_is_near_bf16(void **state)
         assert_true(off[BF16] > 0 && 2 * off[BF16] < off[SOME]);
         assert_true(off[SOME] < off[E4M3] && off[E4M3] < off[HYBRID]);
         assert_true(off[HYBRID] <= 32 * off[BF16]);
+        assert_true(loss[NO_WGRAD] == loss[HYBRID] && off[NO_WGRAD] < off[HYBRID]);
         for (int i = 0; i < RUNS; i++)
             free(grads[i].v);
     }
@@ -205,6 +208,16 @@ static int checked_cast(void *stream, const struct mdsk_fp8_cast *a)
     return mdsk_cpu()->fp8_cast(stream, a);
 }
 
+/* Such a way, with several tiles and micro-batches. */
+static void set_small_fp8_way(struct mds_config *c, int way)
+{
+    set_fp8_way(c, way);
+    c->train.act.mlp_tile = c->train.act.mlp_tile ? 5 : 0;
+    c->train.act.sequence_tile = way == FP8_WAYS - 1 ? 8 : 0;
+    c->batch.micro = ROWS / 2;
+    c->batch.accumulation = 2;
+}
+
 /* However a block is run.  Where all codes are saved, forward knows the largest
  * magnitudes of both norms' results, and backward those of du and of the four weights.
  */
@@ -214,23 +227,22 @@ static void fp8_knows_largest_magnitudes(void **state)
 
     (void)state;
     table.fp8_cast = checked_cast;
-    for (int k = 0; k < 4 * FP8_WAYS; k++) {
+    for (int k = 0; k < 8 * FP8_WAYS; k++) {
         struct mds_config c = fp8_shape(k % 2, MDS_FP8_HYBRID);
         struct fixture f;
 
-        set_fp8_way(&c, k / 4);
-        c.train.act.mlp_tile = c.train.act.mlp_tile ? 5 : 0;
-        c.train.act.sequence_tile = k / 4 == FP8_WAYS - 1 ? 8 : 0;
+        set_small_fp8_way(&c, k / 8);
         c.model.qk_layernorm = k / 2 % 2;
-        c.batch.micro = ROWS / 2;
-        c.batch.accumulation = 2;
+        c.model.fp8.wgrad = k / 4 % 2;
         open_on(&f, &c, "cpu");
         f.dev->kern = &table;
         casts.searched = casts.known = 0;
         backward(&f);
-        if (k < 4) {
+        if (k < 8) {
+            int o_again = c.model.fp8.wgrad;
+
             assert_int_equal(casts.known, 4 * (2 * 7 + 4));
-            assert_int_equal(casts.searched, 4 * (4 + 2 * 6));
+            assert_int_equal(casts.searched, 4 * (4 + 2 * (5 + o_again)));
         }
         assert_int_equal(mds_engine_update(f.engine, 1e-3), MDS_OK);
         eval_loss(&f);
@@ -257,7 +269,8 @@ static int64_t saved_by_codes(int64_t R, int64_t C)
 
 /* Codes of norms' results and of the activation's are saved in their place, where all
  * rows are cast at once, and where no block in bf16 has the same memory.  Where they
- * cannot be, as of blocks that leave, the activation's is not saved either. */
+ * cannot be, as of blocks that leave, the activation's is not saved either.  Without
+ * weights' gradients in FP8 all is saved as in bf16. */
 static void fp8_saves_codes(void **state)
 {
     (void)state;
@@ -283,9 +296,118 @@ static void fp8_saves_codes(void **state)
             less[5] = g * (k / 2 ? 0 : 2);
             set_fp8_way(&c, way);
             set_fp8_way(&fp8, way);
+            fp8.model.fp8.wgrad = 1;
             assert_int_equal(activation_bytes(&c) - activation_bytes(&fp8), less[way]);
+            fp8.model.fp8.wgrad = 0;
+            assert_int_equal(activation_bytes(&c), activation_bytes(&fp8));
         }
         assert_true(norms > 0 && act > 0);
+    }
+}
+
+/* ---- weights' gradients in bf16 ---- */
+
+/* Codes of x [R, C], by rows or transposed, and their scale; free() the code. */
+static struct mdsk_fp8_operand codes_of(const void *x, int64_t R, int64_t C,
+                                        enum mdsk_dtype to, int transposed)
+{
+    int64_t bytes = transposed ? C * mdsk_fp8_ld(R) : R * mdsk_fp8_ld(C);
+    char *codes = malloc((size_t)bytes + sizeof(float));
+    struct mdsk_fp8_cast a = {
+        .R = R, .C = C, .dtype = MDSK_BF16, .to = to, .x = x, .scale = (void *)codes};
+
+    assert_non_null(codes);
+    a.scale += bytes / (int64_t)sizeof(float);
+    *(transposed ? &a.cols : &a.rows) = codes;
+    assert_int_equal(mdsk_cpu()->fp8_cast(NULL, &a), 0);
+    return (struct mdsk_fp8_operand){to, codes, a.scale};
+}
+
+static void multiply(const struct mdsk_fp8_gemm *g)
+{
+    assert_int_equal(mdsk_cpu()->fp8_gemm(NULL, g), 0);
+    free((void *)g->a.code);
+    free((void *)g->b.code);
+}
+
+static int is_head(int64_t words)
+{
+    return words == gpt_shape().model.padded_vocab;
+}
+
+/* The forward and dX of a linear layer in bf16, but of a block's computed in FP8. */
+static int linear_fwd_in_fp8(void *stream, const struct mdsk_linear_fwd *a)
+{
+    struct mdsk_fp8_gemm g = {.M = a->R,
+                              .N = a->out,
+                              .K = a->in,
+                              .dtype = a->dtype,
+                              .fast = 1,
+                              .bias = a->b,
+                              .y = a->y};
+    struct mdsk_activation_fwd act = mdsk_linear_gelu_fwd(a);
+
+    if (is_head(a->out))
+        return mdsk_cpu()->linear_fwd(stream, a);
+    g.a = codes_of(a->x, a->R, a->in, MDSK_E4M3, 0);
+    g.b = codes_of(a->w, a->out, a->in, MDSK_E4M3, 0);
+    multiply(&g);
+    return a->gelu ? mdsk_cpu()->activation_fwd(stream, &act) : 0;
+}
+
+static int linear_bwd_input_in_fp8(void *stream, const struct mdsk_linear_bwd_input *a)
+{
+    struct mdsk_fp8_gemm g = {
+        .M = a->R, .N = a->in, .K = a->out, .dtype = a->dtype, .y = a->dx};
+    struct mdsk_activation_bwd act = mdsk_linear_gelu_bwd(a);
+
+    if (is_head(a->out))
+        return mdsk_cpu()->linear_bwd_input(stream, a);
+    g.a = codes_of(a->dy, a->R, a->out, MDSK_E5M2, 0);
+    g.b = codes_of(a->w, a->out, a->in, MDSK_E4M3, 1);
+    multiply(&g);
+    return a->u ? mdsk_cpu()->activation_bwd(stream, &act) : 0;
+}
+
+static double grads_by(const struct mdsk_table *kern, const struct mds_config *c,
+                       struct values *grads)
+{
+    struct fixture f;
+    double loss;
+
+    open_on(&f, c, "cpu");
+    f.dev->kern = kern;
+    loss = backward(&f).loss;
+    *grads = values_of(&f, MDS_ZERO_GRAD);
+    close_all(&f);
+    return loss;
+}
+
+/* A run in bf16 whose kernels compute forward and dX in FP8 has the same bits: the
+ * weights' gradients are the 16-bit GEMMs of the same operands, and biases' are summed
+ * once. */
+static void fp8_without_wgrad_is_bf16_with_fp8_kernels(void **state)
+{
+    struct mdsk_table table = *mdsk_cpu();
+
+    (void)state;
+    table.linear_fwd = linear_fwd_in_fp8;
+    table.linear_bwd_input = linear_bwd_input_in_fp8;
+    for (int k = 0; k < 4 * FP8_WAYS; k++) {
+        struct mds_config c = fp8_shape(k % 2, MDS_FP8_HYBRID);
+        struct values want, got;
+        double loss;
+
+        set_small_fp8_way(&c, k / 4);
+        c.model.qk_layernorm = k / 2 % 2;
+        c.train.act.head_groups = k % 2 && k / 2 % 2 ? 2 : 1;
+        c.model.fp8.wgrad = 0;
+        loss = grads_by(mdsk_cpu(), &c, &got);
+        c.model.fp8.format = MDS_FP8_NONE;
+        assert_true(grads_by(&table, &c, &want) == loss);
+        assert_memory_equal(got.v, want.v, (size_t)want.n * sizeof *want.v);
+        free(want.v);
+        free(got.v);
     }
 }
 
@@ -320,6 +442,7 @@ int main(void)
         cmocka_unit_test(fp8_searches_a_weight_once_a_step),
         cmocka_unit_test(fp8_codes_change_nothing),
         cmocka_unit_test(fp8_saves_codes),
+        cmocka_unit_test(fp8_without_wgrad_is_bf16_with_fp8_kernels),
         cmocka_unit_test(fp8_of_nan_is_a_loss_of_nan),
     };
 

@@ -237,7 +237,7 @@ static void splits_agree(void **state)
 static void dry_ledger_is_the_same(void **state)
 {
     (void)state;
-    for (int k = 0; k < 28; k++) {
+    for (int k = 0; k < 36; k++) {
         struct mds_config c = shapes[k % 2]();
         struct fixture cpu, dry;
         struct mds_kind_losses losses = {{0}, {0}};
@@ -245,10 +245,11 @@ static void dry_ledger_is_the_same(void **state)
         if (k >= 20) {
             c.train.type = MDS_TYPE_BF16;
             c.model.fp8.format = MDS_FP8_HYBRID;
-            if (k < 24)
-                set_tiles(&c, k);
-            else
+            c.model.fp8.wgrad = k < 28;
+            if (k % 8 < 4)
                 set_modules(&c, k / 2 % 2);
+            else
+                set_tiles(&c, k);
         } else if (k >= 16) {
             c.model.layers = 5;
             set_modules(&c, k % 4);

@@ -93,29 +93,30 @@ static void cpu_ranks_need_device_and_host_memory(void **state)
     close_toy(&t);
 }
 
-/* Products at another rate, and casts beside them. */
+/* GEMMs at another rate, and casts beside them; without weights' gradients two of
+ * three. */
 static void fp8_has_its_own_rate(void **state)
 {
     static const char shape[] = "--hidden-size 1024 --bf16 ";
     char options[128];
-    struct mds_estimate e[3];
+    struct mds_estimate e[4];
 
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         const struct mds_layout one = {
             .tensor = 1, .pipeline = 1, .ulysses = 1, .ring = 1, .micro = 1};
         struct mds_config c;
         struct toy t;
 
-        snprintf(options, sizeof options, "%s%s", shape,
-                 i ? "--fp8-format hybrid" : "");
+        snprintf(options, sizeof options, "%s%s%s", shape,
+                 i ? "--fp8-format hybrid" : "", i == 3 ? " --no-fp8-wgrad" : "");
         t = open_toy(options);
         if (i)
             assert_fails(mds_machine_check_fp8(t.m, &t.run->config), MDS_EUSER,
                          "toy has no FP8: its profile gives no rates.matmul_fp8_flops");
         else
             assert_int_equal(mds_machine_check_fp8(t.m, &t.run->config), MDS_OK);
-        t.m->rates.matmul_fp8_flops = 1e12 * i;
+        t.m->rates.matmul_fp8_flops = i < 2 ? 1e12 * i : 2e12;
         if (i)
             assert_int_equal(mds_machine_check_fp8(t.m, &t.run->config), MDS_OK);
         assert_int_equal(mds_layout_apply(t.run, &one, 1, &c), MDS_OK);
@@ -124,6 +125,7 @@ static void fp8_has_its_own_rate(void **state)
     }
     assert_true(e[1].compute_s > e[0].compute_s);
     assert_true(e[2].compute_s < e[1].compute_s);
+    assert_true(e[2].compute_s < e[3].compute_s);
 }
 
 static void the_longest_sequence_fits_and_twice_it_does_not(void **state)
