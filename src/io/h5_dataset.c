@@ -113,23 +113,50 @@ static enum mds_rc check_is_1d_integers(struct mds_h5_dataset *s)
     return MDS_OK;
 }
 
+/* Open s->id.  bytes: of chunks that stay in memory. */
+static enum mds_rc open_cached(struct mds_h5 *f, struct mds_h5_dataset *s, size_t bytes)
+{
+    hid_t dapl = H5Pcreate(H5P_DATASET_ACCESS);
+    enum mds_rc rc = MDS_OK;
+
+    H5Pset_chunk_cache(dapl, CACHE_SLOTS, bytes, H5D_CHUNK_CACHE_W0_DEFAULT);
+    s->id = H5Dopen2(f->id, s->name, dapl);
+    if (s->id < 0)
+        rc = mds_h5_fail(f, "open", s->name);
+    H5Pclose(dapl);
+    return rc;
+}
+
+/* Without a cache HDF5 reads what it is asked for, and the operating system keeps the
+ * file's pages.  But it unpacks a compressed chunk as a whole: those stay. */
+static enum mds_rc cache_compressed_chunks(struct mds_h5 *f, struct mds_h5_dataset *s)
+{
+    hid_t dcpl = H5Dget_create_plist(s->id);
+    int filters = H5Pget_nfilters(dcpl);
+
+    H5Pclose(dcpl);
+    if (filters <= 0)
+        return MDS_OK;
+    H5Dclose(s->id);
+    return open_cached(f, s, CACHE_BYTES);
+}
+
 enum mds_rc mds_h5_dataset_open(struct mds_h5 *f, const char *name,
                                 struct mds_h5_dataset **out)
 {
     struct mds_h5_dataset *s;
     enum mds_rc rc;
-    hid_t dapl;
 
     if (H5Lexists(f->id, name, H5P_DEFAULT) == 0) /* negative: H5Dopen2 says why */
         return mds_fail(MDS_EUSER, "%s: has no data set %s", f->shown, name);
     MDS_TRY(alloc_dataset(f, name, &s));
-    dapl = H5Pcreate(H5P_DATASET_ACCESS);
-    H5Pset_chunk_cache(dapl, CACHE_SLOTS, CACHE_BYTES, H5D_CHUNK_CACHE_W0_DEFAULT);
-    s->id = H5Dopen2(f->id, name, dapl);
-    rc = s->id < 0 ? mds_h5_fail(f, "open", name) : check_is_1d_integers(s);
+    rc = open_cached(f, s, 0);
+    if (!rc)
+        rc = check_is_1d_integers(s);
     if (!rc)
         rc = mds_h5_check_storage(f, s->id, name);
-    H5Pclose(dapl);
+    if (!rc)
+        rc = cache_compressed_chunks(f, s);
     if (rc)
         (void)mds_h5_dataset_close(s);
     else

@@ -137,6 +137,14 @@ test_expect_success 'host memory of the process is as predicted, within 2 %' '
     as_predicted --num-layers 6 --hidden-size 512 --num-attention-heads 8 --seq-length 512 \
         --micro-batch-size 2
 '
+test_expect_success 'the same with five files, which are read from end to end' '
+    mixed= && for i in 1 2 3 4 5; do
+        head -c 6000000 /dev/urandom >bytes && mds_data make --tokenizer bytes --output mix$i.h5 bytes &&
+            mixed="$mixed 1 mix$i.h5"
+    done && rm bytes &&
+    as_predicted --num-layers 4 --hidden-size 256 --num-attention-heads 4 --seq-length 512 \
+        --micro-batch-size 2 --data-path $mixed && rm mix*.h5
+'
 test_expect_success 'the same with unfused attention, which needs 64 MiB for scores' '
     as_predicted --num-layers 2 --hidden-size 256 --num-attention-heads 1 \
         --seq-length 2048 --no-use-flash-attn &&
