@@ -183,8 +183,9 @@ test_expect_success 'published: 15 runs of Megatron-LM within 15 %, in their ord
     grep "^claim order of 5 rows, sequence-parallel: yes: 7 of 7 pairs$" results
 '
 test_expect_success 'published: a row that has a reason, and a length' '
-    "$srcdir/bench/published" --rows llama3-8b/bridge-fp8,longest/25B-32 --results results "$builddir" >out 2>&1 || { cat out; false; } &&
-    grep "^\* bridge-fp8: FP8" results && grep "^claim published lengths fit: yes: 1 of 1$" results &&
+    "$srcdir/bench/published" --rows llama3-8b-fp8,longest/25B-32 --results results "$builddir" >out 2>&1 || { cat out; false; } &&
+    grep "^\* titan: measured at 500 W" results && grep "^claim within 15 % or a reason, llama3-8b-fp8: yes: 1 of 2 rows; titan" results &&
+    grep "^claim published lengths fit: yes: 1 of 1$" results &&
     grep -E "^25B-32 +32 +[0-9]{7} +192000   tensor " results
 '
 
