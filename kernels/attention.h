@@ -195,11 +195,16 @@ struct mdsk_attention_blocks {
 struct mdsk_attention_blocks
 mdsk_attention_fwd_blocks(const struct mdsk_attention_shape *s);
 
-/* With a window: how many queries at a time fused attention on GPUs takes, forward and
- * backward, each time with the keys that they see.  At least as many as the window has
- * keys: so no key is in more than two such calls, and its gradient is a sum of two
- * numbers that were rounded, at most. */
+/* With a window: how many queries at a time fused attention on GPUs takes, each time
+ * with the keys that they see.
+ *
+ * The forward pass skips what the mask hides, so its blocks are large.  The backward
+ * pass does not: a query costs as many keys as its block and the window have together.
+ * Its blocks have as few queries as keep the GPU busy with one block of A heads, and at
+ * least as many as the window has keys: so no key is in more than two such calls, and
+ * its gradient is a sum of two numbers that were rounded, at most. */
 int64_t mdsk_attention_window_block(const struct mdsk_attention_shape *s);
+int64_t mdsk_attention_window_bwd_block(const struct mdsk_attention_shape *s);
 
 /* The heads whose gradients are computed at once within a window. */
 struct mdsk_attention_part

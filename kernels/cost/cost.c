@@ -205,6 +205,20 @@ int64_t mdsk_attention_window_block(const struct mdsk_attention_shape *s)
     return n < s->Sq ? n : s->Sq;
 }
 
+/* cuDNN's backward pass has a thread block for 128 keys of a head: 16384 keys, over all
+ * heads, give one to each multiprocessor of an H200.  More queries in a block do not
+ * make such a call more efficient, they only make it longer. */
+int64_t mdsk_attention_window_bwd_block(const struct mdsk_attention_shape *s)
+{
+    const int64_t keys = 16384, most = 8192, step = 128;
+    int64_t n = keys / s->A - s->window;
+
+    n = n < most ? n : most;
+    n = n > s->window ? n : s->window;
+    n = (n + step - 1) / step * step;
+    return n < s->Sq ? n : s->Sq;
+}
+
 /* A call's queries, and no more keys than they see. */
 static struct mdsk_attention_bwd window_call(const struct mdsk_attention_bwd *a)
 {
@@ -212,7 +226,7 @@ static struct mdsk_attention_bwd window_call(const struct mdsk_attention_bwd *a)
     struct mdsk_attention_bwd call = *a;
     int64_t keys;
 
-    call.shape.Sq = mdsk_attention_window_block(&a->shape);
+    call.shape.Sq = mdsk_attention_window_bwd_block(&a->shape);
     keys = call.shape.Sq + a->shape.window + aligned;
     call.shape.Sk = keys < a->shape.Sk ? keys : a->shape.Sk;
     return call;

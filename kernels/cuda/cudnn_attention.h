@@ -22,7 +22,8 @@ int mdsk_cudnn_attention_fwd(cudaStream_t stream, const struct mdsk_attention_fw
 int mdsk_cudnn_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bwd *a);
 
 /* The same for shapes with a window, whatever keys its queries see, in calls of
- * mdsk_attention_window_block queries.  More scratch: mdsk_attention_bwd_scratch. */
+ * mdsk_attention_window_block queries forward, and mdsk_attention_window_bwd_block
+ * backward.  More scratch: mdsk_attention_bwd_scratch. */
 int mdsk_cudnn_window_fwd(cudaStream_t stream, const struct mdsk_attention_fwd *a);
 int mdsk_cudnn_window_bwd(cudaStream_t stream, const struct mdsk_attention_bwd *a);
 

@@ -30,9 +30,11 @@ static int64_t seeing_queries(const struct mdsk_attention_shape *s)
     return n < 0 ? 0 : n < s->Sq ? n : s->Sq;
 }
 
-static struct block block_at(const struct mdsk_attention_shape *s, int64_t at)
+/* `step` queries from `at` on, and with them a rest that would be too short for a call.
+ */
+static struct block block_at(const struct mdsk_attention_shape *s, int64_t at,
+                             int64_t step)
 {
-    int64_t step = mdsk_attention_window_block(s);
     struct block b = {.at = at, .n = seeing_queries(s) - at};
 
     if (b.n >= step + SHORTEST)
@@ -84,14 +86,14 @@ static struct mdsk_attention_fwd forward_of(const struct mdsk_attention_fwd *a,
 int mdsk_cudnn_window_fwd(cudaStream_t stream, const struct mdsk_attention_fwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
-    int64_t end = seeing_queries(s);
+    int64_t end = seeing_queries(s), step = mdsk_attention_window_block(s);
     struct block b = {.n = 0};
     int err = is_supported(s) ? 0 : -ENOTSUP;
 
     for (int64_t at = 0; !err && at < end; at += b.n) {
         struct mdsk_attention_fwd f;
 
-        b = block_at(s, at);
+        b = block_at(s, at, step);
         f = forward_of(a, &b);
         err = mdsk_cudnn_attention_fwd(stream, &f);
     }
@@ -184,14 +186,15 @@ static int backward_block(cudaStream_t stream, const struct mdsk_attention_bwd *
     return err ? err : add_heads(stream, s, s->G, b->keys, &dv, &dv_sum);
 }
 
-static int backward_heads(cudaStream_t stream, const struct mdsk_attention_bwd *a)
+static int backward_heads(cudaStream_t stream, const struct mdsk_attention_bwd *a,
+                          int64_t step)
 {
     int64_t end = seeing_queries(&a->shape);
     struct block b = {.n = 0};
     int err = clear_gradients(stream, a);
 
     for (int64_t at = 0; !err && at < end; at += b.n) {
-        b = block_at(&a->shape, at);
+        b = block_at(&a->shape, at, step);
         err = backward_block(stream, a, &b);
     }
     return err;
@@ -201,13 +204,14 @@ int mdsk_cudnn_window_bwd(cudaStream_t stream, const struct mdsk_attention_bwd *
 {
     const struct mdsk_attention_shape *s = &a->shape;
     struct mdsk_attention_part part = mdsk_attention_window_part(a);
+    int64_t step = mdsk_attention_window_bwd_block(s);
     int err = is_supported(s) ? 0 : -ENOTSUP;
 
     for (int64_t b = 0; !err && b < s->B; b += part.B)
         for (int64_t h = 0; !err && h < s->A; h += part.A) {
             struct mdsk_attention_bwd some = heads_of(a, b, part.B, h, part.A);
 
-            err = backward_heads(stream, &some);
+            err = backward_heads(stream, &some, step);
         }
     return err;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A roofline over a step's ledger. */
 #include "plan/time.h"
+#include "base/minmax.h"
 #include "kernels/attention.h"
 #include "metrics/flops.h"
 #include "parallel/tensor_parallel.h"
@@ -10,22 +11,54 @@
 
 /* ---- attention ---- */
 
+static int64_t heads_in_call(const struct mds_config *c)
+{
+    int64_t groups = mds_max(c->train.act.head_groups, 1);
+
+    return mds_max(c->model.heads / (c->parallel.tensor * c->parallel.ulysses * groups),
+                   1);
+}
+
 /* Twice the keys that are computed for a query, in the mean.  With a window, cuDNN's
  * backward pass computes the scores of a block of queries with all keys that any of
- * them sees.  Counting only scores that are not masked, an H200 reached 245e12 FLOP/s
- * for a window of 8192 tokens and 57.5e12 for one of 1024; counting all scores, 490e12
- * and 517e12 (head size 128, bench/results/gpu-2026-11-23.txt). */
-static double twice_keys_computed(const struct mds_machine *m,
-                                  const struct mds_flops_model *f, int64_t window,
-                                  int backward)
+ * them sees: counting all of them, an H200 reached 490e12 and 517e12 FLOP/s in blocks
+ * of 8192 queries (head size 128, bench/results/gpu-2026-11-23.txt). */
+static double twice_keys_computed(const struct mds_flops_model *f, int64_t window,
+                                  double block)
 {
     double row = (double)f->seq, length = row * f->seen.global;
-    const struct mdsk_attention_shape s = {.Sq = (int64_t)length, .window = window};
-    double block = (double)mdsk_attention_window_block(&s);
 
-    if (!backward || window == 0 || (double)window >= length || m->node.gpus == 0)
+    if (block == 0)
         return row * (window > 0 ? f->seen.local : f->seen.global);
     return 2 * (block + (double)window * (1 - block / length));
+}
+
+/* Queries in a call of the backward pass with a window, or 0: all keys of a query that
+ * it sees, and no others, are computed. */
+static double window_block(const struct mds_machine *m, const struct mds_config *c,
+                           const struct mds_flops_model *f, int64_t window,
+                           int backward)
+{
+    double length = (double)f->seq * f->seen.global;
+    const struct mdsk_attention_shape s = {
+        .A = heads_in_call(c), .Sq = (int64_t)length, .window = window};
+
+    if (!backward || window == 0 || (double)window >= length || m->node.gpus == 0)
+        return 0;
+    return (double)mdsk_attention_window_bwd_block(&s);
+}
+
+/* The launches of a block's call, and sums of its keys' gradients, which nothing hides:
+ * 27 to 69 us on an H200 (bench/results/gpu-2026-11-24.txt). */
+static double launches_per_flop_s(const struct mds_machine *m,
+                                  const struct mds_config *c,
+                                  const struct mds_flops_model *f, double block,
+                                  double keys)
+{
+    const double launches = 8, flops_of_score = 10;
+
+    return launches * m->rates.call_s /
+           (flops_of_score * (double)(heads_in_call(c) * f->head_dim) * block * keys);
 }
 
 /* The ledger counts whole rows, but packed documents do not attend to each other: a row
@@ -46,11 +79,15 @@ double mds_plan_attention_s(const struct mds_machine *m, const struct mds_config
     double s = 0;
 
     for (int i = 0; i < 2; i++) {
-        double keys = twice_keys_computed(m, &f, window[i], backward);
+        double block = window_block(m, c, &f, window[i], backward);
+        double keys = twice_keys_computed(&f, window[i], block);
         double in_call = window[i] > 0 ? keys : keys / (double)c->parallel.ring;
+        double per_flop =
+            1 / mds_machine_attention_flops(m, (double)f.head_dim, in_call, backward);
 
-        s += layers[i] * flops / counted * keys /
-             mds_machine_attention_flops(m, (double)f.head_dim, in_call, backward);
+        if (block > 0)
+            per_flop += launches_per_flop_s(m, c, &f, block, keys / 2);
+        s += layers[i] * flops / counted * keys * per_flop;
     }
     return s;
 }

@@ -53,11 +53,15 @@ static const struct shape long_shapes[] = {
 };
 
 static const struct shape windows[] = {
-    {1, 2, 2, 20000, 20000, 128, 0, 0, 300},   {1, 4, 2, 20000, 20000, 64, 0, 0, 8192},
-    {2, 2, 1, 9001, 9001, 128, 0, 8, 1000},    {1, 2, 1, 300, 300, 88, 0, 0, 2},
+    {1, 2, 2, 20000, 20000, 128, 0, 0, 300},
+    {1, 4, 2, 20000, 20000, 64, 0, 0, 8192},
+    {2, 2, 1, 9001, 9001, 128, 0, 8, 1000},
+    {1, 2, 1, 300, 300, 88, 0, 0, 2},
     {1, 2, 1, 4096, 5119, 128, 1023, 0, 1024}, /* a ring's chunk, and keys before it */
     {1, 2, 2, 4096, 4096, 128, 4096, 0, 1024}, /* the chunk before: many see no key */
     {1, 2, 2, 30000, 30000, 128, 0, 0, 20000},
+    {1, 16, 4, 6001, 6001, 128, 0, 0, 1000}, /* backward in six blocks */
+    {2, 32, 32, 2100, 2100, 64, 0, 0, 100},  /* in six */
 };
 
 /* length: of the first document of each sequence; each that follows has 5/8 of its
@@ -268,7 +272,8 @@ static void assert_close(const struct problem *p, int i, uint16_t *want,
 {
     static const char *const names[] = {
         [O] = "o", [DQ] = "dq", [DK] = "dk", [DV] = "dv"};
-    double limit = p->s.dtype == MDSK_BF16 ? 5e-3 : 7e-4, off = 0, all = 0;
+    /* both sides round o, and a window of 2 leaves a small difference of scores */
+    double limit = p->s.dtype == MDSK_BF16 ? 6e-3 : 8e-4, off = 0, all = 0;
     uint16_t *got = fetch(p, i);
 
     for (int64_t j = 0; j < p->rows[i] * p->width[i]; j++) {

@@ -260,6 +260,29 @@ static void test_cost(void **state)
 }
 
 /* Of every shape above, counted one by one. */
+/* Backward, a query costs the keys of its block and of the window. */
+static void test_window_bwd_blocks(void **state)
+{
+    static const struct {
+        int64_t heads, window, queries;
+    } rows[] = {
+        {16, 1024, 1024}, {32, 1024, 1024}, /* no fewer than the window has */
+        {16, 100, 1024},  {16, 128, 896},   {128, 5, 128},    {4, 1024, 3072},
+        {2, 1024, 7168}, /* few heads: more queries in a call */
+        {1, 1024, 8192},  {1, 8192, 8192},  {16, 8192, 8192}, {16, 10000, 10112},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int64_t S = 64; S <= 1 << 20; S *= 128) {
+            const struct mdsk_attention_shape s = {
+                .A = rows[i].heads, .Sq = S, .Sk = S, .window = rows[i].window};
+
+            assert_int_equal(mdsk_attention_window_bwd_block(&s),
+                             S < rows[i].queries ? S : rows[i].queries);
+        }
+}
+
 static void test_window_cost(void **state)
 {
     (void)state;
@@ -319,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_large_scores),
         cmocka_unit_test(test_same_bits_for_any_threads),
         cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_window_bwd_blocks),
         cmocka_unit_test(test_window_cost),
         cmocka_unit_test(test_plain_memory),
     };

@@ -468,6 +468,8 @@ static void test_windows_in_blocks(void **state)
         struct calls calls;
     } cases[] = {
         {{1, 2, 1, 20000, 20000, 16, 0, 0, 0}, 300, {3, 3, 0, 0}},
+        /* shorter blocks of many heads, backward */
+        {{1, 16, 8, 1700, 1700, 16, 0, 0, 0}, 300, {1, 3, 0, 0}},
         /* lse with gaps */
         {{1, 2, 2, 8300, 8300, 16, 0, 9000, 8}, 8192, {2, 2, 0, 0}},
         {{2, 4, 2, 300, 300, 16, 0, 0, 0}, 17, {1, 1, 0, 0}},
