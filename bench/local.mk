@@ -6,6 +6,7 @@ EXTRA_DIST += \
 	bench/async-save bench/checkpoint bench/context-extension bench/cpu \
 	bench/figures \
 	bench/fp8-curves \
+	bench/fp8_attention.py \
 	bench/gpu \
 	bench/lib.sh \
 	bench/longseq \

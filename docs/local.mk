@@ -37,6 +37,7 @@ EXTRA_DIST += \
   docs/adr/0024-windows.md \
   docs/adr/0025-restarts-on-spare-nodes.md \
   docs/adr/0026-fp8-products.md \
+  docs/adr/0027-fp8-attention.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
