@@ -371,6 +371,51 @@ static void predicted_time_matches_h200(void **state)
 /* Of six blocks the stages in the middle have two, the first and the last one: memory
  * and time are those of four times two, but for an embedding and a micro-batch. */
 /* Seconds that plans expect for attention of 131,072 tokens on an H200. */
+/* Seconds of a step and GiB on the GPU, FP8 beside bf16, one H200:
+ * bench/results/gpu-2026-11-24.txt. */
+static void fp8_matches_h200(void **state)
+{
+    static const char bf16[] = "", fp8[] = "--fp8-format hybrid",
+                      no_wgrad[] = "--fp8-format hybrid --no-fp8-wgrad";
+    static const struct {
+        int64_t layers, hidden, heads, tokens, sequences;
+        const char *options;
+        double s, gib;
+    } runs[] = {
+        {24, 2048, 16, 2048, 8, bf16, 0.2427, 48.6},
+        {24, 2048, 16, 2048, 8, fp8, 0.1846, 44.1},
+        {8, 4096, 32, 2048, 8, bf16, 0.3033, 49.5},
+        {8, 4096, 32, 2048, 8, fp8, 0.2117, 46.5},
+        {8, 4096, 32, 2048, 8, no_wgrad, 0.2451, 49.5},
+        {8, 5120, 40, 8192, 1, bf16, 0.2700, 59.1},
+        {8, 5120, 40, 8192, 1, fp8, 0.1952, 57.2},
+        {24, 2048, 16, 32768, 1, bf16, 1.0848, 74.5},
+        {24, 2048, 16, 32768, 1, fp8, 0.9592, 65.5},
+        {8, 2048, 16, 131072, 1, bf16, 4.1704, 82.6},
+        {8, 2048, 16, 131072, 1, fp8, 4.0039, 72.6},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        char model[256];
+        struct mds_estimate e;
+        double gib;
+
+        snprintf(model, sizeof model,
+                 "--num-layers %d --hidden-size %d --num-attention-heads %d "
+                 "--seq-length %d --micro-batch-size %d --global-batch-size %d "
+                 "--vocab-size 50257",
+                 (int)runs[i].layers, (int)runs[i].hidden, (int)runs[i].heads,
+                 (int)runs[i].tokens, (int)runs[i].sequences, (int)runs[i].sequences);
+        e = predict(model, runs[i].options, 1);
+        gib = (double)e.device_bytes / (1 << 30);
+        if (fabs(e.step_s / runs[i].s - 1) > 0.06 ||
+            fabs(gib / runs[i].gib - 1) > 0.007)
+            fail_msg("%s %s: %.4f s, measured %.4f; %.2f GiB, measured %.1f", model,
+                     runs[i].options, e.step_s, runs[i].s, gib, runs[i].gib);
+    }
+}
+
 static double attention_s(const char *options, int backward)
 {
     struct mds_config_run *run = read_run(
@@ -699,6 +744,7 @@ int main(void)
         cmocka_unit_test(predicted_memory_matches_h200),
         cmocka_unit_test(exported_weights_pass_through_the_host),
         cmocka_unit_test(predicted_time_matches_h200),
+        cmocka_unit_test(fp8_matches_h200),
         cmocka_unit_test(attention_in_windows_matches_h200),
         cmocka_unit_test(each_layer_has_the_time_of_its_own_window),
         cmocka_unit_test(rows_of_the_model_table_fit),
