@@ -10,8 +10,9 @@
  * WORK, if any, is timed instead: product=ROWS,IN,OUT, fp8-product= the same, or
  * attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM[,WINDOW], in seconds, or copy, in bytes
  * read and written a second, for bench/ceiling.py and bench/account.py; or, beside
- * their floors, norm=ROWS,COLUMNS, embedding=TOKENS,HIDDEN,WORDS, loss=ROWS,WORDS, and
- * step=PARAMETERS, the optimizer's part of a step. */
+ * their floors, norm=ROWS,COLUMNS, fp8-cast=ROWS,COLUMNS,
+ * embedding=TOKENS,HIDDEN,WORDS, loss=ROWS,WORDS, and step=PARAMETERS, the optimizer's
+ * part of a step. */
 #include "bench/kernels.h"
 
 #include <stdio.h>
@@ -21,12 +22,12 @@
 
 static int print_usage(void)
 {
-    fprintf(stderr,
-            "usage: bench/kernels [-d cpu|cuda] [-p f32|bf16|f16] [-t THREADS] "
-            "[product=ROWS,IN,OUT | fp8-product=ROWS,IN,OUT | "
-            "attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM[,WINDOW] | "
-            "norm=ROWS,COLUMNS | embedding=TOKENS,HIDDEN,WORDS | loss=ROWS,WORDS | "
-            "step=PARAMETERS | copy]...\n");
+    fprintf(stderr, "usage: bench/kernels [-d cpu|cuda] [-p f32|bf16|f16] [-t THREADS] "
+                    "[product=ROWS,IN,OUT | fp8-product=ROWS,IN,OUT | "
+                    "attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM[,WINDOW] | "
+                    "norm=ROWS,COLUMNS | fp8-cast=ROWS,COLUMNS | "
+                    "embedding=TOKENS,HIDDEN,WORDS | loss=ROWS,WORDS | "
+                    "step=PARAMETERS | copy]...\n");
     return 1;
 }
 
@@ -57,6 +58,8 @@ static int run_work(const struct bench *b, const char *word)
         bench_attention(b, n[0], n[1], n[2], n[3], n[4]);
     else if (sscanf(word, "norm=%lld,%lld", &n[0], &n[1]) == 2)
         bench_norm(b, n[0], n[1]);
+    else if (sscanf(word, "fp8-cast=%lld,%lld", &n[0], &n[1]) == 2)
+        bench_fp8_cast(b, n[0], n[1]);
     else if (sscanf(word, "embedding=%lld,%lld,%lld", &n[0], &n[1], &n[2]) == 3)
         bench_embedding(b, n[0], n[1], (int32_t)n[2]);
     else if (sscanf(word, "loss=%lld,%lld", &n[0], &n[1]) == 2)

@@ -77,9 +77,10 @@ struct bench {
 /* Time every operation at the device's sizes, and print a line for each. */
 void bench_operations(const struct bench *b);
 
-/* An operation at other sizes, a line for each of its directions: rows of norms; tokens
- * of width H, spread evenly over a vocabulary; rows of logits. */
+/* An operation at other sizes, a line for each of its directions: rows of norms; casts
+ * to FP8; tokens of width H, spread evenly over a vocabulary; rows of logits. */
 void bench_norm(const struct bench *b, int64_t rows, int64_t cols);
+void bench_fp8_cast(const struct bench *b, int64_t rows, int64_t cols);
 void bench_embedding(const struct bench *b, int64_t tokens, int64_t H, int32_t words);
 void bench_loss(const struct bench *b, int64_t rows, int32_t words);
 

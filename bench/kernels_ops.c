@@ -338,6 +338,44 @@ void bench_norm(const struct bench *b, int64_t rows, int64_t cols)
     b->dev->free_all();
 }
 
+void bench_fp8_cast(const struct bench *b, int64_t rows, int64_t cols)
+{
+    static const struct {
+        const char *name;
+        int by_rows, by_columns, search, sum;
+    } casts[] = {
+        {"rows, searched", 1, 0, 1, 0},      {"both, searched", 1, 1, 1, 0},
+        {"both+sums, searched", 1, 1, 1, 1}, {"rows", 1, 0, 0, 0},
+        {"transposed", 0, 1, 0, 0},          {"both", 1, 1, 0, 0},
+    };
+    void *x = random_tensor(b, rows * cols),
+         *by_rows = b->dev->alloc(rows * mdsk_fp8_ld(cols)),
+         *by_columns = b->dev->alloc(cols * mdsk_fp8_ld(rows));
+    float *scale = b->dev->alloc(16), *sum = zero_floats(b, cols);
+    uint32_t *amax = b->dev->alloc(16);
+
+    for (size_t i = 0; i < sizeof casts / sizeof *casts; i++) {
+        struct mdsk_fp8_cast a = {.R = rows,
+                                  .C = cols,
+                                  .dtype = b->dtype,
+                                  .to = MDSK_E4M3,
+                                  .x = x,
+                                  .rows = casts[i].by_rows ? by_rows : NULL,
+                                  .cols = casts[i].by_columns ? by_columns : NULL,
+                                  .scale = scale,
+                                  .sum = casts[i].sum ? sum : NULL,
+                                  .amax = amax,
+                                  .amax_known = !casts[i].search};
+        struct laps l = {0};
+        char text[64];
+
+        TIME(b, &l, fp8_cast, &a);
+        snprintf(text, sizeof text, "fp8_cast %s", casts[i].name);
+        print_line(b, text, &l, mdsk_fp8_cast_cost(&a));
+    }
+    b->dev->free_all();
+}
+
 static void report_activation(const struct bench *b, enum mdsk_activation_kind kind)
 {
     const char *name = mdsk_activation_of(kind)->name;
