@@ -32,23 +32,34 @@ static void check_sizes(const struct mds_config_run *run, struct mds_diag *diag)
                            sides[i].flag, (long long)sides[i].size, (long long)unit);
 }
 
+static int is_given(const struct mds_config_run *run, const char *key)
+{
+    return mds_settings_of(&run->settings, key)->level > MDS_LEVEL_CHECKPOINT;
+}
+
+/* Warn of options that have no effect, because they need another one. */
 static void warn_ignored(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_fp8_config *f = &run->config.model.fp8;
+    const char *format = f->format == MDS_FP8_NONE ? "--fp8-format" : NULL;
+    const char *ends = f->first_last_bf16 ? NULL : "--first-last-layers-bf16";
     const struct {
-        const char *key, *flag;
-        int given;
+        const char *key;
+        int is_on;
+        const char *missing; /* NULL: it has an effect */
     } options[] = {
-        {"model.first_last_layers_bf16", "--first-last-layers-bf16",
-         f->first_last_bf16},
-        {"model.fp8_wgrad", "--no-fp8-wgrad", !f->wgrad},
+        {"model.first_last_layers_bf16", f->first_last_bf16, format},
+        {"model.fp8_wgrad", !f->wgrad, format},
+        {"model.layers_at_start_in_bf16", 1, format ? format : ends},
+        {"model.layers_at_end_in_bf16", 1, format ? format : ends},
     };
 
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (options[i].given)
+        if (options[i].missing && options[i].is_on && is_given(run, options[i].key))
             mds_diag_warn(diag, mds_config_origin(run, options[i].key),
-                          "%s is ignored: no layer is in FP8 without --fp8-format",
-                          options[i].flag);
+                          "%s is ignored without %s",
+                          mds_settings_flag(&run->settings, options[i].key),
+                          options[i].missing);
 }
 
 void mds_config_check_fp8(const struct mds_config_run *run, struct mds_diag *diag)
@@ -56,10 +67,9 @@ void mds_config_check_fp8(const struct mds_config_run *run, struct mds_diag *dia
     const struct mds_model_config *m = &run->config.model;
     const struct mds_fp8_config *f = &m->fp8;
 
-    if (f->format == MDS_FP8_NONE) {
-        warn_ignored(run, diag);
+    warn_ignored(run, diag);
+    if (f->format == MDS_FP8_NONE)
         return;
-    }
     if (run->config.train.type != MDS_TYPE_BF16)
         mds_diag_fault(diag, mds_config_origin(run, "model.fp8_format"),
                        "--fp8-format: what is not in FP8 has to be bf16; give --bf16");

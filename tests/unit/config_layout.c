@@ -492,12 +492,22 @@ static void test_fp8(void **state)
     expect_misfit("--fp16 --fp8-format e4m3", 1, "has to be bf16; give --bf16");
     r = resolve("--first-last-layers-bf16", 1);
     assert_int_equal(r.rc, MDS_OK);
-    assert_said(&r.diag, "--first-last-layers-bf16 is ignored: no layer is in FP8");
+    assert_said(&r.diag, "--first-last-layers-bf16 is ignored without --fp8-format");
     assert_false(mds_model_layer_is_fp8(&r.run->config.model, 0));
     close_reading(&r);
     r = resolve("--no-fp8-wgrad", 1);
     assert_int_equal(r.rc, MDS_OK);
-    assert_said(&r.diag, "--no-fp8-wgrad is ignored: no layer is in FP8");
+    assert_said(&r.diag, "--no-fp8-wgrad is ignored without --fp8-format");
+    close_reading(&r);
+    r = resolve("--bf16 --fp8-e4m3 --num-layers-at-start-in-bf16 1", 1);
+    assert_int_equal(r.rc, MDS_OK);
+    assert_said(&r.diag, "--num-layers-at-start-in-bf16 is ignored without "
+                         "--first-last-layers-bf16");
+    assert_true(mds_model_layer_is_fp8(&r.run->config.model, 0));
+    close_reading(&r);
+    r = resolve("--num-layers-at-end-in-bf16 2", 1);
+    assert_int_equal(r.rc, MDS_OK);
+    assert_said(&r.diag, "--num-layers-at-end-in-bf16 is ignored without --fp8-format");
     close_reading(&r);
     r = resolve("--bf16 --fp8-e4m3 --no-fp8-wgrad", 1);
     assert_fine(&r);
