@@ -42,6 +42,14 @@ test_expect_success 'fp8-curves: validation losses of bf16 and both formats of F
     test "$(grep -cE "^124m [1-4]( [0-9.]{7}){4}( (1\.00|0\.99)[0-9]{3}){3}$" results)" -eq 4 &&
     test_must_fail "$srcdir/bench/fp8-curves" --sizes 1b "$builddir" text 2>err && grep "unknown size 1b" err
 '
+test_expect_success 'fp8-curves: a signal ends its training runs' '
+    mkdir -p stub/src/programs && echo "echo 9 tokens" >stub/src/programs/mds_data &&
+    echo "echo \$\$ >>pids; exec sleep 20" >stub/src/programs/mds_pretrain && chmod +x stub/src/programs/* && : >pids &&
+    { "$srcdir/bench/fp8-curves" --results results stub text & } && script=$! && tries=0 &&
+    until [ "$(wc -l <pids)" -eq 4 ] || [ $((tries += 1)) -gt 100 ]; do sleep 0.1; done &&
+    kill $script && test_expect_code 1 wait $script && test "$(wc -l <pids)" -eq 4 &&
+    for pid in $(cat pids); do test_must_fail kill -0 $pid || return 1; done
+'
 # 32 documents of 1519 tokens in all: three rows of 512 if packed, 32 if not.
 test_expect_success PYTHON 'packing: real tokens a second of packed and of padded rows, and the ceiling' '
     bench packing --layers 1 --hidden 16 --heads 2 --seq 512 --median 16 --rows 3 --steps 1 &&
