@@ -259,7 +259,6 @@ static void test_cost(void **state)
     assert_true(mdsk_attention_fwd_cost(&a).flops == 4.0 * 7 * 6 * 15);
 }
 
-/* Of every shape above, counted one by one. */
 /* Backward, a query costs the keys of its block and of the window. */
 static void test_window_bwd_blocks(void **state)
 {
@@ -283,6 +282,7 @@ static void test_window_bwd_blocks(void **state)
         }
 }
 
+/* Of every shape above, counted one by one. */
 static void test_window_cost(void **state)
 {
     (void)state;
