@@ -166,10 +166,10 @@ static int64_t max_blocks(const struct mds_config *c)
     return (c->model.layers + c->parallel.pipeline - 1) / c->parallel.pipeline;
 }
 
-/* For a number of blocks that save something: 0 and all blocks are run. */
-static struct samples sample_kept(int64_t n, int64_t all)
+/* For a number of blocks that save something: 0 and `most` blocks are run. */
+static struct samples sample_kept(int64_t n, int64_t most)
 {
-    return (struct samples){n, 0, n > 0 && n < all ? all : 0};
+    return (struct samples){n, 0, n > 0 && n < most ? most : 0};
 }
 
 /* The next multiple of n that is one of m, too. */
@@ -239,7 +239,8 @@ static struct samples samples_of(const struct mds_config *c, int what)
     case KEPT_ATTENTION:
         return sample_kept(c->train.act.keep_attention, max_blocks(c));
     case KEPT_INPUTS:
-        return sample_kept(c->train.act.device_inputs, max_blocks(c));
+        /* all but one: with none on the host there are no buffers for copies */
+        return sample_kept(c->train.act.device_inputs, max_blocks(c) - 1);
     case BLOCKS:
         return sample_blocks(c);
     default:
@@ -247,12 +248,16 @@ static struct samples samples_of(const struct mds_config *c, int what)
     }
 }
 
-/* Options that mean all blocks still do after the change. */
+/* Options that mean all blocks, or all but some, still do after the change. */
 static void set_block_count(struct mds_config *c, int64_t n)
 {
+    struct mds_activations *a = &c->train.act;
+    int64_t before = max_blocks(c);
+
     c->model.layers = n * c->parallel.pipeline + c->model.layers % c->parallel.pipeline;
-    c->train.act.keep_attention = mds_min(c->train.act.keep_attention, max_blocks(c));
-    c->train.act.device_inputs = mds_min(c->train.act.device_inputs, max_blocks(c));
+    a->keep_attention = mds_min(a->keep_attention, max_blocks(c));
+    a->device_inputs =
+        mds_max(mds_min(a->device_inputs, before) - before + max_blocks(c), 0);
 }
 
 static struct mds_config config_with_count(const struct mds_config *c, int what,

@@ -114,6 +114,8 @@ static void extrapolated_runs_match_full_ones(void **state)
         "--recompute-granularity full --sequence-tile 4096 --keep-attention-layers 7",
         "--tensor-model-parallel-size 4 --sequence-parallel --recompute-granularity "
         "full --sequence-tile 4096 --cpu-checkpointing --device-checkpoint-layers 9",
+        "--recompute-granularity full --sequence-tile 4096 --cpu-checkpointing "
+        "--device-checkpoint-layers 22 --cpu-optimizer",
         "--zero-stage 3 --recompute-granularity full --checkpoint-num-layers 4 "
         "--cpu-checkpointing --offload-device cpu",
         "--zero-stage 3 --recompute-granularity selective --offload-device cpu "
