@@ -136,6 +136,21 @@ static enum mds_rc choose_level_for_machine(struct mds_config *c)
     return rc;
 }
 
+/* A file of settings that is no profile does not say what the machine has. */
+static enum mds_rc check_fp8_of_machine(const struct mds_config *c)
+{
+    struct mds_machine *m = NULL;
+    struct mds_diag diag = {0};
+    enum mds_rc rc = MDS_OK;
+
+    if (c->sources.machine && c->model.fp8.format != MDS_FP8_NONE &&
+        !find_machine(c, &diag, &m))
+        rc = mds_machine_check_fp8(m, c);
+    mds_diag_fini(&diag);
+    mds_machine_destroy(m);
+    return rc;
+}
+
 /* The dry run can be of any rank of any number. */
 static enum mds_rc print_or_dry_run(struct mds_config_run *run, struct mds_diag *diag)
 {
@@ -151,6 +166,8 @@ static enum mds_rc print_or_dry_run(struct mds_config_run *run, struct mds_diag 
     mds_diag_log(diag);
     if (run->config.train.act_is_open)
         MDS_TRY(choose_level_for_machine(&run->config));
+    else
+        MDS_TRY(check_fp8_of_machine(&run->config));
     return mds_dry_run(&run->config, stdout);
 }
 

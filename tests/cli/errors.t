@@ -140,6 +140,14 @@ test_expect_success 'names of profiles, and too few ranks' '
     fails "1 rank does not divide into copies of pipeline 1 x" \
         pretrain --tensor-model-parallel-size 2 && grep "= 2 ranks; start 2; or" err
 '
+test_expect_success 'a dry run in FP8 for a machine without it, with one, and for a file of settings alone' '
+    set -- --dry-run --bf16 --fp8-format hybrid --num-attention-heads 2 --machine &&
+    fails "--fp8-format: polaris has no FP8: its profile" pretrain "$@" polaris &&
+    pretrain "$@" h200 >out && grep "fp8_gemm" out &&
+    pretrain "$@" polaris --device cpu >out && grep "fp8_gemm" out &&
+    printf "optim:\n  lr: 1e-3\n" >settings.yaml &&
+    pretrain "$@" ./settings.yaml >out 2>err && grep "fp8_gemm" out && ! grep "error:" err
+'
 
 # ---- files ----
 
