@@ -32,7 +32,11 @@ static const char decay_steps[] =
     "schedule like this; --lr-decay-style WSD holds the rate and then cools down";
 static const char weight_decay[] = "weight decay that changes; see --weight-decay";
 static const char other_optimizers[] = "optimizer but AdamW";
-static const char fp8[] = "such option of FP8; see --fp8-format";
+static const char delayed[] =
+    "delayed scaling of FP8: a tensor is scaled by its values at the time";
+static const char fp8[] =
+    "such option of FP8, which is for the linear layers of blocks "
+    "alone; see --fp8-format";
 static const char variants[] = "such variant of a block";
 static const char embeddings[] =
     "initialization of embeddings apart from --init-method-std";
@@ -308,6 +312,9 @@ const struct mds_option_foreign mds_megatron_unsupported[] = {
     {"--muon*", other_optimizers},
     {"--dshampoo*", other_optimizers},
     {"--schedulefree-*", other_optimizers},
+    {"--fp8-amax-*", delayed},
+    {"--fp8-margin", delayed},
+    {"--fp8-interval", delayed},
     {"--fp8-*", fp8},
     {"--apply-layernorm-1p", variants},
     {"--apply-residual-connection-post-layernorm", variants},

@@ -179,7 +179,9 @@ static void test_flags_without_a_place(void **state)
     assert_said(&r.diag,
                 "option --use-mcore-models is not needed here; leave it out: ");
     assert_said(&r.diag, "option --ckpt-format is not needed here; leave it out: ");
-    assert_said(&r.diag, "option --fp8-margin is not supported here: there is no such");
+    assert_said(
+        &r.diag,
+        "option --fp8-margin is not supported here: there is no delayed scaling");
     assert_said(&r.diag, "--num-query-groups by itself turns it on");
     close_reading(&r);
     expect_fault("--num-expert 2", "unknown option --num-expert;");
