@@ -30,9 +30,12 @@ import statistics
 import sys
 import time
 
-import torch
-import torch.distributed as dist
-import torch.nn.functional as F
+try:
+    import torch
+    import torch.distributed as dist
+    import torch.nn.functional as F
+except ModuleNotFoundError as error:
+    sys.exit(f"bench/ceiling.py: {error}; start it with a python3 that has PyTorch")
 
 GPU = torch.cuda.is_available()
 WARM_S, LAPS = 0.2, 25

@@ -44,9 +44,14 @@ import os
 import sys
 import time
 
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
+try:
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+except ModuleNotFoundError as error:
+    sys.exit(f"bench/fp8_attention.py: {error}; start it with a python3 that has PyTorch")
+if not hasattr(torch, "float8_e5m2"):
+    sys.exit(f"bench/fp8_attention.py: PyTorch {torch.__version__} has no FP8; take 2.1 or newer")
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 GRADIENTS = {"e5m2": E5M2, "e4m3": E4M3, "none": None}

@@ -19,6 +19,19 @@ bench() {
     }
 }
 
+test_expect_success 'each script says how to use it, and begins nothing' '
+    n=0 &&
+    for script in $(grep -l "^#!/bin/sh" "$srcdir"/bench/*); do
+        timeout 20 "$script" --help >out 2>err && grep -i "^usage: bench/" out && test ! -s err || { echo "$script"; cat err; return 1; }
+        n=$((n + 1))
+    done &&
+    test $n -gt 12 &&
+    for script in async-save checkpoint; do
+        test_must_fail "$srcdir/bench/$script" build 2>err && grep "is no number of rounds" err || return 1
+    done &&
+    test_must_fail "$srcdir/bench/offload" nowhere 2>err && grep "give the build directory" err
+'
+
 made_with() { sed -n "s/.*Produced by GNUPLOT \([0-9.]* patchlevel [0-9]*\).*/\1/p" "$1"; }
 here=$(gnuplot --version 2>/dev/null | sed 's/gnuplot //; s/ *$//')
 [ "$here" = "$(made_with "$srcdir/docs/img/beside-peers.svg")" ] && test_set_prereq GNUPLOT
