@@ -175,7 +175,7 @@ static void read_saved_settings(struct mds_config_run *run, const char *text,
         mds_diag_fault(diag, NULL, "%s", mds_fail_text());
         return;
     }
-    mds_settings_read_tree(&run->settings, MDS_LEVEL_FILE, t, diag);
+    mds_settings_read_tree(&run->settings, MDS_LEVEL_CHECKPOINT, t, diag);
     mds_tree_destroy(t);
 }
 

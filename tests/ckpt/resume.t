@@ -410,6 +410,11 @@ test_expect_success 'reshard: what only some layouts allow stays behind' '
     pretrain --train-iters 1 --save chunks --recompute-granularity full --sequence-tile 8 --attention-chunk 16 &&
     mds_ckpt reshard chunks chunks2 --ds-sequence-parallel-size 2 && mds_ckpt verify chunks2
 '
+test_expect_success 'reshard has nothing to say of what the run was, such as its files for training and validation' '
+    mds_ckpt reshard a quiet 2>err && test ! -s err && rm -rf quiet &&
+    mds_pretrain ${small%--data-path*} --train-data-path t.h5 --valid-data-path t.h5 --train-iters 1 --save apart >out 2>&1 &&
+    mds_ckpt reshard apart quiet 2>err && test ! -s err && mds_ckpt diff apart quiet
+'
 test_expect_success 'slips are told in a line' '
     test_must_fail mds_ckpt verfy c 2>err && grep "did you mean verify" err &&
     test_must_fail mds_ckpt prune --keep-lst 2 c 2>err &&
