@@ -219,16 +219,20 @@ int64_t mdsk_attention_window_bwd_block(const struct mdsk_attention_shape *s)
     return n < s->Sq ? n : s->Sq;
 }
 
-/* A call's queries, and no more keys than they see. */
+/* The longest call's queries, and no more keys than they see.  The last block takes a
+ * rest that would be too short for a call (cuda/cudnn_window.c). */
 static struct mdsk_attention_bwd window_call(const struct mdsk_attention_bwd *a)
 {
-    const int64_t aligned = 128;
+    const int64_t aligned = 128, shortest = 32;
+    const struct mdsk_attention_shape *s = &a->shape;
+    int64_t seen = s->Sk + s->window - 1 - s->q_offset;
+    int64_t end = seen < s->Sq ? seen : s->Sq, n = mdsk_attention_window_bwd_block(s);
     struct mdsk_attention_bwd call = *a;
     int64_t keys;
 
-    call.shape.Sq = mdsk_attention_window_bwd_block(&a->shape);
-    keys = call.shape.Sq + a->shape.window + aligned;
-    call.shape.Sk = keys < a->shape.Sk ? keys : a->shape.Sk;
+    call.shape.Sq = end > n && end % n < shortest ? n + end % n : n;
+    keys = call.shape.Sq + s->window + aligned;
+    call.shape.Sk = keys < s->Sk ? keys : s->Sk;
     return call;
 }
 

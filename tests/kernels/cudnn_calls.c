@@ -526,6 +526,33 @@ static void test_window_of_a_million_tokens(void **state)
     assert_int_equal(mdsk_cudnn_window_bwd(NULL, &b), -ENOTSUP);
 }
 
+/* The last block has up to 31 queries more than the others: at the end of the sequence,
+ * or, of a chunk whose keys come before, at the last query that sees a key. */
+static void test_window_with_a_longer_block(void **state)
+{
+    static const int64_t heads[] = {1, 2, 16, 32}, window[] = {17, 100, 300, 5000};
+    static const int64_t more[] = {0, 31, 32};
+
+    (void)state;
+    for (int t = 0; t < 4 * 4 * 3 * 2; t++) {
+        int64_t A = heads[t % 4], block, end, counted;
+        struct mdsk_attention_bwd b = large(1, A, A, 1 << 18);
+
+        b.shape.window = window[t / 4 % 4];
+        block = mdsk_attention_window_bwd_block(&b.shape);
+        end = 2 * block + more[t / 16 % 3];
+        b.shape.Sq = b.shape.Sk = t < 48 ? end : 3 * block;
+        if (t >= 48)
+            b.shape.q_offset = b.shape.Sk + b.shape.window - 1 - end;
+        start(NULL);
+        fake.computes = 0;
+        assert_int_equal(mdsk_cudnn_window_bwd(NULL, &b), 0);
+        counted = mdsk_attention_bwd_scratch(&b);
+        assert_in_range(fake.most_scratch + fake.most_window, counted * 85 / 100,
+                        counted + 4096);
+    }
+}
+
 /* ---- documents ---- */
 
 /* Starts of two sequences, [S, 2]: documents of these lengths, then of one token. */
@@ -668,6 +695,7 @@ int main(void)
         cmocka_unit_test_setup(test_forward_in_blocks, start),
         cmocka_unit_test_setup(test_windows_in_blocks, start),
         cmocka_unit_test_setup(test_window_of_a_million_tokens, start),
+        cmocka_unit_test(test_window_with_a_longer_block),
         cmocka_unit_test_setup(test_documents, start),
         cmocka_unit_test_setup(test_documents_need_few_plans, start),
         cmocka_unit_test_setup(test_unsupported_problems, start),
