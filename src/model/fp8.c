@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Working memory for what a cast writes and has no place for yet. */
+/* Allocate what the cast writes: codes as asked for, and a scale if it has none. */
 static enum mds_rc alloc_codes(const struct context *c, struct mdsk_fp8_cast *a,
                                int by_rows, int by_columns)
 {
@@ -26,7 +26,7 @@ static enum mds_rc alloc_codes(const struct context *c, struct mdsk_fp8_cast *a,
     return MDS_OK;
 }
 
-/* In E4M3, by rows or by columns. */
+/* Cast x or a weight, to E4M3.  *out: the codes of its rows, or of its columns. */
 static enum mds_rc cast(const struct context *c, struct mdsk_fp8_cast *a, int by_rows,
                         struct mdsk_fp8_operand *out)
 {
@@ -39,7 +39,7 @@ static enum mds_rc cast(const struct context *c, struct mdsk_fp8_cast *a, int by
 
 /* ---- inputs ---- */
 
-/* Saved codes: those of x [R, in] transposed, then their scale. */
+/* Where the scale is in saved codes: behind those of x [R, in] transposed. */
 static int64_t scale_at(int64_t R, int64_t in)
 {
     return in * mdsk_fp8_ld(R);
@@ -55,7 +55,8 @@ static float *scale_of(void *codes, int64_t R, int64_t in)
     return (float *)((char *)codes + scale_at(R, in));
 }
 
-/* By rows, and transposed to in->codes unless that is NULL; or transposed. */
+/* Forward (by_rows) also writes transposed codes to in->codes, unless that is NULL.
+ * Backward casts to transposed codes, where none were saved. */
 static enum mds_rc cast_input(const struct context *c, int64_t R, int64_t C,
                               const struct linear_input *in, int by_rows,
                               struct mdsk_fp8_operand *out)
@@ -109,8 +110,9 @@ uint32_t *mds_gpt_fp8_grad_amax(const struct context *c, const struct linear_ids
     return id->fp8 ? &c->fp8_amax->grad[id->weight] : NULL;
 }
 
-/* All of a weight, or its first outputs: another number of elements than last time is
- * searched again.  A copy of some heads is searched each time. */
+/* w: all of a weight, or its first outputs (head_norm.c), or a copy of some heads
+ * (head_groups.c).  Its largest magnitude is that of the last cast of this weight if
+ * that had as many elements.  Those of copies are searched each time. */
 static enum mds_rc cast_weight(const struct context *c, const struct linear_ids *id,
                                const void *w, int by_rows, struct mdsk_fp8_operand *out)
 {
@@ -127,24 +129,23 @@ static enum mds_rc cast_weight(const struct context *c, const struct linear_ids 
 
 /* ---- GEMMs ---- */
 
-/* One cast for both GEMMs that read a gradient, if both can have it. */
 enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
                                   uint32_t *amax, int for_input, int for_weight,
-                                  float *db, struct linear_grad *g)
+                                  float *db, struct linear_grad *dy)
 {
     struct mdsk_fp8_cast a = {.R = R,
                               .C = out,
                               .dtype = c->par.dtype,
                               .to = c->g->cfg.fp8.format == MDS_FP8_HYBRID ? MDSK_E5M2
                                                                            : MDSK_E4M3,
-                              .x = g->dy,
+                              .x = dy->dy,
                               .sum = for_weight ? db : NULL,
                               .amax = amax,
                               .amax_known = amax != NULL};
 
     MDS_TRY(alloc_codes(c, &a, for_input, for_weight));
-    g->rows = (struct mdsk_fp8_operand){a.to, a.rows, a.scale};
-    g->cols = (struct mdsk_fp8_operand){a.to, a.cols, a.scale};
+    dy->rows = (struct mdsk_fp8_operand){a.to, a.rows, a.scale};
+    dy->cols = (struct mdsk_fp8_operand){a.to, a.cols, a.scale};
     return mds_op_fp8_cast(c->par.dev, &a);
 }
 

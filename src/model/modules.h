@@ -128,33 +128,37 @@ enum mds_rc mds_gpt_linear_gelu_bwd_input(const struct context *c,
                                           const struct linear_grad *dy, const void *u,
                                           void *dx);
 
-/* ---- fp8.c: the same in FP8 (docs/adr/0026); *g has codes of dy ---- */
+/* ---- fp8.c: the same in FP8 (docs/adr/0026) ---- */
 
-/* Nothing of this step's weights is known yet. */
+/* Allocate a step's largest magnitudes.  Those of weights are unknown again, since the
+ * last step has changed the weights. */
 enum mds_rc mds_gpt_fp8_step_begin(const struct context *c, struct fp8_amax *m);
 void mds_gpt_fp8_free(struct fp8_amax *m);
 
-/* x transposed as FP8 codes, and their scale. */
+/* Where the kernel that writes the input of a linear layer, or the gradient of its
+ * output, leaves the largest magnitude; NULL if that layer is not in FP8. */
+uint32_t *mds_gpt_fp8_input_amax(const struct context *c, const struct linear_ids *id);
+uint32_t *mds_gpt_fp8_grad_amax(const struct context *c, const struct linear_ids *id);
+
+/* Bytes of linear_input.codes: x [R, in] transposed, and its scale. */
 int64_t mds_gpt_fp8_codes_bytes(int64_t R, int64_t in);
 
 enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_ids *id,
                                    const struct mdsk_linear_fwd *a,
                                    const struct linear_input *in);
-/* Where the kernel that writes the input, or the gradient, leaves its largest
- * magnitude; NULL if this linear is not in FP8. */
-uint32_t *mds_gpt_fp8_input_amax(const struct context *c, const struct linear_ids *id);
-uint32_t *mds_gpt_fp8_grad_amax(const struct context *c, const struct linear_ids *id);
+/* Cast dy->dy [R, out] to dy->rows (for_input) and dy->cols (for_weight), and with
+ * for_weight db += its column sums; amax as in mds_gpt_linear_grad_open. */
 enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
                                   uint32_t *amax, int for_input, int for_weight,
-                                  float *db, struct linear_grad *g);
+                                  float *db, struct linear_grad *dy);
 enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
                                          const struct linear_ids *id,
                                          const struct mdsk_linear_bwd_input *a,
-                                         const struct linear_grad *g);
+                                         const struct linear_grad *dy);
 enum mds_rc mds_gpt_fp8_linear_bwd_weight(const struct context *c,
                                           const struct mdsk_linear_bwd_weight *a,
                                           const struct linear_input *in,
-                                          const struct linear_grad *g);
+                                          const struct linear_grad *dy);
 
 /* ---- dropout.c ---- */
 
