@@ -408,9 +408,9 @@ static enum mds_rc attention_groups_bwd(const struct context *c,
 }
 
 /* Recompute what is not copied when a block is offloaded: norms' results and g. */
-static enum mds_rc recompute_norm_inputs(const struct context *c,
-                                         const struct block_ids *id,
-                                         const struct saved *s)
+static enum mds_rc recompute_not_copied(const struct context *c,
+                                        const struct block_ids *id,
+                                        const struct saved *s)
 {
     int parallel = c->g->cfg.parallel_residual;
     struct normed n;
@@ -423,7 +423,7 @@ static enum mds_rc recompute_norm_inputs(const struct context *c,
         MDS_TRY(alloc_norm_outputs(c, id, s, NORM2, 0, &n));
         MDS_TRY(norm_forward(c, &id->norm2, s->at[parallel ? SAVED_X : SAVED_X1], &n));
     }
-    return mds_gpt_mlp_activate(c, s);
+    return mds_gpt_mlp_activate(c, &id->mlp, s);
 }
 
 enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *id,
@@ -439,7 +439,7 @@ enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *i
 
     MDS_TRY(mds_params_acquire(c->g->ps, id->unit));
     if (s->returned)
-        MDS_TRY(recompute_norm_inputs(c, id, s));
+        MDS_TRY(recompute_not_copied(c, id, s));
     MDS_TRY(mds_params_grad_begin(c->g->ps, id->unit));
     mds_gpt_norm_grads_begin(c);
     MDS_TRY(recompute_attention(c, id, w, &here, &b, x, input));

@@ -142,12 +142,13 @@ static enum mds_rc activate_tile(const struct context *c, const struct mlp_tile 
     return mds_op_activation_fwd(c->par.dev, &act);
 }
 
-enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct saved *s)
+enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct mlp_ids *id,
+                                 const struct saved *s)
 {
     const struct mlp_tile all = {
         .rows = mds_par_rows(&c->par), .u = s->at[SAVED_U], .g = s->at[SAVED_G]};
 
-    return all.u && all.g ? activate_tile(c, &all) : MDS_OK;
+    return all.u && all.g && !id->down.fp8_wgrad ? activate_tile(c, &all) : MDS_OK;
 }
 
 /* u, and g unless only FP8 casts would read it, from the input, after waiting for it;

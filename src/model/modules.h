@@ -327,8 +327,9 @@ enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
 enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
                             const struct saved *s, const void *x, const void *dy,
                             void *dx);
-/* Compute g from u, if both are saved. */
-enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct saved *s);
+/* Compute g from u, if both are saved and more than casts to FP8 will read g. */
+enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct mlp_ids *id,
+                                 const struct saved *s);
 
 /* ---- block.c ---- */
 

@@ -305,6 +305,34 @@ static void fp8_saves_codes(void **state)
     }
 }
 
+static int64_t activations_computed(const struct mds_config *c)
+{
+    struct fixture f;
+    int64_t calls;
+
+    open_on(&f, c, "dry");
+    backward(&f);
+    calls = mds_dev_ledger(f.dev)->op[MDS_OP_ACTIVATION_FWD].calls;
+    close_all(&f);
+    return calls;
+}
+
+/* Of two blocks that were offloaded, the one in bf16 computes its activation again.
+ * The other one has memory for the result too, but only casts read it. */
+static void fp8_recomputes_no_activation(void **state)
+{
+    (void)state;
+    for (int shape = 0; shape < 2; shape++) {
+        struct mds_config c = fp8_shape(shape, MDS_FP8_HYBRID), offload;
+
+        c.model.fp8.first_last_bf16 = 1;
+        offload = c;
+        offload.train.act.offload_layers = 2;
+        assert_int_equal(activations_computed(&offload) - activations_computed(&c),
+                         c.batch.accumulation);
+    }
+}
+
 /* ---- weights' gradients in bf16 ---- */
 
 /* Codes of x [R, C], by rows or transposed, and their scale; free() the code. */
@@ -442,6 +470,7 @@ int main(void)
         cmocka_unit_test(fp8_searches_a_weight_once_a_step),
         cmocka_unit_test(fp8_codes_change_nothing),
         cmocka_unit_test(fp8_saves_codes),
+        cmocka_unit_test(fp8_recomputes_no_activation),
         cmocka_unit_test(fp8_without_wgrad_is_bf16_with_fp8_kernels),
         cmocka_unit_test(fp8_of_nan_is_a_loss_of_nan),
     };
