@@ -118,6 +118,10 @@ static enum mds_rc launch_run_plan(const struct mds_invocation *c)
     struct mds_launch l;
     enum mds_rc rc;
 
+    if (o->layout == MDS_LAYOUT_GIVEN)
+        return mds_fail(MDS_EUSER,
+                        "--layout given: plan varies what the options after -- leave "
+                        "open; set there what is fixed, and leave --layout out");
     MDS_TRY(mds_launch_open(o, 1, c->passed_argc, c->passed_argv, &l));
     rc = mds_launch_config(&l, NULL, 1, &run);
     if (rc)

@@ -107,7 +107,8 @@ test_expect_success 'a plan of a tiny model' '
     MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=1024 mds_launch plan --machine polaris >out &&
     ! grep -E "[0-9]e.[0-9]" out && # 12345 tokens/s, not 1.234e+04
     MODEL_SIZE_KEY=GENSLM_25M mds_launch plan --machine polaris --max-seq >out &&
-    grep "longest sequence: [1-9]" out
+    grep "longest sequence: [1-9]" out &&
+    test_must_fail mds_launch plan --layout given 2>err && grep "layout given: plan varies what .* leave --layout out" err
 '
 test_expect_success 'a search for the longest sequence that is cut says so' '
     MODEL_SIZE_KEY=GPT25B mds_launch plan --machine polaris --nodes 512 --max-seq --plan-seconds 1 >out && cat out &&
