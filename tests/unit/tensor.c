@@ -359,6 +359,94 @@ static void operations_check_their_contract(void **state)
     mds_dev_destroy(dev);
 }
 
+static void expect_broken(enum mds_rc rc, const char *condition)
+{
+    assert_int_equal(rc, MDS_EBUG);
+    if (!strstr(mds_fail_text(), condition))
+        fail_msg("'%s' does not say: %s", mds_fail_text(), condition);
+}
+
+static struct mds_dev *dry_device(void)
+{
+    const struct mds_dev_spec spec = {.name = "dry"};
+    struct mds_dev *dev = NULL;
+
+    assert_int_equal(mds_dev_create(&spec, &dev), MDS_OK);
+    return dev;
+}
+
+static _Alignas(16) char codes[64];
+static float numbers[4];
+
+static void fp8_cast_checks_its_contract(void **state)
+{
+    const struct mdsk_fp8_cast right = {.R = 1,
+                                        .C = 2,
+                                        .dtype = MDSK_BF16,
+                                        .to = MDSK_E4M3,
+                                        .x = numbers,
+                                        .rows = codes,
+                                        .sum = numbers,
+                                        .scale = (float *)(codes + 16)};
+    struct mdsk_fp8_cast a[9];
+    struct mds_dev *dev = dry_device();
+
+    (void)state;
+    for (int i = 0; i < 9; i++)
+        a[i] = right;
+    assert_int_equal(mds_op_fp8_cast(dev, &a[0]), MDS_OK);
+    a[0].C = 0;
+    expect_broken(mds_op_fp8_cast(dev, &a[0]), "R, C >= 1");
+    a[1].rows = NULL;
+    expect_broken(mds_op_fp8_cast(dev, &a[1]), "rows or cols given");
+    a[2].amax_known = 1;
+    expect_broken(mds_op_fp8_cast(dev, &a[2]), "amax given if it is known");
+    a[3].activated = 1;
+    expect_broken(mds_op_fp8_cast(dev, &a[3]), "activated without sum");
+    a[4].to = MDSK_BF16;
+    expect_broken(mds_op_fp8_cast(dev, &a[4]), "to E4M3 or E5M2");
+    a[5].rows = codes + 8;
+    expect_broken(mds_op_fp8_cast(dev, &a[5]), "aligned to 16");
+    a[6].cols = codes + 1;
+    expect_broken(mds_op_fp8_cast(dev, &a[6]), "aligned to 16");
+    a[7].scale = (float *)(codes + 4);
+    expect_broken(mds_op_fp8_cast(dev, &a[7]), "aligned to 16");
+    a[8].dtype = MDSK_E4M3;
+    expect_broken(mds_op_fp8_cast(dev, &a[8]), "fp8_cast");
+    mds_dev_destroy(dev);
+}
+
+static void fp8_gemm_checks_its_contract(void **state)
+{
+    const struct mdsk_fp8_operand e4m3 = {MDSK_E4M3, codes, numbers};
+    const struct mdsk_fp8_operand e5m2 = {MDSK_E5M2, codes, numbers};
+    const struct mdsk_fp8_gemm right = {
+        .M = 1, .N = 1, .K = 1, .dtype = MDSK_BF16, .a = e5m2, .b = e4m3, .y = numbers};
+    struct mdsk_fp8_gemm a[7];
+    struct mds_dev *dev = dry_device();
+
+    (void)state;
+    for (int i = 0; i < 7; i++)
+        a[i] = right;
+    assert_int_equal(mds_op_fp8_gemm(dev, &a[0]), MDS_OK);
+    a[0].K = 0;
+    expect_broken(mds_op_fp8_gemm(dev, &a[0]), "M, N, K >= 1");
+    a[1].b.scale = NULL;
+    expect_broken(mds_op_fp8_gemm(dev, &a[1]), "a, b and their scales");
+    a[2].b = e5m2;
+    expect_broken(mds_op_fp8_gemm(dev, &a[2]), "one of them E4M3");
+    a[3].a.type = MDSK_BF16;
+    expect_broken(mds_op_fp8_gemm(dev, &a[3]), "a and b of FP8");
+    a[4].add = 1;
+    expect_broken(mds_op_fp8_gemm(dev, &a[4]), "add with f32");
+    a[5].bias = numbers;
+    a[5].dtype = MDSK_F32;
+    expect_broken(mds_op_fp8_gemm(dev, &a[5]), "bias with 16 bits only");
+    a[6].y = NULL;
+    expect_broken(mds_op_fp8_gemm(dev, &a[6]), "y given");
+    mds_dev_destroy(dev);
+}
+
 static void operations_check_shards(void **state)
 {
     struct mds_dev_spec spec = {.name = "dry"};
@@ -440,6 +528,8 @@ int main(void)
         cmocka_unit_test(initial_values),
         cmocka_unit_test(shards_start_as_the_whole_parameter),
         cmocka_unit_test(operations_check_their_contract),
+        cmocka_unit_test(fp8_cast_checks_its_contract),
+        cmocka_unit_test(fp8_gemm_checks_its_contract),
         cmocka_unit_test(operations_check_shards),
         cmocka_unit_test(cpu_takes_16_bits),
     };
