@@ -31,10 +31,12 @@ enum mds_rope_scaling {
 
 /* Storage of weights and activations; sums, statistics and the loss are f32 always. */
 enum mds_number_type { MDS_TYPE_F32, MDS_TYPE_BF16, MDS_TYPE_F16 };
+extern const char *const mds_number_type_names[]; /* "fp32", ... */
 
 /* FP8 of the blocks' linear layers: E4M3 for all operands; or (hybrid) E5M2 for
  * gradients and E4M3 for the others. */
 enum mds_fp8_format { MDS_FP8_NONE, MDS_FP8_E4M3, MDS_FP8_HYBRID };
+extern const char *const mds_fp8_format_names[]; /* "none", ... */
 
 struct mds_fp8_config {
     int format;          /* enum mds_fp8_format */

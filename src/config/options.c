@@ -34,8 +34,8 @@ static const char *const nonfinites[] = {"stop", "skip", "rollback", NULL};
 static const char *const sp_types[] = {"none", "megatron", "ds", NULL};
 
 static const char *const rests[] = {"none", "cpu", NULL};
-static const char *const types[] = {"fp32", "bf16", "fp16", NULL};
-static const char *const fp8_formats[] = {"none", "e4m3", "hybrid", NULL};
+const char *const mds_number_type_names[] = {"fp32", "bf16", "fp16", NULL};
+const char *const mds_fp8_format_names[] = {"none", "e4m3", "hybrid", NULL};
 static const char *const fp8_recipes[] = {"tensorwise", NULL};
 
 static const char *const act_levels[] = {"auto", "0", "1", "2", "3",  "4", "5",
@@ -371,12 +371,12 @@ static const struct mds_option rows[] = {
     {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "auto", 0, 0,
      devices, AT(output.device), "device",
      .help = "device to train on; auto: a GPU if this build and this node have one"},
-    {memory, "model.dtype", "--dtype", "DTYPE", MDS_OPT_ENUM, "fp32", 0, 0, types,
-     AT(train.type), "type",
+    {memory, "model.dtype", "--dtype", "DTYPE", MDS_OPT_ENUM, "fp32", 0, 0,
+     mds_number_type_names, AT(train.type), "type",
      .help = "type of weights and activations; with bf16 and fp16 the optimizer also "
              "has fp32 weights"},
     {memory, "model.fp8_format", "--fp8-format", "MDS_FP8_FORMAT", MDS_OPT_ENUM, "none",
-     0, 0, fp8_formats, AT(model.fp8.format), "format",
+     0, 0, mds_fp8_format_names, AT(model.fp8.format), "format",
      .help = "with bf16, compute the blocks' linear layers in FP8: hybrid has E4M3 for "
              "weights and activations and E5M2 for gradients, e4m3 has E4M3 for all"},
     {memory, "model.fp8_recipe", "--fp8-recipe", "MDS_FP8_RECIPE", MDS_OPT_ENUM,

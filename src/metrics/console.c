@@ -12,11 +12,13 @@ void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run)
     const struct mds_flops_model *m = &run->model;
     char params[32], tokens[32], flops[32];
     int64_t step_tokens = run->global_batch * m->seq;
+    int fp8 = strcmp(run->fp8_format, "none") != 0;
 
-    mds_str_add(out, "mds %s: %s%s%s parameters on %s\n", run->version,
+    mds_str_add(out, "mds %s: %s%s%s parameters on %s in %s%s%s\n", run->version,
                 run->size_key ? run->size_key : "", run->size_key ? ", " : "",
                 mds_format_count((double)run->parameters, params, sizeof params),
-                run->device);
+                run->device, run->dtype, fp8 ? " and FP8 " : "",
+                fp8 ? run->fp8_format : "");
     mds_str_add(out,
                 "  layers %" PRId64 ", hidden %" PRId64 ", heads %" PRId64
                 " (key/value %" PRId64 "), ffn %" PRId64 "%s%s, vocabulary %" PRId64

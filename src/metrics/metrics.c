@@ -126,6 +126,8 @@ static void record_run(struct mds_metrics *m)
     mds_jsonl_add_string(m->json, "version", run->version);
     mds_jsonl_add_string(m->json, "model_size_key", run->size_key);
     mds_jsonl_add_string(m->json, "device", run->device);
+    mds_jsonl_add_string(m->json, "dtype", run->dtype);
+    mds_jsonl_add_string(m->json, "fp8_format", run->fp8_format);
     mds_jsonl_add_string(m->json, "data_path", run->data_path);
     mds_jsonl_add_int(m->json, "vocab", run->vocab);
     mds_jsonl_add_int(m->json, "parameters", run->parameters);
@@ -196,6 +198,7 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
     }
     m->opened = 1;
     m->run.version = m->run.size_key = m->run.device = m->run.data_path = NULL;
+    m->run.dtype = m->run.fp8_format = NULL;
     *out = m;
     return MDS_OK;
 }

@@ -17,10 +17,11 @@
 /* Facts about the whole run.  The struct is copied; its strings must live until
  * mds_metrics_open returns. */
 struct mds_metrics_run {
-    const char *version;   /* of the program */
-    const char *size_key;  /* row of the model table, or NULL */
-    const char *device;    /* "cpu" */
-    const char *data_path; /* or NULL */
+    const char *version;            /* of the program */
+    const char *size_key;           /* row of the model table, or NULL */
+    const char *device;             /* "cpu" */
+    const char *dtype, *fp8_format; /* "bf16", "none" */
+    const char *data_path;          /* or NULL */
     struct mds_flops_model model;
     int64_t vocab; /* words of the data; the model pads them to padded_vocab */
     int64_t parameters;

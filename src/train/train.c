@@ -68,6 +68,8 @@ static enum mds_rc open_metrics(struct run *r)
         .version = r->spec->version,
         .size_key = c->model.size_key,
         .device = mds_dev_name(r->dev),
+        .dtype = mds_number_type_names[c->train.type],
+        .fp8_format = mds_fp8_format_names[c->model.fp8.format],
         .data_path = mds_config_data_paths(&c->data),
         .model = mds_flops_model_of(c),
         .vocab = c->model.vocab,

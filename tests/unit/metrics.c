@@ -119,7 +119,11 @@ static void test_flops_of_documents_in_windows(void **state)
  * it would see without. */
 static void test_window_flops(void **state)
 {
-    struct mds_metrics_run run = {.model = gpt, .version = "9.9", .device = "cpu"};
+    struct mds_metrics_run run = {.model = gpt,
+                                  .version = "9.9",
+                                  .device = "cpu",
+                                  .dtype = "fp32",
+                                  .fp8_format = "none"};
     struct mds_flops_model local = gpt;
     struct mds_str text = {0};
 
@@ -185,6 +189,8 @@ static const struct mds_metrics_run facts = {
     .version = "9.9",
     .size_key = "GPT\"X",
     .device = "cpu",
+    .dtype = "bf16",
+    .fp8_format = "hybrid",
     .data_path = "ecoli.h5",
     .model = gpt,
     .parameters = 2560,
@@ -286,7 +292,7 @@ static void test_console(void **state)
     (void)state;
     snprintf(path, sizeof path, "%s/out", scratch);
     read_file(path, out, sizeof out);
-    contains(out, "mds 9.9: GPT\"X, 2.56 k parameters on cpu\n");
+    contains(out, "mds 9.9: GPT\"X, 2.56 k parameters on cpu in bf16 and FP8 hybrid\n");
     /* the form that Megatron-DeepSpeed's users grep; means over steps 1 and 2 */
     contains(out,
              "\n iteration        2/       5 | consumed samples:            8 |"
