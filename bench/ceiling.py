@@ -184,7 +184,9 @@ def activation_bytes(o, recompute):
     rows, H = o.micro_batch * o.seq, o.hidden
     norm_fwd = 4 * H  # x, branch -> sum, y
     norm_bwd = 4 * H  # dy, sum, residual's gradient -> dx
-    gelu = 2 * 4 * H  # its input: written by one GEMM's epilogue, read by another's
+    # its input: written by one GEMM's epilogue, read by another's; FP8's GEMMs are timed as
+    # they write it, and the epilogue would write codes, which count as 0
+    gelu = (1 if o.fp8 else 2) * 4 * H
     layer = 2 * norm_fwd + 2 * norm_bwd + gelu
     if recompute != "none":
         layer += 2 * norm_fwd
