@@ -260,6 +260,15 @@ check() {
     make -C "$build" -j "$jobs" check ${1:+TESTS="$*"} || die "some tests failed; see $build/test-suite.log"
 }
 
+# no_test_is_missing check TEST...: found before minutes of building
+no_test_is_missing() {
+    shift
+    for test; do
+        [ -e "$src/$test" ] || [ -e "$src/$test.c" ] ||
+            die "no test '$test'; name it as in tests/cli/options.t or tests/unit/engine"
+    done
+}
+
 usage() {
     sed -n '3,7s/^# \{0,1\}//p' "$0"
 }
@@ -280,6 +289,7 @@ esac
 case $src$build in
 *[[:space:]]*) die "'$src': no folder above may have a blank in its name; move it, or rename that" ;;
 esac
+[ "${1-}" != check ] || no_test_is_missing "$@"
 mkdir -p "$build" "$run/logs" || die "cannot make $build and $run"
 build=$(cd "$build" && pwd) && run=$(cd "$run" && pwd) || exit 1
 logs=$run/logs

@@ -91,5 +91,11 @@ test_expect_success 'quickstart.sh in a folder with a blank in its name, which a
     grep "^quickstart: .*/a b.: .* blank" err && test "$(ls "a b")" = quickstart.sh
 '
 
+test_expect_success 'quickstart.sh check: a test that is not there, before anything is built' '
+    copy=$place/copy && mkdir -p "$copy/tests/cli" && cp "$srcdir/quickstart.sh" "$copy" && : >"$copy/tests/cli/a.t" &&
+    test_expect_code 1 "$copy/quickstart.sh" check tests/cli/a.t tests/cli/b.t 2>err && cat err &&
+    grep "^quickstart: no test .tests/cli/b.t.; name it as in" err && test ! -e "$copy/build"
+'
+
 rm -rf "$place"
 test_done
