@@ -342,11 +342,15 @@ void bench_fp8_cast(const struct bench *b, int64_t rows, int64_t cols)
 {
     static const struct {
         const char *name;
-        int by_rows, by_columns, search, sum;
+        int by_rows, by_columns, search, sum, gelu;
     } casts[] = {
-        {"rows, searched", 1, 0, 1, 0},      {"both, searched", 1, 1, 1, 0},
-        {"both+sums, searched", 1, 1, 1, 1}, {"rows", 1, 0, 0, 0},
-        {"transposed", 0, 1, 0, 0},          {"both", 1, 1, 0, 0},
+        {"rows, searched", 1, 0, 1, 0, 0},
+        {"both, searched", 1, 1, 1, 0, 0},
+        {"both+sums, searched", 1, 1, 1, 1, 0},
+        {"both of GELU, searched", 1, 1, 1, 0, 1},
+        {"rows", 1, 0, 0, 0, 0},
+        {"transposed", 0, 1, 0, 0, 0},
+        {"both", 1, 1, 0, 0, 0},
     };
     void *x = random_tensor(b, rows * cols),
          *by_rows = b->dev->alloc(rows * mdsk_fp8_ld(cols)),
@@ -365,7 +369,9 @@ void bench_fp8_cast(const struct bench *b, int64_t rows, int64_t cols)
                                   .scale = scale,
                                   .sum = casts[i].sum ? sum : NULL,
                                   .amax = amax,
-                                  .amax_known = !casts[i].search};
+                                  .amax_known = !casts[i].search,
+                                  .activated = casts[i].gelu,
+                                  .kind = MDSK_GELU};
         struct laps l = {0};
         char text[64];
 
