@@ -8,7 +8,8 @@ inputs offloaded to host memory.
     torchrun --standalone --nproc-per-node N alst.py [options] TRY...
 
 A TRY is a list of settings, such as 131072,opt: the sequence length; opt (also offload the
-optimizer); gpu (do not offload layer inputs); cudnn or flash (attention).
+optimizer) or super (the same by SuperOffload, arXiv:2509.21271); gpu (do not offload layer
+inputs); cudnn or flash (attention).
 
 Prints a JSON line for each TRY as it ends, with an error if it ran out of memory. Needs
 torch, transformers and deepspeed. Without a GPU it runs on the CPU, as a test.
@@ -26,6 +27,7 @@ import torch
 import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
+from deepspeed.runtime.sequence_parallel import parallel_state_sp
 from deepspeed.runtime.sequence_parallel.ulysses_sp import (
     TiledFusedLogitsLoss,
     TiledMLP,
@@ -109,11 +111,14 @@ class Settings:
     def __init__(self, text):
         self.text, self.seq = text, 0
         self.attention, self.host_optimizer, self.host_inputs = "cudnn", False, True
+        self.super_offload = False
         for word in text.split(","):
             if word.isdigit():
                 self.seq = int(word)
             elif word == "opt":
                 self.host_optimizer = True
+            elif word == "super":
+                self.host_optimizer = self.super_offload = True
             elif word == "gpu":
                 self.host_inputs = False
             elif word in ("cudnn", "flash"):
@@ -139,6 +144,8 @@ def ds_config(o, settings, ranks):
     }
     if settings.host_optimizer:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+    if settings.super_offload:
+        zero["offload_optimizer"] |= {"super_offload": True, "cpuadam_cores_perc": 0.9}
     adam = {"lr": 1e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}
     if not settings.host_optimizer:
         adam |= {"torch_adam": True, "fused": GPU}
@@ -282,6 +289,7 @@ def main():
             print(json.dumps(record), flush=True)
         if "error" in record and ranks > 1:
             os._exit(3)  # the others may wait in a collective: torchrun ends them
+        parallel_state_sp._release_sequence_parallel_groups()  # the next try makes its own
         gc.collect()
         if GPU:
             torch.cuda.empty_cache()
