@@ -61,31 +61,31 @@ int mds_config_affects_model(const char *key)
     return relevance_of(key) != NEVER;
 }
 
+/* The types of numbers that a run computes in. */
+static const char *const number_keys[] = {"model.dtype",
+                                          "model.fp8_format",
+                                          "model.fp8_recipe",
+                                          "model.fp8_wgrad",
+                                          "model.first_last_layers_bf16",
+                                          "model.layers_at_start_in_bf16",
+                                          "model.layers_at_end_in_bf16",
+                                          NULL};
+
 /* Settings that a run may change when it resumes, and that affect the losses. */
 static int is_reported_change(const char *key)
 {
-    static const char *const others[] = {"model.hidden_dropout",
-                                         "model.attention_dropout",
-                                         "model.seq_length",
-                                         "train.seed",
-                                         "train.iters",
-                                         "train.samples",
-                                         "train.tokens",
-                                         "model.dtype",
-                                         "model.fp8_format",
-                                         "model.fp8_recipe",
-                                         "model.fp8_wgrad",
-                                         "model.first_last_layers_bf16",
-                                         "model.layers_at_start_in_bf16",
-                                         "model.layers_at_end_in_bf16",
-                                         NULL};
+    static const char *const others[] = {
+        "model.hidden_dropout", "model.attention_dropout",
+        "model.seq_length",     "train.seed",
+        "train.iters",          "train.samples",
+        "train.tokens",         NULL};
 
     if (strncmp(key, "optim.", 6) == 0 || strncmp(key, "data.", 5) == 0)
         return 1;
     if (strncmp(key, "parallel.", 9) == 0)
         return strcmp(key, "parallel.nvme_path") != 0 &&
                strcmp(key, "parallel.timeout") != 0;
-    return mds_str_is_in(key, others);
+    return mds_str_is_in(key, others) || mds_str_is_in(key, number_keys);
 }
 
 /* ---- a saved configuration ---- */
@@ -174,6 +174,21 @@ void mds_config_limit_seq_length(struct mds_config_run *run, const char *origin,
                      MDS_LEVEL_CHECKPOINT, origin, "model.max_positions", diag);
 }
 
+/* A run computes in the same types as the one that saved, if neither the user nor the
+ * machine's profile names one.  FP8 is only for bf16. */
+static void inherit_number_types(struct mds_config_run *run, const struct saved *s,
+                                 const char *origin, struct mds_diag *diag)
+{
+    for (int i = 0; number_keys[i]; i++) {
+        int is_fp8 = i > 0;
+
+        if (is_fp8 && run->config.train.type != MDS_TYPE_BF16)
+            return;
+        if (mds_settings_of(&run->settings, number_keys[i])->level == MDS_LEVEL_DEFAULT)
+            inherit_setting(run, s, number_keys[i], 0, origin, diag);
+    }
+}
+
 /* How samples are made: a run goes on with those it began with. */
 static const char *const data_keys[] = {"data.split_at",
                                         "data.pack_documents",
@@ -206,6 +221,7 @@ enum mds_rc mds_config_inherit_model(struct mds_config_run *run, const char *tex
                             diag);
     if (!origin.failed) {
         inherit_setting(run, &s, "model.vocab", 0, origin.s, diag);
+        inherit_number_types(run, &s, origin.s, diag);
         mds_config_limit_seq_length(run, origin.s, diag);
     }
     for (size_t i = 0; i < sizeof data_keys / sizeof *data_keys; i++)

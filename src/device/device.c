@@ -58,7 +58,7 @@ enum mds_rc mds_dev_check_fp8(const struct mds_dev *dev)
         return MDS_OK;
     return mds_fail(MDS_EDEVICE,
                     "--fp8-format: FP8 needs a GPU of compute capability 8.9, and this "
-                    "one has %d.%d; leave the option out, or use --device cpu",
+                    "one has %d.%d; give --fp8-format none, or use --device cpu",
                     dev->capability / 10, dev->capability % 10);
 }
 

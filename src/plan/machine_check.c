@@ -167,6 +167,6 @@ enum mds_rc mds_machine_check_fp8(const struct mds_machine *m,
     return mds_fail(MDS_EUSER,
                     "--fp8-format: %s has no FP8: its profile gives no "
                     "rates.matmul_fp8_flops, and GPUs need compute capability 8.9 for "
-                    "it; leave the option out",
+                    "it; give --fp8-format none",
                     m->name);
 }

@@ -216,6 +216,13 @@ test_expect_success 'the model is the checkpoint'"'"'s, unless it is given' '
     mds_pretrain --load c --dry-run >out && grep "32 tokens a step" out &&
     mds_launch plan --machine localhost -- --load c --train-iters 9 >out && grep "^a model, 32 tokens," out
 '
+test_expect_success 'a run computes in the types of the run that saved, unless others are given' '
+    pretrain --num-attention-heads 2 --train-iters 3 --save h16 --bf16 --fp8-format hybrid &&
+    bare --train-iters 4 --load h16 && ! grep "was saved with.*dtype" out && grep "in bf16.*FP8" out &&
+    bare --train-iters 4 --load h16 --finetune && grep "in bf16.*FP8" out &&
+    bare --train-iters 4 --load h16 --fp8-format none && grep "info: .*--fp8-format hybrid (now none)" out &&
+    bare --train-iters 4 --load h16 --dtype fp32 && grep "info: .*--dtype bf16 (now fp32)" out
+'
 test_expect_success 'options that change what the model computes are refused without --override-model-config' '
     while read -r option was now; do
         test_must_fail pretrain --train-iters 7 --load c $option=$now &&

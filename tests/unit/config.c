@@ -193,6 +193,42 @@ static void test_model_of_a_checkpoint(void **state)
     close_reading(&r);
 }
 
+/* As the run that saved, unless somebody says otherwise; FP8 only with bf16. */
+static void test_number_types_of_a_checkpoint(void **state)
+{
+    static const char fp8[] = "model:\n  dtype: bf16  # command line\n"
+                              "  fp8_format: hybrid  # command line\n"
+                              "  first_last_layers_bf16: true  # command line\n";
+    static const char plain[] = "model:\n  dtype: bf16  # command line\n"
+                                "  fp8_format: none  # default\n";
+    static const struct {
+        const char *saved, *args;
+        enum mds_number_type type;
+        enum mds_fp8_format format;
+    } cases[] = {{fp8, "", MDS_TYPE_BF16, MDS_FP8_HYBRID},
+                 {fp8, "--fp8-format none", MDS_TYPE_BF16, MDS_FP8_NONE},
+                 {fp8, "--fp8-format e4m3", MDS_TYPE_BF16, MDS_FP8_E4M3},
+                 {fp8, "--dtype fp32", MDS_TYPE_F32, MDS_FP8_NONE},
+                 {fp8, "--machine ./fp16.yaml", MDS_TYPE_F16, MDS_FP8_NONE},
+                 {plain, "", MDS_TYPE_BF16, MDS_FP8_NONE},
+                 {plain, "--fp16", MDS_TYPE_F16, MDS_FP8_NONE},
+                 {saved_model, "", MDS_TYPE_F32, MDS_FP8_NONE}};
+
+    (void)state;
+    write_text("fp16.yaml", "model: {dtype: fp16}\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct reading r = read_config(cases[i].args);
+
+        assert_int_equal(mds_config_inherit_model(r.run, cases[i].saved, "ck", &r.diag),
+                         MDS_OK);
+        assert_int_equal(r.run->config.train.type, cases[i].type);
+        assert_int_equal(r.run->config.model.fp8.format, cases[i].format);
+        assert_int_equal(r.run->config.model.fp8.first_last_bf16,
+                         cases[i].saved == fp8 && cases[i].type == MDS_TYPE_BF16);
+        close_reading(&r);
+    }
+}
+
 static void test_rows_of_a_position_table(void **state)
 {
     static const char text[] = "model:\n  position: learned_absolute  # default\n"
@@ -501,6 +537,7 @@ int main(void)
         cmocka_unit_test_setup(test_maps_may_be_empty, setup),
         cmocka_unit_test_setup(test_saved_settings_without_their_layout, setup),
         cmocka_unit_test_setup(test_model_of_a_checkpoint, setup),
+        cmocka_unit_test_setup(test_number_types_of_a_checkpoint, setup),
         cmocka_unit_test_setup(test_rows_of_a_position_table, setup),
         cmocka_unit_test_setup(test_changes_since_a_checkpoint, setup),
         cmocka_unit_test_setup(test_where_a_run_splits_its_data, setup),
