@@ -174,19 +174,23 @@ void mds_config_limit_seq_length(struct mds_config_run *run, const char *origin,
                      MDS_LEVEL_CHECKPOINT, origin, "model.max_positions", diag);
 }
 
-/* A run computes in the same types as the one that saved, if neither the user nor the
- * machine's profile names one.  FP8 is only for bf16. */
-static void inherit_number_types(struct mds_config_run *run, const struct saved *s,
-                                 const char *origin, struct mds_diag *diag)
+static void inherit_default(struct mds_config_run *run, const struct saved *s,
+                            const char *key, const char *origin, struct mds_diag *diag)
 {
-    for (int i = 0; number_keys[i]; i++) {
-        int is_fp8 = i > 0;
+    if (mds_settings_of(&run->settings, key)->level == MDS_LEVEL_DEFAULT)
+        inherit_setting(run, s, key, 0, origin, diag);
+}
 
-        if (is_fp8 && run->config.train.type != MDS_TYPE_BF16)
-            return;
-        if (mds_settings_of(&run->settings, number_keys[i])->level == MDS_LEVEL_DEFAULT)
-            inherit_setting(run, s, number_keys[i], 0, origin, diag);
-    }
+/* A run has sequences of the same length, and computes in the same types, as the one
+ * that saved, if neither the user nor the machine's profile says otherwise.  FP8 is
+ * only for bf16. */
+static void inherit_defaults(struct mds_config_run *run, const struct saved *s,
+                             const char *origin, struct mds_diag *diag)
+{
+    inherit_default(run, s, "model.seq_length", origin, diag);
+    for (int i = 0; number_keys[i]; i++)
+        if (i == 0 || run->config.train.type == MDS_TYPE_BF16)
+            inherit_default(run, s, number_keys[i], origin, diag);
 }
 
 /* How samples are made: a run goes on with those it began with. */
@@ -221,7 +225,7 @@ enum mds_rc mds_config_inherit_model(struct mds_config_run *run, const char *tex
                             diag);
     if (!origin.failed) {
         inherit_setting(run, &s, "model.vocab", 0, origin.s, diag);
-        inherit_number_types(run, &s, origin.s, diag);
+        inherit_defaults(run, &s, origin.s, diag);
         mds_config_limit_seq_length(run, origin.s, diag);
     }
     for (size_t i = 0; i < sizeof data_keys / sizeof *data_keys; i++)

@@ -194,12 +194,14 @@ static void test_model_of_a_checkpoint(void **state)
 }
 
 /* As the run that saved, unless somebody says otherwise; FP8 only with bf16. */
-static void test_number_types_of_a_checkpoint(void **state)
+static void test_length_and_number_types_of_a_checkpoint(void **state)
 {
-    static const char fp8[] = "model:\n  dtype: bf16  # command line\n"
+    static const char fp8[] = "model:\n  seq_length: 64  # command line\n"
+                              "  dtype: bf16  # command line\n"
                               "  fp8_format: hybrid  # command line\n"
                               "  first_last_layers_bf16: true  # command line\n";
-    static const char plain[] = "model:\n  dtype: bf16  # command line\n"
+    static const char plain[] = "model:\n  seq_length: 64  # derived: x\n"
+                                "  dtype: bf16  # command line\n"
                                 "  fp8_format: none  # default\n";
     static const struct {
         const char *saved, *args;
@@ -223,6 +225,8 @@ static void test_number_types_of_a_checkpoint(void **state)
                          MDS_OK);
         assert_int_equal(r.run->config.train.type, cases[i].type);
         assert_int_equal(r.run->config.model.fp8.format, cases[i].format);
+        assert_int_equal(r.run->config.model.seq_length,
+                         cases[i].saved == fp8 ? 64 : 2048);
         assert_int_equal(r.run->config.model.fp8.first_last_bf16,
                          cases[i].saved == fp8 && cases[i].type == MDS_TYPE_BF16);
         close_reading(&r);
@@ -537,7 +541,7 @@ int main(void)
         cmocka_unit_test_setup(test_maps_may_be_empty, setup),
         cmocka_unit_test_setup(test_saved_settings_without_their_layout, setup),
         cmocka_unit_test_setup(test_model_of_a_checkpoint, setup),
-        cmocka_unit_test_setup(test_number_types_of_a_checkpoint, setup),
+        cmocka_unit_test_setup(test_length_and_number_types_of_a_checkpoint, setup),
         cmocka_unit_test_setup(test_rows_of_a_position_table, setup),
         cmocka_unit_test_setup(test_changes_since_a_checkpoint, setup),
         cmocka_unit_test_setup(test_where_a_run_splits_its_data, setup),
