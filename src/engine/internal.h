@@ -46,9 +46,13 @@ struct mds_engine {
     double grad_norm;        /* of the last backward */
     int overflow;            /* of the last backward */
 
+    void (*report)(void *ctx, const struct mds_step_position *at); /* or NULL */
+    void *report_ctx;
+
     /* of the current step */
     int64_t first_sample;
     int training;
+    int micro_batch; /* of the pass that runs */
 };
 
 /* Bytes that this rank writes into a checkpoint: 12 for each element it owns. */

@@ -203,6 +203,7 @@ static enum mds_rc forward_chunk(void *ctx, int micro_batch, int chunk, const vo
     struct mds_gpt_batch batch = batch_of(e, micro_batch);
     int buffer = mds_schedule_saved_buffer(p->schedule, micro_batch, chunk);
 
+    e->micro_batch = micro_batch;
     if (e->training && !out)
         mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
     mds_range_begin("forward");
@@ -218,11 +219,28 @@ static enum mds_rc backward_chunk(void *ctx, int micro_batch, int chunk,
     struct mds_gpt_batch batch = batch_of(e, micro_batch);
     int buffer = mds_schedule_saved_buffer(e->train.schedule, micro_batch, chunk);
 
+    e->micro_batch = micro_batch;
     mds_zero_pass_begin(e->zero, is_last_pass(e, micro_batch));
     mds_range_begin("backward");
     MDS_TRY(mds_gpt_backward(e->gpt_step, chunk, buffer, &batch, d_out, d_in));
     mds_range_end();
     return MDS_OK;
+}
+
+void mds_engine_report_to(struct mds_engine *e,
+                          void (*report)(void *ctx, const struct mds_step_position *at),
+                          void *ctx)
+{
+    e->report = report;
+    e->report_ctx = ctx;
+}
+
+static void report_block(void *ctx, int backward, int layer)
+{
+    const struct mds_engine *e = ctx;
+    struct mds_step_position at = {e->micro_batch, backward, layer};
+
+    e->report(e->report_ctx, &at);
 }
 
 /* Where the gradient's squares are in e->scalars. */
@@ -253,7 +271,10 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
                               .saved_buffers = mds_schedule_saved_buffers(p->schedule),
                               .training = e->training,
                               .step = (uint32_t)step,
-                              .grad_scale = (float)(e->scale.scale / batch_tokens(e))};
+                              .grad_scale = (float)(e->scale.scale / batch_tokens(e)),
+                              .block_queued =
+                                  e->report && e->training ? report_block : NULL,
+                              .ctx = e};
 
     mds_dev_zero(e->dev, e->scalars,
                  (int64_t)(squares_at(e) + 1) * (int64_t)sizeof *e->scalars);

@@ -72,6 +72,10 @@ struct mds_gpt_run {
     int training;                         /* 0: forward only, without dropout */
     uint32_t step;                        /* of the optimizer; part of dropout's key */
     float grad_scale;                     /* of the sum of losses */
+    /* Called when a block has been queued on the device (on CPUs: computed), unless
+     * NULL; layer: in the whole model, from 0. */
+    void (*block_queued)(void *ctx, int backward, int layer);
+    void *ctx;
 };
 
 /* One micro-batch: token and targets of [tokens here, B] on the device (sequence-major,

@@ -224,6 +224,13 @@ static enum mds_rc alloc_branch(const struct context *c, struct work *w)
                : mds_gpt_scratch(c, mds_gpt_residual_size(c), &w->branch);
 }
 
+static void report_block(const struct context *c, const struct block_ids *id,
+                         int backward)
+{
+    if (c->run->block_queued)
+        c->run->block_queued(c->run->ctx, backward, id->number);
+}
+
 /* ---- forward ---- */
 
 static enum mds_rc copy_residual(const struct context *c, const void *x, void *y)
@@ -261,6 +268,7 @@ static enum mds_rc blocks_fwd(const struct context *c, const struct model_chunk 
         mds_saved_wait(c, p, buffer, l - slots);
         MDS_TRY(mds_gpt_block_fwd(c, &p->block[l], w, s, x, to));
         mds_saved_offload(c, p, buffer, l);
+        report_block(c, &p->block[l], 0);
     }
     mds_dev_wait_copy(c->par.dev, w->o_copy);
     return MDS_OK;
@@ -344,8 +352,12 @@ static enum mds_rc recompute_group_bwd(const struct context *c,
         MDS_TRY(mds_gpt_block_bwd(c, &p->block[first + i], w,
                                   i == n - 1 ? &last : &s[i], NULL, x, d));
         x = (struct residual){.x = s[i - 1].at[SAVED_X]};
+        report_block(c, &p->block[first + i], 1);
     }
-    return mds_gpt_block_bwd(c, &p->block[first], w, n > 1 ? &s[0] : kept, next, x, d);
+    MDS_TRY(
+        mds_gpt_block_bwd(c, &p->block[first], w, n > 1 ? &s[0] : kept, next, x, d));
+    report_block(c, &p->block[first], 1);
+    return MDS_OK;
 }
 
 /* Backward of blocks that save all that backward reads. */
@@ -361,6 +373,7 @@ static enum mds_rc saved_bwd(const struct context *c, const struct model_chunk *
         s->returned = mds_saved_wait(c, p, buffer, l);
         MDS_TRY(mds_gpt_block_bwd(c, &p->block[l], w, s, NULL, x, d));
         mds_saved_reload(c, p, buffer, l - slots);
+        report_block(c, &p->block[l], 1);
     }
     return MDS_OK;
 }

@@ -12,6 +12,7 @@ src_train_libmds_train_a_SOURCES = \
   src/train/preflight_measure.c \
   src/train/pretrain.c src/train/pretrain.h \
   src/train/profile.c \
+  src/train/progress.c \
   src/train/rows.c \
   src/train/run.h \
   src/train/save.c \

@@ -29,6 +29,8 @@ struct run {
                                joined; kinds NULL: tokens have none */
     struct mds_balance *balance;   /* of packed rows of unlike cost, or NULL */
     double start_s;                /* mds_clock_s at the start of the loop */
+    double step_began_s;           /* and of the current step */
+    double next_report_s;          /* when it is to say how far it is */
     double valid_loss, train_loss; /* latest; NAN if none */
     int64_t iteration;             /* iterations completed */
     int64_t samples;               /* samples consumed so far */
@@ -237,6 +239,13 @@ enum mds_rc mds_run_profile_end(struct run *r, int at_end);
  * collective. */
 enum mds_rc mds_run_straggler_begin(struct run *r);
 enum mds_rc mds_run_straggler_end(struct run *r);
+
+/* ---- progress.c: how far a long step is ----
+ *
+ * A line after one minute, two, four and so on; with --log-level debug for each block.
+ */
+void mds_run_progress_begin(struct run *r); /* before a step */
+void mds_run_report_block(void *run, const struct mds_step_position *at);
 
 /* ---- trace.c: what --trace-dir writes, for comparisons with other programs ---- */
 

@@ -45,6 +45,7 @@ static enum mds_rc build_engine(struct run *r)
     MDS_TRY(mds_comm_barrier(world_of(r))); /* others may still measure free memory */
     mds_host_memory_used(&r->memory_before, &peak);
     MDS_TRY(mds_engine_create(&spec, &r->engine));
+    mds_engine_report_to(r->engine, mds_run_report_block, r);
     MDS_TRY(mds_run_open_background(r));
     return mds_run_load_or_start(r);
 }
@@ -183,6 +184,7 @@ static enum mds_rc train_step(struct run *r)
     struct mds_engine_rows rows;
     enum mds_run_decision decision;
 
+    mds_run_progress_begin(r);
     MDS_TRY(mds_run_profile_begin(r));
     MDS_TRY(mds_run_straggler_begin(r));
     MDS_TRY(mds_run_read_rows(r, MDS_SPLIT_TRAIN, r->samples, &rows));

@@ -169,7 +169,9 @@ test_expect_success '--profile of steps that do not come is a warning, of no ste
 test_expect_success '--log-level: errors alone, or what helps to find a fault too' '
     pretrain --train-iters 1 --log-level error >out 2>err && test ! -s err && grep "iteration" out &&
     pretrain --train-iters 1 --log-level debug >out 2>err && grep "mds: info: device: cpu" err &&
-    grep "mds: debug: .* per rank: " err && test_must_fail pretrain --log-level loud 2>err &&
+    grep "mds: debug: .* per rank: " err &&
+    grep "mds: debug: iteration 1: 0 s so far, backward, layer 1 of 2, micro-batch 4 of 4" err &&
+    test_must_fail pretrain --log-level loud 2>err &&
     grep "loud" err && grep "error, warn, info, debug" err
 '
 # on_screen COLUMNS: what a run writes on a terminal that is so wide

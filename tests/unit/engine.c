@@ -254,6 +254,52 @@ static int64_t zeroed(struct mds_config c, int layers)
 }
 
 /* Gradients that are added to lie side by side; products write the others. */
+/* Positions that a step has reported, as numbers that grow with its progress. */
+struct reports {
+    int n, at[64];
+    int64_t layers;
+};
+
+static void take_report(void *ctx, const struct mds_step_position *at)
+{
+    struct reports *r = ctx;
+    int layers = (int)r->layers;
+    int done = at->backward ? 2 * layers - 1 - at->layer : at->layer;
+
+    assert_true(r->n < 64);
+    r->at[r->n++] = at->micro_batch * 2 * layers + done;
+}
+
+/* Each block of each pass once, in order, however blocks are recomputed; and none in
+ * evaluation. */
+static void steps_report_each_block(void **state)
+{
+    static const enum mds_recompute ways[] = {
+        MDS_RECOMPUTE_NONE, MDS_RECOMPUTE_SELECTIVE, MDS_RECOMPUTE_FULL};
+
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        struct mds_config c = gpt_shape();
+        struct reports r = {.layers = 5};
+        struct fixture f;
+
+        c.model.layers = r.layers;
+        c.train.act.recompute = ways[k];
+        c.train.act.recompute_layers = 2;
+        c.batch.micro = ROWS / 2;
+        c.batch.accumulation = 2;
+        open_on(&f, &c, "cpu");
+        mds_engine_report_to(f.engine, take_report, &r);
+        eval_loss(&f);
+        assert_int_equal(r.n, 0);
+        backward(&f);
+        assert_int_equal(r.n, 2 * 2 * r.layers);
+        for (int i = 0; i < r.n; i++)
+            assert_int_equal(r.at[i], i);
+        close_all(&f);
+    }
+}
+
 static void a_layer_is_zeroed_in_one_call(void **state)
 {
     (void)state;
@@ -271,6 +317,7 @@ int main(void)
         cmocka_unit_test(dropout_is_off_in_evaluation),
         cmocka_unit_test(training_learns),
         cmocka_unit_test(host_update_gives_the_same_weights),
+        cmocka_unit_test(steps_report_each_block),
         cmocka_unit_test(a_layer_is_zeroed_in_one_call),
     };
 
