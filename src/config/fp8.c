@@ -77,7 +77,7 @@ void mds_config_check_fp8(const struct mds_config_run *run, struct mds_diag *dia
         mds_diag_fault(
             diag, mds_config_origin(run, "model.first_last_layers_bf16"),
             "--first-last-layers-bf16: %lld blocks at the start and %lld at the end "
-            "leave none of %lld in FP8; leave --fp8-format out",
+            "leave none of %lld in FP8; give --fp8-format none",
             (long long)f->start_bf16, (long long)f->end_bf16, (long long)m->layers);
     check_sizes(run, diag);
 }

@@ -61,31 +61,33 @@ int mds_config_affects_model(const char *key)
     return relevance_of(key) != NEVER;
 }
 
-/* The types of numbers that a run computes in. */
-static const char *const number_keys[] = {"model.dtype",
-                                          "model.fp8_format",
-                                          "model.fp8_recipe",
-                                          "model.fp8_wgrad",
-                                          "model.first_last_layers_bf16",
-                                          "model.layers_at_start_in_bf16",
-                                          "model.layers_at_end_in_bf16",
-                                          NULL};
+static const char *const fp8_keys[] = {"model.fp8_format",
+                                       "model.fp8_recipe",
+                                       "model.fp8_wgrad",
+                                       "model.first_last_layers_bf16",
+                                       "model.layers_at_start_in_bf16",
+                                       "model.layers_at_end_in_bf16",
+                                       NULL};
 
 /* Settings that a run may change when it resumes, and that affect the losses. */
 static int is_reported_change(const char *key)
 {
-    static const char *const others[] = {
-        "model.hidden_dropout", "model.attention_dropout",
-        "model.seq_length",     "train.seed",
-        "train.iters",          "train.samples",
-        "train.tokens",         NULL};
+    static const char *const others[] = {"model.hidden_dropout",
+                                         "model.attention_dropout",
+                                         "model.seq_length",
+                                         "train.seed",
+                                         "train.iters",
+                                         "train.samples",
+                                         "train.tokens",
+                                         "model.dtype",
+                                         NULL};
 
     if (strncmp(key, "optim.", 6) == 0 || strncmp(key, "data.", 5) == 0)
         return 1;
     if (strncmp(key, "parallel.", 9) == 0)
         return strcmp(key, "parallel.nvme_path") != 0 &&
                strcmp(key, "parallel.timeout") != 0;
-    return mds_str_is_in(key, others) || mds_str_is_in(key, number_keys);
+    return mds_str_is_in(key, others) || mds_str_is_in(key, fp8_keys);
 }
 
 /* ---- a saved configuration ---- */
@@ -174,10 +176,26 @@ void mds_config_limit_seq_length(struct mds_config_run *run, const char *origin,
                      MDS_LEVEL_CHECKPOINT, origin, "model.max_positions", diag);
 }
 
+static int has_equal_value(const struct mds_option *o, const char *a, const char *b)
+{
+    union mds_value va = {0}, vb = {0};
+    struct mds_str why = {0};
+    int parsed =
+        !mds_option_parse(o, a, &va, &why) && !mds_option_parse(o, b, &vb, &why);
+
+    mds_str_fini(&why);
+    return parsed ? mds_value_equal(o, va, vb) : strcmp(a, b) == 0;
+}
+
+/* Take a setting that is at its default here and was not in the checkpoint. */
 static void inherit_default(struct mds_config_run *run, const struct saved *s,
                             const char *key, const char *origin, struct mds_diag *diag)
 {
-    if (mds_settings_of(&run->settings, key)->level == MDS_LEVEL_DEFAULT)
+    const struct mds_option *o = mds_option_of(&mds_pretrain_options, key);
+    const struct mds_node *n = find_setting(s, key);
+
+    if (n && !has_equal_value(o, o->fallback, n->text) &&
+        mds_settings_of(&run->settings, key)->level == MDS_LEVEL_DEFAULT)
         inherit_setting(run, s, key, 0, origin, diag);
 }
 
@@ -188,9 +206,9 @@ static void inherit_defaults(struct mds_config_run *run, const struct saved *s,
                              const char *origin, struct mds_diag *diag)
 {
     inherit_default(run, s, "model.seq_length", origin, diag);
-    for (int i = 0; number_keys[i]; i++)
-        if (i == 0 || run->config.train.type == MDS_TYPE_BF16)
-            inherit_default(run, s, number_keys[i], origin, diag);
+    inherit_default(run, s, "model.dtype", origin, diag);
+    for (int i = 0; run->config.train.type == MDS_TYPE_BF16 && fp8_keys[i]; i++)
+        inherit_default(run, s, fp8_keys[i], origin, diag);
 }
 
 /* How samples are made: a run goes on with those it began with. */
@@ -249,17 +267,6 @@ static const char *format_for_flag(const struct mds_option *o, const char *text)
     if (o->type == MDS_OPT_FLAG && o->inverted)
         return mds_parse_flag(text) == 1 ? "false" : "true";
     return text;
-}
-
-static int has_equal_value(const struct mds_option *o, const char *a, const char *b)
-{
-    union mds_value va = {0}, vb = {0};
-    struct mds_str why = {0};
-    int parsed =
-        !mds_option_parse(o, a, &va, &why) && !mds_option_parse(o, b, &vb, &why);
-
-    mds_str_fini(&why);
-    return parsed ? mds_value_equal(o, va, vb) : strcmp(a, b) == 0;
 }
 
 static void add_change(const struct mds_option *o, const char *was, const char *is,
