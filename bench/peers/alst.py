@@ -289,7 +289,8 @@ def main():
             print(json.dumps(record), flush=True)
         if "error" in record and ranks > 1:
             os._exit(3)  # the others may wait in a collective: torchrun ends them
-        parallel_state_sp._release_sequence_parallel_groups()  # the next try makes its own
+        if ranks > 1:  # the next try makes its own
+            parallel_state_sp._release_sequence_parallel_groups()
         gc.collect()
         if GPU:
             torch.cuda.empty_cache()

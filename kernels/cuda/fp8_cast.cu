@@ -28,8 +28,8 @@ struct identity {
 /* F of x [R, C], or gated [R, 2C], as type T holds it. */
 template <class T, class F> struct source {
     static constexpr bool is_activated = !std::is_same_v<F, identity>;
-    /* Loads in flight for each thread, and blocks of a multiprocessor: as were fastest of
-     * a few on an H200. */
+    /* Loads in flight per thread, and blocks per multiprocessor: the fastest of a few
+     * tried on an H200. */
     static constexpr int loads = is_activated ? 2 : 4;
     static constexpr int blocks = is_activated ? 6 : 4;
     const T *x;

@@ -30,7 +30,7 @@ struct run {
     struct mds_balance *balance;   /* of packed rows of unlike cost, or NULL */
     double start_s;                /* mds_clock_s at the start of the loop */
     double step_began_s;           /* and of the current step */
-    double next_report_s;          /* when it is to say how far it is */
+    double next_report_s;          /* when to report progress next */
     double valid_loss, train_loss; /* latest; NAN if none */
     int64_t iteration;             /* iterations completed */
     int64_t samples;               /* samples consumed so far */
@@ -240,7 +240,7 @@ enum mds_rc mds_run_profile_end(struct run *r, int at_end);
 enum mds_rc mds_run_straggler_begin(struct run *r);
 enum mds_rc mds_run_straggler_end(struct run *r);
 
-/* ---- progress.c: how far a long step is ----
+/* ---- progress.c: how far a long step has got ----
  *
  * A line after one minute, two, four and so on; with --log-level debug for each block.
  */

@@ -253,7 +253,6 @@ static int64_t zeroed(struct mds_config c, int layers)
     return calls;
 }
 
-/* Gradients that are added to lie side by side; products write the others. */
 /* Positions that a step has reported, as numbers that grow with its progress. */
 struct reports {
     int n, at[64];
@@ -300,6 +299,7 @@ static void steps_report_each_block(void **state)
     }
 }
 
+/* Gradients that are added to lie side by side; products write the others. */
 static void a_layer_is_zeroed_in_one_call(void **state)
 {
     (void)state;
