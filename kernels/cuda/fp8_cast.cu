@@ -127,8 +127,8 @@ __device__ inline int place(int r, int w)
     return r * words + (w ^ r / 16 * 4);
 }
 
-/* v[k] = elements c .. c+7 of row r + k * step; beyond the end of the row or of x zeros.
- * All loads start before the first number is used. */
+/* v[k] = elements c .. c+7 of row r + k * step; beyond the end of the row or of x
+ * zeros.  All loads start before the first number is used. */
 template <int N, class S>
 __device__ inline void get_eights(const S &x, int64_t r, int step, int64_t c,
                                   float (&v)[S::loads][8])
