@@ -4,30 +4,31 @@
 Llama from transformers in DeepSpeed with Ulysses, ZeRO 3, MLP and loss in tiles, and layer
 inputs offloaded to host memory.
 
-    alst.py [options] TRY...
-    torchrun --standalone --nproc-per-node N alst.py [options] TRY...
+    alst.py [options] TRY
+    torchrun --standalone --nproc-per-node N alst.py [options] TRY
 
-A TRY is a list of settings, such as 131072,opt: the sequence length; opt (also offload the
+TRY is a list of settings, such as 131072,opt: the sequence length; opt (also offload the
 optimizer) or super (the same by SuperOffload, arXiv:2509.21271); gpu (do not offload layer
 inputs); cudnn or flash (attention).
 
-Prints a JSON line for each TRY as it ends, with an error if it ran out of memory. Needs
-torch, transformers and deepspeed. Without a GPU it runs on the CPU, as a test.
+Prints a JSON line, with an error if it failed, out of memory for example. One TRY a
+process, because DeepSpeed does not let go of an engine's memory. Needs torch, transformers
+and deepspeed. Without a GPU it runs on the CPU, as a test.
 """
 import argparse
-import gc
 import json
 import os
 import statistics
 import sys
 import time
 
+os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")  # as ALST advises
+
 import deepspeed
 import torch
 import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
-from deepspeed.runtime.sequence_parallel import parallel_state_sp
 from deepspeed.runtime.sequence_parallel.ulysses_sp import (
     TiledFusedLogitsLoss,
     TiledMLP,
@@ -144,8 +145,9 @@ def ds_config(o, settings, ranks):
     }
     if settings.host_optimizer:
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
-    if settings.super_offload:
-        zero["offload_optimizer"] |= {"super_offload": True, "cpuadam_cores_perc": 0.9}
+    if settings.super_offload:  # as its authors advise
+        zero["offload_optimizer"] |= {"super_offload": True, "cpuadam_cores_perc": 0.9, "ratio": 0.9}
+        zero["sub_group_size"] = int(4e8)
     adam = {"lr": 1e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}
     if not settings.host_optimizer:
         adam |= {"torch_adam": True, "fused": GPU}
@@ -154,7 +156,8 @@ def ds_config(o, settings, ranks):
         "gradient_accumulation_steps": 1,
         "bf16": {"enabled": True},
         "zero_optimization": zero,
-        "gradient_clipping": 1.0,
+        # SuperOffload updates during the backward pass only without clipping
+        "gradient_clipping": 0.0 if settings.super_offload else 1.0,
         "optimizer": {"type": "AdamW", "params": adam},
         "sequence_parallel_size": ranks,
         "steps_per_print": 10**9,
@@ -223,8 +226,11 @@ def train(o, settings, rank, ranks, device):
         loss = engine(*data)
         engine.backward(loss)
         engine.step()
+        seconds = now() - start
         if i >= o.warmup:
-            laps.append(now() - start)
+            laps.append(seconds)
+        if rank == 0:
+            print(f"alst.py: {settings.text}: step {i + 1}: {seconds:.1f} s", file=sys.stderr)
     return laps, loss.item()
 
 
@@ -256,8 +262,8 @@ def attempt(o, settings, rank, ranks, device):
 
 
 def options():
-    p = argparse.ArgumentParser(usage="alst.py [options] TRY...")
-    p.add_argument("tries", nargs="+", type=Settings)
+    p = argparse.ArgumentParser(usage="alst.py [options] TRY")
+    p.add_argument("settings", type=Settings, metavar="TRY")
     p.add_argument("--layers", type=int, default=8)
     p.add_argument("--hidden", type=int, default=4096)
     p.add_argument("--heads", type=int, default=32)
@@ -282,18 +288,12 @@ def main():
         torch.cuda.set_device(device)
     deepspeed.init_distributed("nccl" if GPU else "gloo")
     tile_mlps(o.tile)
-    for settings in o.tries:
-        record = attempt(o, settings, rank, ranks, device)
-        record |= {"torch": torch.__version__, "deepspeed": deepspeed.__version__}
-        if rank == 0:
-            print(json.dumps(record), flush=True)
-        if "error" in record and ranks > 1:
-            os._exit(3)  # the others may wait in a collective: torchrun ends them
-        if ranks > 1:  # the next try makes its own
-            parallel_state_sp._release_sequence_parallel_groups()
-        gc.collect()
-        if GPU:
-            torch.cuda.empty_cache()
+    record = attempt(o, o.settings, rank, ranks, device)
+    record |= {"torch": torch.__version__, "deepspeed": deepspeed.__version__}
+    if rank == 0 or "error" in record:
+        print(json.dumps(record | {"rank": rank}), flush=True)
+    if "error" in record:
+        os._exit(3)  # other ranks may wait in a collective: torchrun ends them
     dist.destroy_process_group()
 
 
