@@ -26,7 +26,7 @@ test_expect_success 'every option is one of ours' '
         $program --help || return 1
     done >help &&
     { cat help foreign "$srcdir/configure" "$srcdir/quickstart.sh" "$srcdir"/scripts/* \
-        "$srcdir"/tests/gpu/run "$srcdir"/bench/[a-z]*[a-z]; } 2>err | options >known &&
+        "$srcdir"/tests/gpu/run "$srcdir"/bench/[a-z]*[a-z] "$srcdir"/bench/peers/*.py; } 2>err | options >known &&
     for text in $texts; do
         text $text | options | comm -23 - known | sed "s,^,$text: ,"
     done >unknown &&
