@@ -39,7 +39,7 @@ static const struct number numbers[] = {
     {"updates", AT(state.updates), 0, MOST, 0},
     {"scale_dynamic", AT(state.scale_dynamic), 0, 1, 0},
     {"scale_good", AT(state.scale_good), 0, MOST, 0},
-    {"scale_left", AT(state.scale_left), 0, MOST, 0},
+    {"scale_left", AT(state.scale_left), -MOST, MOST, 0}, /* below 0: an old file */
     {"vocab", AT(state.vocab), 1, MOST, 0},
     {"padded_vocab", AT(state.padded_vocab), 1, MOST, 0},
     {"origin", AT(state.origin), INT64_MIN, INT64_MAX, 1},

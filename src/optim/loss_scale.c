@@ -27,7 +27,9 @@ int mds_loss_scale_absorbs_overflow(const struct mds_loss_scale *s)
 static void count_overflow(struct mds_loss_scale *s)
 {
     s->good = 0;
-    if (--s->left <= 0)
+    if (s->left > 0)
+        s->left--;
+    if (s->left == 0)
         s->scale = s->scale / 2 > s->min ? s->scale / 2 : s->min;
 }
 

@@ -2,6 +2,7 @@
 /* Resuming from a checkpoint: which one to load, and what to do if it is damaged. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/units.h"
 #include "ckpt/error_sync.h"
 #include "ckpt/folder.h"
@@ -40,7 +41,7 @@ static void restore_state(struct run *r, const struct mds_ckpt_state *s)
     const struct mds_loss_scale scale = {.scale = s->loss_scale,
                                          .dynamic = (int)s->scale_dynamic,
                                          .good = s->scale_good,
-                                         .left = s->scale_left};
+                                         .left = mds_max(s->scale_left, 0)};
 
     r->iteration = s->iteration;
     r->samples = s->samples;

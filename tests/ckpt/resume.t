@@ -51,6 +51,20 @@ test_expect_success 'the newest is loaded; the losses are those of a run without
     steps d.jsonl | tail -n 3 >want && steps c.jsonl >got && test_cmp want got &&
     test "$(iterations c)" = "iter_0000004 iter_0000007"
 '
+# By default fp16 begins with overflows, more than --hysteresis forgives.
+test_expect_success 'the same of every number type, from each of its checkpoints' '
+    for type in bf16 fp16; do
+        half="--dtype $type --lr-warmup-iters 2 --save-interval 1" &&
+        pretrain $half --train-iters 20 --save $type --metrics-jsonl half.jsonl &&
+        steps half.jsonl >typed &&
+        for i in 01 03 06 18; do
+            mds_ckpt verify $type/iter_00000$i &&
+            pretrain $half --train-iters 20 --load $type/iter_00000$i --save $type-$i --metrics-jsonl e.jsonl &&
+            tail -n $((20 - ${i#0})) typed >rest && steps e.jsonl >got && test_cmp rest got &&
+            mds_ckpt diff $type $type-$i || return 1
+        done && rm half.jsonl || return 1
+    done
+'
 test_expect_success 'a finished run has nothing more to do' '
     pretrain --train-iters 7 --load c --save c && grep "done: iteration 7 of 7" out &&
     test "$(iterations c)" = "iter_0000004 iter_0000007"

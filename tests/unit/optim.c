@@ -96,6 +96,7 @@ static void loss_scales(void **state)
     updates(&s, 3, 0, 4);
     updates(&s, 2, 1, 2);
     assert_false(mds_loss_scale_absorbs_overflow(&s));
+    assert_int_equal(s.left, 0); /* checkpoints store it: it never falls below 0 */
     c.min_loss_scale = 3;
     s = mds_loss_scale_start(&c);
     updates(&s, 2, 1, 4);
