@@ -53,6 +53,10 @@ void mds_config_resolve_lengths(struct mds_config_run *run, struct mds_diag *dia
 /* Resolve the learning-rate schedule's steps and check that they are consistent. */
 void mds_config_resolve_schedule(struct mds_config_run *run, struct mds_diag *diag);
 
+/* Whether the configuration in checkpoint `name` is that of a run, which has data.  An
+ * import has none, so what is said of data in it was nobody's decision. */
+enum mds_rc mds_saved_has_data(const char *text, const char *name, int *out);
+
 /* If no sequence length is set, limit it to the size of the checkpoint's position
  * table. */
 void mds_config_limit_seq_length(struct mds_config_run *run, const char *origin,

@@ -143,9 +143,10 @@ static int depends_on_layout(const char *line)
     return starts_with(line, "  accumulation:");
 }
 
-/* The lines of text but for derived values, the layout and what depends on it; *out is
- * the caller's to free.  Of the batch what is left has the same size in any layout. */
-static enum mds_rc drop_layout_lines(const char *text, char **out)
+/* The lines of text but for values derived from others, the layout and what depends on
+ * it; *out is the caller's to free.  Of the batch what is left has the same size in any
+ * layout. */
+static enum mds_rc drop_layout_lines(const char *text, int has_data, char **out)
 {
     int in_layout = 0, keep_global = has_accumulation_steps(text);
     struct mds_str kept = {0};
@@ -158,6 +159,8 @@ static enum mds_rc drop_layout_lines(const char *text, char **out)
             in_layout = starts_with(line, "parallel:");
         if (starts_with(line, "  global:") && keep_global)
             lasts = 1;
+        if (starts_with(line, "  pack_documents:") && has_data)
+            lasts = 1; /* derived from the data, which are not here */
         if (lasts && !in_layout)
             mds_str_add(&kept, "%.*s\n", (int)n, line);
         line += n + (line[n] == '\n');
@@ -185,6 +188,7 @@ enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
 {
     struct mds_config_run *run = mds_zalloc(1, sizeof *run);
     char *kept = NULL;
+    int has_data;
     enum mds_rc rc;
 
     if (!run)
@@ -192,7 +196,9 @@ enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
     run->action = MDS_ACTION_SHOW; /* neither data nor a length is needed */
     rc = mds_settings_init(&run->settings, &mds_pretrain_options, &run->config);
     if (!rc)
-        rc = drop_layout_lines(text, &kept);
+        rc = mds_saved_has_data(text, name, &has_data);
+    if (!rc)
+        rc = drop_layout_lines(text, has_data, &kept);
     if (!rc) {
         mds_settings_read_args(&run->settings, argc, argv, diag);
         read_saved_settings(run, kept, name, diag);

@@ -92,6 +92,8 @@ static int is_reported_change(const char *key)
 
 /* ---- a saved configuration ---- */
 
+static const char not_set[] = "~"; /* YAML's null */
+
 struct saved {
     const char *text;
     struct mds_tree *tree;
@@ -118,16 +120,39 @@ static const struct mds_node *find_written_setting(const struct saved *s,
     return n && n->text ? n : NULL;
 }
 
-/* "model.heads"; NULL where the text has none, as that of an older version: with data
- * but without data.split_at it cut by tokens, without data.pack_documents it did not
- * pack. */
+static int is_set(const struct saved *s, const char *key)
+{
+    const struct mds_node *n = find_written_setting(s, key);
+
+    return n && strcmp(n->text, not_set) != 0;
+}
+
+static int has_data(const struct saved *s)
+{
+    return is_set(s, "data.paths") || is_set(s, "data.train_paths");
+}
+
+enum mds_rc mds_saved_has_data(const char *text, const char *name, int *out)
+{
+    struct saved s;
+
+    MDS_TRY(parse_saved(text, name, &s));
+    *out = has_data(&s);
+    mds_tree_destroy(s.tree);
+    return MDS_OK;
+}
+
+/* "model.heads"; NULL where the text has none, as that of an older version: without
+ * data.split_at it cut by tokens, without data.pack_documents it did not pack. */
 static const struct mds_node *find_setting(const struct saved *s, const char *key)
 {
     static const struct mds_node by_tokens = {.key = "split_at", .text = "tokens"};
     static const struct mds_node off = {.key = "pack_documents", .text = "off"};
     const struct mds_node *n = find_written_setting(s, key);
 
-    if (n || !find_written_setting(s, "data.split"))
+    if (strncmp(key, "data.", 5) == 0 && !has_data(s))
+        return NULL;
+    if (n)
         return n;
     return strcmp(key, "data.split_at") == 0         ? &by_tokens
            : strcmp(key, "data.pack_documents") == 0 ? &off
@@ -256,8 +281,6 @@ enum mds_rc mds_config_inherit_model(struct mds_config_run *run, const char *tex
 }
 
 /* ---- what changed ---- */
-
-static const char not_set[] = "~"; /* YAML's null */
 
 /* A value as one gives it behind the flag. */
 static const char *format_for_flag(const struct mds_option *o, const char *text)

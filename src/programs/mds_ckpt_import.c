@@ -28,16 +28,6 @@ static enum mds_rc fill_from_hf(void *ctx, const struct mds_params *local,
     return MDS_OK;
 }
 
-/* Of what the model's file does not say nothing is kept for its runs: a default written
- * down would go before a machine's profile. */
-static void mark_defaults_derived(struct mds_settings *s)
-{
-    for (size_t row = 0; row < s->rows; row++)
-        if (s->set->options[row].key && s->of[row].level == MDS_LEVEL_DEFAULT)
-            mds_settings_derived(s, s->set->options[row].key, "default");
-    mds_settings_derived(s, "model.seq_length", "each run's own");
-}
-
 static enum mds_rc write_checkpoint(struct mds_config_run *run,
                                     const struct mds_hf_weights *w,
                                     const struct mds_hf_source *from, const char *dir,
@@ -49,7 +39,6 @@ static enum mds_rc write_checkpoint(struct mds_config_run *run,
     struct mds_str origin = {0};
     enum mds_rc rc = MDS_EMEM;
 
-    mark_defaults_derived(&run->settings);
     mds_str_add(&origin, "made from: %s (%s)\n", dir, mds_hf_name(from->kind));
     if (!origin.failed)
         rc = mds_checkpoint_make(run, folder, force, &state, origin.s, &source);

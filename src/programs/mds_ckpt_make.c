@@ -114,6 +114,16 @@ static void append_provenance(const struct mds_config_run *run, const char *orig
     mds_str_add(out, "%s", origin);
 }
 
+/* Of what the file of an imported model does not say nothing is kept for its runs: a
+ * default written down would go before a machine's profile. */
+static void forget_defaults(struct mds_settings *s)
+{
+    for (size_t row = 0; row < s->rows; row++)
+        if (s->set->options[row].key && s->of[row].level == MDS_LEVEL_DEFAULT)
+            mds_settings_derived(s, s->set->options[row].key, "default");
+    mds_settings_derived(s, "model.seq_length", "each run's own");
+}
+
 enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int force,
                                 const struct mds_ckpt_state *state, const char *origin,
                                 const struct mds_make_source *source)
@@ -130,6 +140,8 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int
 
     MDS_TRY(check_output_folder(dir, state->iteration, force, &latest));
     MDS_TRY(mds_engine_whole_params(&run->config, &whole));
+    if (!mds_config_data_paths(&run->config.data))
+        forget_defaults(&run->settings);
     configuration = mds_settings_text(&run->settings);
     append_provenance(run, origin, &provenance);
     s.state.vocab = run->config.model.vocab;

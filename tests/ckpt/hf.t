@@ -139,6 +139,22 @@ test_expect_success 'an import keeps its settings, and leaves the sequence lengt
     mds_ckpt export --format hf --output base-hf2 base-on && diff base-hf/config.json base-hf2/config.json &&
     mds_pretrain --show-config --load gpt2-back >out && grep "seq_length: 32 .*# checkpoint gpt2-back/" out
 '
+test_expect_success 'an import decides nothing about data, however it is loaded or converted' '
+    for i in 1 2 3 4; do awk -v i=$i "BEGIN { while (n++ < 500) printf \"%d \", n * i % 23 + 1; print \"\" }"; done |
+        mds_data make --tokenizer ids --vocab-size 24 --eod 0 --output lines.h5 - &&
+    mds_ckpt reshard llama-back llama-moved --tensor-model-parallel-size 2 &&
+    mds_pretrain --data-path lines.h5 --num-layers 1 --hidden-size 32 --num-attention-heads 4 --train-iters 1 \
+        --seq-length 32 --eval-iters 0 --threads 1 >out 2>&1 && grep "data: lines.h5" out >want && grep " rows" want &&
+    for how in llama-back "llama-back --finetune" llama-moved "llama-moved --finetune"; do
+        mds_pretrain --data-path lines.h5 --load $how --train-iters 1 --seq-length 32 --eval-iters 0 \
+            --threads 1 >out 2>&1 &&
+        grep "data: lines.h5" out >got && test_cmp want got && ! grep "was saved with.*--[^t]" out || return 1
+    done &&
+    for start in llama-back llama-moved; do
+        mds_ckpt info --config $start | grep "^  [a-z]" >set && grep "^  vocab: 66 " set &&
+        ! grep -v "# import of llama:\|# llama-back/\|# command line" set || return 1
+    done
+'
 
 # words KIND EOD WORDS: the export of a run on such tokens knows them
 words() {

@@ -438,6 +438,21 @@ test_expect_success 'reshard has nothing to say of what the run was, such as its
     mds_pretrain ${small%--data-path*} --train-data-path t.h5 --valid-data-path t.h5 --train-iters 1 --save apart >out 2>&1 &&
     mds_ckpt reshard apart quiet 2>err && test ! -s err && mds_ckpt diff apart quiet
 '
+documents="$(for n in 1 2 3 4; do awk -v n=$n 'BEGIN { for (i = 0; i < 700; i++) printf "%d ", (i * n) % 37 + 1; print "" }'; done)"
+made() {
+    sed -n 's/.*data: d.h5: .* document.* in .* rows.*/rows/p; s/.*data: windows may cross.*/windows/p' out
+}
+test_expect_success 'reshard keeps how samples are made, which the data decided' '
+    echo "$documents" | mds_data make --tokenizer ids --vocab-size 40 --eod 0 --output d.h5 - &&
+    pretrain --data-path d.h5 --split 1 --train-iters 1 --window-stride 16 --save packs && test "$(made)" = rows &&
+    mds_ckpt reshard packs packs2 --tensor-model-parallel-size 2 && rm -f [ab].jsonl &&
+    pretrain --data-path d.h5 --split 1 --train-iters 2 --load packs --metrics-jsonl a.jsonl && test "$(made)" = rows &&
+    pretrain --data-path d.h5 --split 1 --train-iters 2 --load packs2 --metrics-jsonl b.jsonl && test "$(made)" = rows &&
+    steps a.jsonl >want && steps b.jsonl >got && test_cmp want got &&
+    pretrain --data-path d.h5 --split 1 --split-at tokens --train-iters 1 --pack-documents off --save cuts && test "$(made)" = windows &&
+    mds_ckpt reshard cuts cuts2 --tensor-model-parallel-size 2 &&
+    pretrain --data-path d.h5 --split 1 --train-iters 2 --load cuts2 && test "$(made)" = windows
+'
 test_expect_success 'slips are told in a line' '
     test_must_fail mds_ckpt verfy c 2>err && grep "did you mean verify" err &&
     test_must_fail mds_ckpt prune --keep-lst 2 c 2>err &&

@@ -312,8 +312,8 @@ static void test_changes_since_a_checkpoint(void **state)
 /* Checkpoints without data.split_at are of runs that cut by tokens. */
 static void test_where_a_run_splits_its_data(void **state)
 {
-    static const char before[] = "data:\n  split: 949,50,1  # default\n",
-                      later[] = "data: {split: '1,1', split_at: documents}\n";
+    static const char before[] = "data:\n  paths: d\n  split: 949,50,1  # default\n",
+                      later[] = "data: {paths: d, split: '1,1', split_at: documents}\n";
     static const struct {
         const char *args, *saved;
         int want;
@@ -349,11 +349,15 @@ static void test_where_a_run_splits_its_data(void **state)
 /* And packs documents, or keeps them apart, as it did. */
 static void test_documents_of_a_checkpoint(void **state)
 {
-    static const char packs[] = "data: {pack_documents: on}\n",
-                      chosen[] =
-                          "data:\n  pack_documents: on  # derived: by the data\n",
-                      old[] = "data: {split: 1}\n",
-                      masks[] = "data: {reset_attention_mask: true}\n";
+    static const char packs[] = "data: {paths: d, pack_documents: on}\n",
+                      chosen[] = "data:\n  paths: d\n"
+                                 "  pack_documents: on  # derived: by the data\n",
+                      old[] = "data: {train_paths: d, split: 1}\n",
+                      masks[] = "data: {paths: d, reset_attention_mask: true}\n",
+                      import[] = "data:\n  paths: ~  # derived: default\n"
+                                 "  train_paths: ~  # derived: default\n"
+                                 "  eod_mask_loss: false  # default\n"
+                                 "  pack_documents: off  # derived: no data\n";
     static const struct {
         const char *args, *saved;
         int packs, masks, positions;
@@ -364,6 +368,7 @@ static void test_documents_of_a_checkpoint(void **state)
                  {"--finetune --load l", packs, MDS_PACK_AUTO, 0, 0},
                  {"", masks, MDS_PACK_OFF, 1, 0},
                  {"--reset-position-ids", masks, MDS_PACK_OFF, 1, 1},
+                 {"", import, MDS_PACK_AUTO, 0, 0},
                  {"", saved_model, MDS_PACK_AUTO, 0, 0}};
 
     (void)state;
@@ -389,7 +394,8 @@ static void test_documents_of_a_checkpoint(void **state)
         assert_int_equal(r.run->config.data.reset_position_ids, cases[i].positions);
         close_reading(&r);
     }
-    expect_changes_of(packs, "data: {pack_documents: off}\n", "",
+    expect_changes_of(import, packs, "", "");
+    expect_changes_of(packs, "data: {paths: d, pack_documents: off}\n", "",
                       "--pack-documents on (now off)");
     expect_misfit("--window-stride 32", 1,
                   "--window-stride is for --pack-documents on");
