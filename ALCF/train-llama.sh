@@ -55,9 +55,9 @@ if [ -n "$CKPT_DIR" ]; then
     : "${MDS_SAVE:=${SAVE:-$CKPT_DIR}}" "${MDS_LOAD:=${LOAD:-$CKPT_DIR}}"
     export MDS_SAVE MDS_LOAD
 fi
-# A list has a weight, a path and the name of a corpus in each line.
+# A list has a weight, a path and the name of a corpus in each line, or a comment.
 if [ -z "$DATA_PATH" ] && [ -n "$DATA_FILE_LIST" ]; then
-    DATA_PATH=$(awk 'NF > 1 { print $1, $2 }' < "$DATA_FILE_LIST") || exit
+    DATA_PATH=$(awk '!/^[ \t]*#/ && NF > 1 { print $1, $2 }' < "$DATA_FILE_LIST") || exit
     export DATA_PATH
 fi
 if [ -z "$TRAIN_ITERS$TRAIN_ITER$TRAIN_TOKENS$MDS_TRAIN_SAMPLES" ]; then

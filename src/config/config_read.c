@@ -102,7 +102,6 @@ enum mds_rc mds_config_read(int argc, char *const *argv, struct mds_diag *diag,
     if (run->action == MDS_ACTION_RUN || run->action == MDS_ACTION_SHOW) {
         mds_settings_read_env(&run->settings, diag);
         read_files(run, diag);
-        mds_settings_check(&run->settings, diag);
         mds_settings_check_paths(&run->settings, diag);
         rc = mds_diag_result(diag);
         if (rc)
@@ -203,7 +202,6 @@ enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
         mds_settings_read_args(&run->settings, argc, argv, diag);
         read_saved_settings(run, kept, name, diag);
         mds_config_limit_seq_length(run, name, diag);
-        mds_settings_check(&run->settings, diag);
         rc = mds_diag_result(diag);
     }
     free(kept);
@@ -305,6 +303,16 @@ static void print_derived(const struct mds_config_run *run, FILE *f)
     mds_str_fini(&params);
 }
 
+static void print_accepted(const struct mds_settings *s, FILE *f)
+{
+    int any = 0;
+
+    for (size_t i = 0; i < s->foreign_count; i++)
+        if (!s->foreign[i].lacking)
+            fprintf(f, "%s#   %-30s %s\n", any++ ? "" : "\n# Accepted without effect\n",
+                    s->foreign[i].name, s->foreign[i].why);
+}
+
 static enum mds_rc print_resolved(const struct mds_config_run *run, FILE *f)
 {
     char *text = mds_settings_text(&run->settings);
@@ -314,6 +322,7 @@ static enum mds_rc print_resolved(const struct mds_config_run *run, FILE *f)
     mds_settings_show_text(text, f);
     free(text);
     print_derived(run, f);
+    print_accepted(&run->settings, f);
     return MDS_OK;
 }
 

@@ -59,6 +59,11 @@ static void resolve_positions(struct mds_config_run *run, struct mds_diag *diag)
                        "give shorter sequences, more positions, or "
                        "--position-embedding-type rope",
                        (long long)m->max_positions, (long long)m->seq_length);
+    if (m->position == MDS_POSITION_LEARNED &&
+        mds_settings_accepted(&run->settings, "--no-position-embedding"))
+        mds_diag_fault(diag, mds_config_origin(run, "model.position"),
+                       "--no-position-embedding: give --position-embedding-type none "
+                       "for a model without positions, or rope");
     if (m->position == MDS_POSITION_ROPE && (rotating < 2 || fmod(rotating, 2) != 0))
         mds_diag_fault(diag, mds_config_origin(run, "model.rotary_percent"),
                        "--rotary-percent %g of head size %lld is %.0f; it must be even "

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/diag.h"
 #include "base/alloc.h"
-#include "base/log.h"
 #include "base/str.h"
 
 #include <stdarg.h>
@@ -9,24 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TEXT = 1024 };
+enum { MAX_TEXT = 4096 };
 enum { VERDICT_ROOM = MDS_FAIL_SIZE - 64 }; /* less a line for the rest */
 
-static void append_entry(struct mds_diag *d, int warning, const char *origin,
-                         const char *fmt, va_list ap)
+static void append_entry(struct mds_diag *d, enum mds_log_level level,
+                         const char *origin, const char *fmt, va_list ap)
 {
     struct mds_diag_entry *more;
     struct mds_str text = {0};
     char what[MAX_TEXT];
 
     vsnprintf(what, sizeof what, fmt, ap);
-    d->faults += !warning;
+    d->faults += level == MDS_LOG_ERROR;
     more = mds_grow(d->entries, d->count, sizeof *more);
     if (more)
         d->entries = more;
     mds_str_add(&text, "%s%s%s", origin ? origin : "", origin ? ": " : "", what);
     if (more && !text.failed)
-        more[d->count++] = (struct mds_diag_entry){warning, text.s};
+        more[d->count++] = (struct mds_diag_entry){level, text.s};
     else
         mds_str_fini(&text);
 }
@@ -36,7 +35,7 @@ void mds_diag_fault(struct mds_diag *d, const char *origin, const char *fmt, ...
     va_list ap;
 
     va_start(ap, fmt);
-    append_entry(d, 0, origin, fmt, ap);
+    append_entry(d, MDS_LOG_ERROR, origin, fmt, ap);
     va_end(ap);
 }
 
@@ -45,7 +44,16 @@ void mds_diag_warn(struct mds_diag *d, const char *origin, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    append_entry(d, 1, origin, fmt, ap);
+    append_entry(d, MDS_LOG_WARN, origin, fmt, ap);
+    va_end(ap);
+}
+
+void mds_diag_note(struct mds_diag *d, const char *origin, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    append_entry(d, MDS_LOG_INFO, origin, fmt, ap);
     va_end(ap);
 }
 
@@ -58,7 +66,7 @@ enum mds_rc mds_diag_result(const struct mds_diag *d)
     if (d->faults == 0)
         return MDS_OK;
     for (size_t i = 0; i < d->count; i++) {
-        if (d->entries[i].warning)
+        if (d->entries[i].level != MDS_LOG_ERROR)
             continue;
         if (shown > 0 && all.len + strlen(d->entries[i].text) > VERDICT_ROOM)
             break;
@@ -76,8 +84,7 @@ enum mds_rc mds_diag_result(const struct mds_diag *d)
 void mds_diag_log(const struct mds_diag *d)
 {
     for (size_t i = 0; i < d->count; i++)
-        mds_log(d->entries[i].warning ? MDS_LOG_WARN : MDS_LOG_ERROR, "%s",
-                d->entries[i].text);
+        mds_log(d->entries[i].level, "%s", d->entries[i].text);
 }
 
 void mds_diag_fini(struct mds_diag *d)

@@ -23,6 +23,7 @@ src_config_libmds_config_a_SOURCES = \
   src/config/names.c \
   src/config/options.c \
   src/config/optset.c src/config/optset.h src/config/optset_impl.h \
+  src/config/optset_foreign.c \
   src/config/optset_print.c \
   src/config/optset_read.c \
   src/config/optset_value.c \

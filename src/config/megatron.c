@@ -9,6 +9,7 @@ static const char made_before[] =
 static const char mixed[] = "samples of all files are always mixed and shuffled";
 static const char no_index[] = "files are mapped, and samples need no index";
 static const char schedule[] = "the schedule is always that of this run's options";
+static const char unlogged[] = "the log does not have it";
 static const char keyed[] = "random numbers are keyed by position and have no state";
 static const char splits[] =
     "only ALCF/train-llama.sh reads it; use MDS_SPLIT=990,10,0";
@@ -40,7 +41,6 @@ static const char fp8[] =
 static const char variants[] = "such variant of a block";
 static const char embeddings[] =
     "initialization of embeddings apart from --init-method-std";
-static const char other_models[] = "model but a GPT";
 static const char inference[] = "inference; mds_ckpt export writes what other programs "
                                 "serve";
 static const char skipped_data[] = "range of samples to leave out";
@@ -79,6 +79,11 @@ const struct mds_option_alias mds_megatron_aliases[] = {
     {"EVAL_ITERS", "--eval-iters", NULL, NULL},
     {"LOG_INTERVAL", "--log-interval", NULL, NULL},
     {"--eval-only", "--skip-train", NULL, NULL},
+    {"--learning-rate", "--lr", NULL, NULL},
+    {"--batch-size", "--micro-batch-size", NULL, NULL},
+    {"--model-parallel-size", "--tensor-model-parallel-size", NULL, NULL},
+    {"--use-distributed-optimizer", "--zero-stage", "1", NULL},
+    {"--precision", "--dtype", NULL, NULL},
     {"SAVE", "--save", NULL, NULL},
     {"LOAD", "--load", NULL, NULL},
     {"--layernorm-epsilon", "--norm-epsilon", NULL, NULL},
@@ -120,14 +125,13 @@ const char *const mds_script_variables[] = {
 };
 
 /* Of megatron/arguments.py and deepspeed/__init__.py in Megatron-DeepSpeed (Microsoft's
- * and ALCF's) all that is not understood here and changes nothing; what scripts for
- * newer Megatrons commonly give; and variables of ALCF/helpers.sh there that only a
- * script can give a meaning. */
-const struct mds_option_foreign mds_megatron_ignored[] = {
+ * and ALCF's), and of newer Megatrons' scripts, what mds does anyway or what changes no
+ * result; and variables of ALCF/helpers.sh there that only a script can give a
+ * meaning. */
+const struct mds_option_foreign mds_megatron_accepted[] = {
     {"--deepspeed", "ZeRO and offload are this program's own"},
     {"--no-pipeline-parallel", "--pipeline-model-parallel-size 1 is the default"},
     {"--use-mics", "--zero-stage 3 shards over all ranks with the same weights"},
-    {"--use-distributed-optimizer", "--zero-stage 1 is the same"},
     {"--cpu-offloading", "--cpu-offloading-num-layers by itself turns it on"},
     {"--force-ds-sequence-parallel",
      "--ds-sequence-parallel-size by itself turns it on"},
@@ -173,6 +177,7 @@ const struct mds_option_foreign mds_megatron_ignored[] = {
     {"--nproc*", launcher},
     {"--node_rank", launcher},
     {"--master_*", launcher},
+    {"--disable-bf16-reduced-precision-matmul", "GEMMs always sum in fp32"},
     {"--accumulate-allreduce-grads-in-fp32", "gradients are always summed in fp32"},
     {"--attention-softmax-in-fp32", "softmax is always in fp32"},
     {"--embedding-weights-in-fp32", "the optimizer has fp32 weights of everything"},
@@ -190,16 +195,13 @@ const struct mds_option_foreign mds_megatron_ignored[] = {
     {"--disable-mem-efficient-ln", fused},
     {"--transformer-impl", fused},
     {"--attention-backend", "it is fused unless --no-use-flash-attn is given"},
-    {"--no-position-embedding", "--use-rotary-position-embeddings replaces the table; "
-                                "without positions: --position-embedding-type none"},
+    {"--no-position-embedding", "rotary positions replace the table of positions"},
+    {"--vocab-file", made_before},
+    {"--merge-file", made_before},
     {"--tokenizer-type", made_before},
     {"--tokenizer-model", made_before},
     {"--tokenizer-name-or-path", made_before},
     {"--trust-remote-code", made_before},
-    {"--vocab-extra-ids", made_before},
-    {"--aml-data-download-path", "--data-path is read where it lies"},
-    {"--data-file-list", "--data-path takes its weights and paths: --data-path $(awk "
-                         "'{print $1, $2}' FILE)"},
     {"--shuffle-sample-in-corpus", mixed},
     {"--blend-sample-in-corpus", mixed},
     {"--dataloader-type", mixed},
@@ -212,9 +214,7 @@ const struct mds_option_foreign mds_megatron_ignored[] = {
     {"--no-mmap-bin-files", no_index},
     {"--no-create-attention-mask-in-dataloader", "attention is causal without a mask"},
     {"--use-dataset-only", "--data-path takes files of tokens alone"},
-    {"--use-checkpoint-opt_param-scheduler", schedule},
     {"--override-opt_param-scheduler", schedule},
-    {"--no-load-lr-state", schedule},
     {"--use-cpu-initialization", keyed},
     {"--no-initialization", keyed},
     {"--data-parallel-random-init", keyed},
@@ -225,17 +225,10 @@ const struct mds_option_foreign mds_megatron_ignored[] = {
     {"--use-dist-ckpt", any_layout},
     {"--auto-detect-ckpt-format", any_layout},
     {"--universal-checkpoint", any_layout},
-    {"--load-tag", "--load takes the folder of one checkpoint, too"},
-    {"--reset-iteration", "--finetune begins at step 1 with the weights of --load"},
-    {"--exit-on-missing-checkpoint",
-     "--load without a checkpoint is an error, but in the --save folder"},
     {"--kill-switch-file", requeued},
     {"--adlr-autoresume*", requeued},
     {"--recompute-method",
      "blocks are taken --checkpoint-num-layers at a time (uniform)"},
-    {"--batch-size", "it is --micro-batch-size now"},
-    {"--warmup", "it is --lr-warmup-fraction now"},
-    {"--model-parallel-size", "it is --tensor-model-parallel-size now"},
     {"--timing-log-*", timers},
     {"--no-barrier-with-level-1-timing", timers},
     {"--profile-backward", timers},
@@ -244,6 +237,8 @@ const struct mds_option_foreign mds_megatron_ignored[] = {
     {"--log-throughput", "every line has it"},
     {"--log-progress", "every line has it"},
     {"--log-timers-to-tensorboard", timers},
+    {"--log-num-zeros-in-grad", unlogged},
+    {"--log-params-norm", unlogged},
     {"--log-batch-size-*", charts},
     {"--log-memory-to-tensorboard", charts},
     {"--log-optimizer-states-*", charts},
@@ -267,7 +262,8 @@ const struct mds_option_foreign mds_megatron_ignored[] = {
     {.name = NULL},
 };
 
-/* Of the same flags, those without which the run would be another. */
+/* Of the same flags, those without which the run would be another.  Flags for models
+ * other than a GPT are unknown. */
 const struct mds_option_foreign mds_megatron_unsupported[] = {
     {"--num-experts*", experts},
     {"--expert-*", experts},
@@ -285,6 +281,22 @@ const struct mds_option_foreign mds_megatron_unsupported[] = {
     {"--hidden-size-teacher", distillation},
     {"--num-attention-heads-teacher", distillation},
     {"--rampup-batch-size", "batch that grows; see --global-batch-size"},
+    {"--warmup", "option of this name; see --lr-warmup-fraction"},
+    {"--use-checkpoint-opt_param-scheduler",
+     "schedule taken from a checkpoint; give the same schedule again"},
+    {"--no-load-lr-state",
+     "schedule that begins anew in a resumed run; see --finetune"},
+    {"--load-tag", "option of this name; --load takes the folder of one checkpoint"},
+    {"--reset-iteration",
+     "option of this name; --finetune begins at step 1 with the weights of --load"},
+    {"--exit-on-missing-checkpoint",
+     "option of this name; --load without a checkpoint is an error, but in the --save "
+     "folder"},
+    {"--vocab-extra-ids", "option of this name; see --vocab-size"},
+    {"--aml-data-download-path",
+     "option of this name; give whole paths to --data-path"},
+    {"--data-file-list", "option of this name; give --data-path $(awk "
+                         "'!/^#/ {print $1, $2}' FILE)"},
     {"--random-ltd", efficiency},
     {"--data-efficiency-curriculum-learning", efficiency},
     {"--return-data-index", efficiency},
@@ -330,38 +342,8 @@ const struct mds_option_foreign mds_megatron_unsupported[] = {
     {"--mscale*", "option of this name; see --rope-attention-factor"},
     {"--no-save-optim", "checkpoint without the optimizer's states; see "
                         "--export-weights"},
-    {"--log-num-zeros-in-grad", "count of zeros in gradients"},
-    {"--log-params-norm", "norm of the weights in the log"},
     {"--ds-inference", inference},
     {"--inference*", inference},
     {"--max-tokens-to-oom", inference},
-    {"--encoder-*", other_models},
-    {"--decoder-*", other_models},
-    {"--pipeline-model-parallel-split-rank", other_models},
-    {"--bert-*", other_models},
-    {"--output-bert-embeddings", other_models},
-    {"--biencoder-*", other_models},
-    {"--ict-*", other_models},
-    {"--retro-*", other_models},
-    {"--retriever-*", other_models},
-    {"--indexer-*", other_models},
-    {"--block-data-path", other_models},
-    {"--embedding-path", other_models},
-    {"--evidence-data-path", other_models},
-    {"--titles-data-path", other_models},
-    {"--query-in-block-prob", other_models},
-    {"--use-one-sent-docs", other_models},
-    {"--mask-*", other_models},
-    {"--short-seq-prob", other_models},
-    {"--sample-rate", other_models},
-    {"--vision-*", other_models},
-    {"--swin-*", other_models},
-    {"--dino-*", other_models},
-    {"--img-*", other_models},
-    {"--patch-dim", other_models},
-    {"--num-channels", other_models},
-    {"--num-classes", other_models},
-    {"--classes-fraction", other_models},
-    {"--data-per-class-fraction", other_models},
     {.name = NULL},
 };

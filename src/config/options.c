@@ -52,9 +52,6 @@ const char *const mds_split_at_names[] = {"auto", "documents", "tokens", NULL};
 static const char *const data_impls[] = {"mmap", "infer", NULL};
 
 /* What this version does instead. */
-static const char tokens_only[] =
-    "text becomes tokens before the run: mds_data makes the "
-    "file for --data-path";
 
 static const struct mds_option rows[] = {
     MDS_OPT_HELP_AND_VERSION(general),
@@ -188,7 +185,7 @@ static const struct mds_option rows[] = {
      MDS_OPT_REAL, "0", 0, 0.99, NULL, AT(model.attention_dropout), "p",
      .help = "dropout of attention weights (Megatron's default is 0.1)"},
     {shape, "model.type", "--model-type", "MDS_MODEL_TYPE", MDS_OPT_ENUM, "gpt", 0, 0,
-     model_types, MDS_OPT_UNSTORED, "type", "kind of model", .support = MDS_ALWAYS},
+     model_types, MDS_OPT_UNSTORED, "type", "kind of model", .always = 1},
 
     {grid, "parallel.tensor", "--tensor-model-parallel-size", "MPSIZE", MDS_OPT_INT,
      "1", 1, MAX_SIZE, NULL, AT(parallel.tensor), "ranks",
@@ -239,8 +236,7 @@ static const struct mds_option rows[] = {
      NULL, AT(parallel.nvme_path), "folder",
      .help = "node-local folder for --offload-device nvme"},
     {grid, "parallel.ddp_impl", "--DDP-impl", "DDP_IMPL", MDS_OPT_ENUM, "local", 0, 0,
-     ddp_impls, MDS_OPT_UNSTORED, "kind", "who reduces gradients",
-     .support = MDS_ALWAYS},
+     ddp_impls, MDS_OPT_UNSTORED, "kind", "who reduces gradients", .always = 1},
     {grid, "parallel.timeout", "--distributed-timeout-minutes",
      "MDS_DISTRIBUTED_TIMEOUT_MINUTES", MDS_OPT_MINUTES, "10", 1, 1e9, NULL,
      AT(parallel.timeout_s), "minutes",
@@ -258,7 +254,7 @@ static const struct mds_option rows[] = {
      .help = "sequences per step; 0: micro x accumulation x data-parallel ranks"},
 
     {optim, "optim.kind", "--optimizer", "OPT", MDS_OPT_ENUM, "adamw", 0, 0, optimizers,
-     MDS_OPT_UNSTORED, "kind", "both names mean AdamW", .support = MDS_ALWAYS},
+     MDS_OPT_UNSTORED, "kind", "both names mean AdamW", .always = 1},
     {optim, "optim.lr", "--lr", "LR", MDS_OPT_REAL, "1.5e-4", 0, 1e3, NULL,
      AT(optim.lr), "rate", .help = "highest learning rate"},
     {optim, "optim.min_lr", "--min-lr", "MDS_MIN_LR", MDS_OPT_REAL, "0", 0, 1e3, NULL,
@@ -566,14 +562,7 @@ static const struct mds_option rows[] = {
      .help = "with --train-data-path: files for test"},
     {data, "data.impl", "--data-impl", "MDS_DATA_IMPL", MDS_OPT_ENUM, "mmap", 0, 0,
      data_impls, MDS_OPT_UNSTORED, "kind",
-     "the format is detected from the file, which is memory-mapped",
-     .support = MDS_ALWAYS},
-    {data, "data.vocab_file", "--vocab-file", "MDS_VOCAB_FILE", MDS_OPT_STRING, NULL, 0,
-     0, NULL, MDS_OPT_UNSTORED, "file", "tokenizer's vocabulary",
-     .support = MDS_REFUSED, .reason = tokens_only},
-    {data, "data.merge_file", "--merge-file", "MDS_MERGE_FILE", MDS_OPT_STRING, NULL, 0,
-     0, NULL, MDS_OPT_UNSTORED, "file", "tokenizer's merges", .support = MDS_REFUSED,
-     .reason = tokens_only},
+     "the format is detected from the file, which is memory-mapped", .always = 1},
 
     {output, "train.log_interval", "--log-interval", "MDS_LOG_INTERVAL", MDS_OPT_COUNT,
      "10", 1, 1e12, NULL, AT(train.log_interval), "steps",
@@ -664,7 +653,7 @@ const struct mds_option_set mds_pretrain_options = {
         "written 128k or 1e9, sizes 32MiB, times 90s or 2h.",
     .options = rows,
     .aliases = mds_megatron_aliases,
-    .ignored = mds_megatron_ignored,
+    .accepted = mds_megatron_accepted,
     .unsupported = mds_megatron_unsupported,
     .examples = mds_pretrain_examples,
     .exit_status = mds_pretrain_exit_status,

@@ -34,10 +34,10 @@ extern const struct mds_option_example mds_pretrain_examples[];
 extern const char mds_pretrain_exit_status[];
 
 /* Names in scripts for Megatron-DeepSpeed (megatron.c): other spellings of options
- * here, options that are not needed here, options that are not supported here, and
+ * here, options that are accepted without effect, options that are not supported, and
  * variables that only the scripts read (NULL at the end). */
 extern const struct mds_option_alias mds_megatron_aliases[];
-extern const struct mds_option_foreign mds_megatron_ignored[];
+extern const struct mds_option_foreign mds_megatron_accepted[];
 extern const struct mds_option_foreign mds_megatron_unsupported[];
 extern const char *const mds_script_variables[];
 

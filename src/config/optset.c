@@ -108,6 +108,9 @@ void mds_settings_fini(struct mds_settings *s)
         free(s->of[i].spelled);
         free(s->of[i].text);
     }
+    for (size_t i = 0; i < s->foreign_count; i++)
+        free(s->foreign[i].name);
+    free(s->foreign);
     free(s->of);
     free(s->operands);
     *s = (struct mds_settings){0};
@@ -185,33 +188,6 @@ static void append_name_and_value(const struct mds_settings *s, size_t row,
         mds_str_add(out, "%s", between[is->level]);
         mds_value_format(o, mds_settings_value(s, row), out);
     }
-}
-
-static void check_row_is_supported(const struct mds_settings *s, size_t row,
-                                   struct mds_diag *diag)
-{
-    const struct mds_option *o = &s->set->options[row];
-    const struct mds_setting *is = &s->of[row];
-    union mds_value fallback = {0};
-    struct mds_str name = {0}, why = {0};
-
-    if (o->support != MDS_REFUSED)
-        return;
-    if (o->fallback)
-        mds_option_parse(o, o->fallback, &fallback, &why);
-    mds_str_fini(&why);
-    if (mds_value_equal(o, fallback, mds_settings_value(s, row)))
-        return;
-    append_name_and_value(s, row, &name);
-    mds_diag_fault(diag, setting_origin(is->level, is->origin),
-                   "%s: not in this version (%s)", name.s, o->reason);
-    mds_str_fini(&name);
-}
-
-void mds_settings_check(const struct mds_settings *s, struct mds_diag *diag)
-{
-    for (size_t i = 0; i < s->rows; i++)
-        check_row_is_supported(s, i, diag);
 }
 
 /* How what stands at the path differs from what is meant; NULL if it does not, or
@@ -379,7 +355,9 @@ const char *mds_name_nearest(const struct mds_option_set *set, enum mds_name_kin
     if (!names)
         return NULL;
     for (size_t i = 0; set->options[i].help; i++)
-        if (name_of_kind(&set->options[i], kind) && !set->options[i].hidden)
+        if (name_of_kind(&set->options[i], kind) && !set->options[i].hidden &&
+            set->options[i].action != MDS_ACTION_HELP &&
+            set->options[i].action != MDS_ACTION_VERSION) /* nobody meant these */
             names[used++] = name_of_kind(&set->options[i], kind);
     for (a = set->aliases; a && a->name; a++)
         if (mds_alias_kind(a->name) == kind)

@@ -2,8 +2,8 @@
 /* A program's options: one table defines the command line, the environment, YAML files,
  * --help, the man page and --show-config.
  *
- * A program writes its table and a struct for the values; it calls mds_settings_init,
- * reads each source, and calls mds_settings_check.  mds_pretrain's table is in
+ * A program writes its table and a struct for the values; it calls mds_settings_init
+ * and reads each source.  mds_pretrain's table is in
  * options.c, its calls in config_read.c; the others' calls are in
  * programs/subcommands.c. */
 #ifndef MDS_CONFIG_OPTSET_H
@@ -44,14 +44,6 @@ enum mds_action {
     MDS_ACTION_MAN,
 };
 
-/* Options of other programs that this version cannot honour are still recognised, and
- * never silently ignored. */
-enum mds_option_support {
-    MDS_SUPPORTED,
-    MDS_REFUSED, /* any value but the fallback is a fault that quotes `reason` */
-    MDS_ALWAYS,  /* what it asks for always holds */
-};
-
 /* What a path names, if anything is there already; NONE: the value is no path. */
 enum mds_option_path { MDS_PATH_NONE, MDS_PATH_FILE, MDS_PATH_FOLDER, MDS_PATH_EITHER };
 
@@ -76,9 +68,8 @@ struct mds_option {
     int inverted;               /* FLAG: giving --flag stores 0 ("--disable-x") */
     int hidden;                 /* not in --help and the man page */
     enum mds_action action;     /* of an ACTION */
-    enum mds_option_support support;
-    const char *reason; /* with MDS_REFUSED: what this version does; and the remedy */
-    enum mds_option_path path; /* of STRING */
+    int always;                 /* what it asks for always holds */
+    enum mds_option_path path;  /* of STRING */
 };
 
 /* Two rows that every program's table has, under its heading. */
@@ -105,13 +96,20 @@ struct mds_option_alias {
 };
 
 /* What the program that this one stands in for takes, and has no place here.  A flag is
- * a fault that says why it may be left out, or what this program lacks; a variable is a
- * warning. */
+ * accepted without effect, or is a fault that says what this program lacks; a variable
+ * is a warning. */
 struct mds_option_foreign {
     const char *name; /* "--deepspeed"; "--fp8-*" is all that begin so; or "NO_LLAMA" in
                          the environment */
-    const char *why;  /* half a sentence behind "leave it out:" or "is not read:"; of
-                         what is lacking, behind "there is no" */
+    const char *why;  /* why it has no effect; of what is lacking, the words behind
+                         "there is no" */
+};
+
+/* Such a flag as it was given. */
+struct mds_foreign_flag {
+    char *name;
+    const char *why;
+    int lacking; /* else accepted without effect */
 };
 
 struct mds_option_example {
@@ -133,7 +131,7 @@ struct mds_option_set {
                                                groups name them; may be NULL */
     const struct mds_option *options;       /* ends with a row of zeros */
     const struct mds_option_alias *aliases; /* ends with a row of zeros; may be NULL */
-    const struct mds_option_foreign *ignored; /* ends with a row of zeros; or NULL */
+    const struct mds_option_foreign *accepted; /* ends with a row of zeros; or NULL */
     const struct mds_option_foreign *unsupported; /* likewise */
     const struct mds_option_example *examples; /* ends with a row of zeros; or NULL */
     const char *exit_status; /* paragraphs for the man page; NULL: 0 or 1 */
@@ -170,6 +168,8 @@ struct mds_settings {
     enum mds_action action; /* the first on the command line */
     char **operands;        /* borrowed from argv */
     size_t operand_count;
+    struct mds_foreign_flag *foreign; /* each name once */
+    size_t foreign_count;
 };
 
 /* Store the defaults.  values must be zeroed, and live until mds_settings_fini, which
@@ -177,6 +177,9 @@ struct mds_settings {
 enum mds_rc mds_settings_init(struct mds_settings *s, const struct mds_option_set *set,
                               void *values);
 void mds_settings_fini(struct mds_settings *s);
+
+/* Whether the command line has this flag of set->accepted. */
+int mds_settings_accepted(const struct mds_settings *s, const char *name);
 
 /* Read one source.  They may be read in any order: the level decides.  At one level,
  * two spellings of an option with different values are a fault; the same spelling twice
@@ -192,9 +195,6 @@ void mds_settings_read_tree(struct mds_settings *s, enum mds_level level,
 void mds_settings_put(struct mds_settings *s, size_t row, const char *text,
                       enum mds_level level, const char *origin, const char *spelled,
                       struct mds_diag *diag);
-
-/* Faults for MDS_REFUSED options that are not at their default. */
-void mds_settings_check(const struct mds_settings *s, struct mds_diag *diag);
 
 /* Add a fault for each folder given where a file is expected, and vice versa. */
 void mds_settings_check_paths(const struct mds_settings *s, struct mds_diag *diag);

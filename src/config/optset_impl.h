@@ -64,6 +64,17 @@ int mds_name_find(const struct mds_option_set *set, enum mds_name_kind kind,
 const char *mds_name_nearest(const struct mds_option_set *set, enum mds_name_kind kind,
                              const char *name);
 
+/* The reason for a name in one of set's lists of foreign options, or NULL. */
+const char *mds_foreign_why(const struct mds_option_foreign *list, const char *name);
+
+/* Keep a flag that is in one of these lists; returns whether it is. */
+int mds_foreign_keep(struct mds_settings *s, const char *name, struct mds_diag *diag);
+
+/* Report the flags that were kept from number `first` on: one note names all that are
+ * accepted, and one fault all that lack the same thing. */
+void mds_foreign_report(const struct mds_settings *s, size_t first,
+                        struct mds_diag *diag);
+
 /* Put a value under a name that may be an alias. */
 void mds_settings_put_name(struct mds_settings *s, const struct mds_name *name,
                            const char *text, enum mds_level level, const char *origin,

@@ -76,12 +76,8 @@ static void add_usage(const struct mds_option *o, struct mds_str *out)
 
 static void add_default(const struct mds_option *o, struct mds_str *out)
 {
-    if (o->support == MDS_ALWAYS)
+    if (o->always)
         mds_str_add(out, "; always so");
-    else if (o->support == MDS_REFUSED && (o->type == MDS_OPT_FLAG || !o->fallback))
-        mds_str_add(out, "; not in this version");
-    else if (o->support == MDS_REFUSED)
-        mds_str_add(out, "; only %s in this version", o->fallback);
     else if (o->fallback && o->type != MDS_OPT_FLAG)
         mds_str_add(out, "; default %s", o->fallback);
 }

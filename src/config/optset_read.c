@@ -90,19 +90,6 @@ static void read_flag(struct mds_settings *s, const struct mds_name *n,
                          MDS_LEVEL_CLI, cli, o->flag, diag);
 }
 
-static const char *find_foreign_reason(const struct mds_option_foreign *list,
-                                       const char *name)
-{
-    for (; list && list->name; list++) {
-        size_t prefix = strcspn(list->name, "*");
-
-        if (list->name[prefix] ? strncmp(list->name, name, prefix) == 0
-                               : strcmp(list->name, name) == 0)
-            return list->why;
-    }
-    return NULL;
-}
-
 /* The subcommand that takes it; NULL: none does. */
 static const char *subcommand_of(const struct mds_option_set *set, const char *name)
 {
@@ -117,21 +104,13 @@ static void fault_unknown_option(const struct mds_option_set *set, const char *n
                                  struct mds_diag *diag)
 {
     const char *near = mds_name_nearest(set, MDS_NAME_FLAG, name);
-    const char *ignored = find_foreign_reason(set->ignored, name),
-               *subcommand = subcommand_of(set, name);
-    const char *unsupported = find_foreign_reason(set->unsupported, name);
+    const char *subcommand = subcommand_of(set, name);
     char hint[MDS_HINT_SIZE];
     struct mds_name n;
 
     if (subcommand)
         mds_diag_fault(diag, cli, "option %s belongs to '%s'; give it after that word",
                        name, subcommand);
-    else if (ignored)
-        mds_diag_fault(diag, cli, "option %s is not needed here; leave it out: %s",
-                       name, ignored);
-    else if (unsupported)
-        mds_diag_fault(diag, cli, "option %s is not supported here: there is no %s",
-                       name, unsupported);
     else if (set->passed_to &&
              mds_name_find(set->passed_to, MDS_NAME_FLAG, name, &n) == 0)
         mds_diag_fault(diag, cli, "option %s belongs to %s: give it after --", name,
@@ -159,7 +138,8 @@ static void read_option(struct mds_settings *s, const char *name, const char *va
     struct mds_name n;
 
     if (mds_name_find(s->set, MDS_NAME_FLAG, name, &n)) {
-        fault_unknown_option(s->set, name, diag);
+        if (!mds_foreign_keep(s, name, diag))
+            fault_unknown_option(s->set, name, diag);
         skip_values(s->set, value, a);
         return;
     }
@@ -184,6 +164,7 @@ void mds_settings_read_args(struct mds_settings *s, int argc, char *const *argv,
                             struct mds_diag *diag)
 {
     struct args a = {.count = argc, .at = 1, .v = argv};
+    size_t foreign = s->foreign_count;
     int options = 1;
 
     while (a.at < a.count) {
@@ -208,6 +189,7 @@ void mds_settings_read_args(struct mds_settings *s, int argc, char *const *argv,
             free(name);
         }
     }
+    mds_foreign_report(s, foreign, diag);
 }
 
 /* An empty variable counts as unset, as scripts have it. */
@@ -290,7 +272,7 @@ int mds_option_set_reads(const struct mds_option_set *set, const char *name,
 static void check_unknown_variable(const struct mds_option_set *set, const char *name,
                                    struct mds_diag *diag)
 {
-    const char *ignored = find_foreign_reason(set->ignored, name);
+    const char *unread = mds_foreign_why(set->accepted, name);
     const char *prefix = set->env_prefix, *near;
     char hint[MDS_HINT_SIZE];
     struct mds_name n;
@@ -302,8 +284,8 @@ static void check_unknown_variable(const struct mds_option_set *set, const char 
         near = mds_name_nearest(set, MDS_NAME_ENV, name);
         mds_diag_fault(diag, "environment", "unknown variable %s; %s", name,
                        mds_str_hint(near, "unset it", hint));
-    } else if (ignored) {
-        mds_diag_warn(diag, "environment", "%s is not read: %s", name, ignored);
+    } else if (unread) {
+        mds_diag_warn(diag, "environment", "%s is not read: %s", name, unread);
     } else if ((near = find_misspelt_name(set, name)) != NULL) {
         mds_diag_warn(diag, "environment", "%s is not read; did you mean %s?", name,
                       near);

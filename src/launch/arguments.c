@@ -19,7 +19,7 @@ static int is_passed_on(const struct mds_settings *s, size_t row)
     const struct mds_option *o = &s->set->options[row];
     enum mds_level level = s->of[row].level;
 
-    if (!o->key || !o->flag || o->type == MDS_OPT_ACTION || o->support == MDS_ALWAYS ||
+    if (!o->key || !o->flag || o->type == MDS_OPT_ACTION || o->always ||
         mds_str_is_in(o->key, never_passed))
         return 0;
     if (level != MDS_LEVEL_DERIVED)

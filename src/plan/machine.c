@@ -319,7 +319,6 @@ static enum mds_rc check_settings(struct reader *r, const struct mds_node *secti
     MDS_TRY(mds_settings_init(&s, &mds_pretrain_options, &values));
     part.root = (struct mds_node *)section;
     mds_settings_read_tree(&s, MDS_LEVEL_MACHINE, &part, r->diag);
-    mds_settings_check(&s, r->diag);
     if (!mds_machine_supports_type(r->m, values.train.type))
         mds_diag_fault(
             r->diag, mds_settings_of(&s, "model.dtype")->origin,

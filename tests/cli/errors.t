@@ -118,7 +118,7 @@ test_expect_success 'names that are nearly right' '
     fails "did you mean GPT13B?" env MODEL_SIZE_KEY=GPT13 mds_pretrain --show-config
 '
 test_expect_success 'options of later versions are refused with a reason' '
-    fails "--merge-file" pretrain --merge-file here && grep "not in this version (" err
+    fails "--moe-router-topk" pretrain --moe-router-topk 2 && grep "there is no mixture" err
 '
 
 test_expect_success 'what only makes sense with a checkpoint' '

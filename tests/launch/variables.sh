@@ -13,7 +13,7 @@ printf '#!/bin/sh\nexit 1\n' > bin/nvidia-smi # this host's GPUs are not the mac
 chmod +x bin/nvidia-smi
 for i in 1 2 3 4 5 6 7 8; do echo "x300${i}c0s1b0n0"; done > pbs.nodes
 printf 'node1\nnode2\n' > two.nodes
-printf '0.3 a_text_document a\n0.7 b_text_document b\n' > lr=1.txt
+printf '# weight path corpus\n0.3 a_text_document a\n  # off: 9 c\n0.7 b_text_document b\n' > lr=1.txt
 
 # line SCRIPT VARIABLE...: what it prints in an environment of those alone
 line() {

@@ -57,13 +57,8 @@ static void test_unknown_names(void **state)
     expect_fault("--seq_lenght 4", "command line: unknown option --seq_lenght; did you "
                                    "mean --seq-length?");
     expect_fault("--quantum-flux", "unknown option --quantum-flux; see --help");
-    expect_fault("--num-workers 2 --lr 1",
-                 "command line: option --num-workers is not needed here; leave it out: "
-                 "files are mapped");
-    expect_fault("--overlap-grad-reduce --lr 1", "it is on unless --no-overlap");
-    expect_fault("--fp8-wgrad", "it is on unless --no-fp8-wgrad");
-    expect_fault("--force-ds-sequence-parallel",
-                 "--ds-sequence-parallel-size by itself turns it on");
+    expect_fault("--precison bf16", "did you mean --precision?");
+    expect_fault("--versoin", "unknown option --versoin; see --help");
     expect_fault("--optimizer lamb", "--optimizer 'lamb': must be");
     expect_fault("stray", "'stray' belongs to no option");
     expect_fault("--normalization BatchNorm", "did you mean");

@@ -162,7 +162,6 @@ static void demo(struct demo_run *d, const char *const *argv)
     mds_settings_read_args(&d->s, argc, (char *const *)(uintptr_t)argv, &d->diag);
     if (!d->s.action) {
         mds_settings_read_env(&d->s, &d->diag);
-        mds_settings_check(&d->s, &d->diag);
     }
     d->rc = mds_diag_result(&d->diag);
 }
