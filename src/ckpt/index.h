@@ -29,8 +29,8 @@ enum mds_ckpt_begun {
 /* The run's progress.  Everything else follows from the configuration. */
 struct mds_ckpt_state {
     int64_t iteration;
-    int64_t samples; /* consumed */
-    int64_t updates; /* of the optimizer: iterations without skipped ones */
+    int64_t samples, tokens; /* consumed */
+    int64_t updates;         /* of the optimizer: iterations without skipped ones */
     double loss_scale;
     int64_t scale_dynamic, scale_good, scale_left; /* as in optim/loss_scale.h */
     int64_t vocab, padded_vocab;                   /* rows behind vocab do not count */

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "ckpt/folder.h"
 #include "ckpt/index.h"
+#include "config/tree.h"
 #include "io/h5_array.h"
 
 #include <inttypes.h>
@@ -19,6 +20,7 @@ _Static_assert(sizeof(struct mds_part) == MDS_PART_COLUMNS * sizeof(int64_t),
 /* The largest valid count: more than any run needs, and small enough to be multiplied
  * by the tokens of a sequence. */
 #define MOST (INT64_C(1) << 42)
+#define MOST_TOKENS (INT64_C(1) << 62)
 
 /* The attributes of the root group, and their valid ranges. */
 struct number {
@@ -36,6 +38,7 @@ static const struct number numbers[] = {
     {"tensors", AT(tensors), 1, INT32_MAX, 0},
     {"iteration", AT(state.iteration), 0, MOST, 0},
     {"samples", AT(state.samples), 0, MOST, 0},
+    {"tokens", AT(state.tokens), 0, MOST_TOKENS, 1},
     {"updates", AT(state.updates), 0, MOST, 0},
     {"scale_dynamic", AT(state.scale_dynamic), 0, 1, 0},
     {"scale_good", AT(state.scale_good), 0, MOST, 0},
@@ -187,6 +190,28 @@ static enum mds_rc get_number(struct mds_h5 *f, struct mds_ckpt_index *ix,
     return MDS_OK;
 }
 
+/* Of a checkpoint that does not count tokens: all samples were as long as those of the
+ * run that saved it. */
+static enum mds_rc derive_tokens(struct mds_h5 *f, struct mds_ckpt_index *ix)
+{
+    struct mds_tree *tree = NULL;
+    const struct mds_node *length;
+    int64_t width, n;
+    long long tokens;
+    char *text;
+
+    MDS_TRY(mds_h5_get_texts(f, "/configuration", &text, &width, &n));
+    if (!mds_tree_parse(text, strlen(text), ix->path, &tree)) {
+        length = mds_node_get(mds_node_get(tree->root, "model"), "seq_length");
+        tokens = length && length->text ? strtoll(length->text, NULL, 10) : 0;
+        if (tokens > 0 && tokens <= MOST_TOKENS / MOST)
+            ix->state.tokens = ix->state.samples * tokens;
+    }
+    mds_tree_destroy(tree);
+    free(text);
+    return MDS_OK;
+}
+
 static enum mds_rc get_numbers(struct mds_h5 *f, struct mds_ckpt_index *ix)
 {
     int64_t format;
@@ -199,6 +224,8 @@ static enum mds_rc get_numbers(struct mds_h5 *f, struct mds_ckpt_index *ix)
                         ix->path, format, MDS_CKPT_FORMAT);
     for (int i = 0; i < NUMBERS; i++)
         MDS_TRY(get_number(f, ix, &numbers[i]));
+    if (!mds_h5_has(f, "tokens"))
+        MDS_TRY(derive_tokens(f, ix));
     MDS_TRY(mds_h5_get_real(f, "loss_scale", &ix->state.loss_scale));
     if (!(ix->state.loss_scale > 0 && isfinite(ix->state.loss_scale)))
         return mds_fail(MDS_EUSER, "%s/index.h5: loss_scale %g must be above 0; %s",

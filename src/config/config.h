@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "config/activations.h"
+#include "config/extent.h"
 #include "config/kinds.h"
 #include "config/pairs.h"
 #include "kernels/activation.h"
@@ -128,19 +129,16 @@ struct mds_batch_config {
 struct mds_optim_config {
     double lr, min_lr;
     enum mds_lr_decay decay;
-    int64_t decay_iters; /* 0: from one of the next two, or the whole run */
-    int64_t decay_samples, decay_tokens;
-    int64_t warmup_iters; /* 0: from one of the next two, or warmup_fraction */
-    int64_t warmup_samples, warmup_tokens;
-    double warmup_fraction;  /* of decay_iters */
-    int64_t wsd_decay_iters; /* length of WSD's final decay; 0: a tenth of the run */
+    struct mds_extent decay_length;  /* the whole run if not given */
+    struct mds_extent warmup_length; /* warmup_fraction if not given */
+    double warmup_fraction;          /* of the decay */
+    int64_t wsd_decay_iters; /* length of WSD's final decay; 0: a tenth of the decay */
     double weight_decay, beta1, beta2, eps;
     double clip_grad; /* global norm; 0: off */
 };
 
 struct mds_train_config {
-    int64_t iters;           /* 0: from one of the next two */
-    int64_t samples, tokens; /* 0: not given */
+    struct mds_extent length; /* in several units: the nearest end counts */
     int64_t seed;
     int64_t eval_interval, eval_iters; /* eval_iters 0: no evaluation */
     int skip_train;                    /* evaluate the loaded weights, then exit */
@@ -255,6 +253,9 @@ extern const char *const mds_place_names[];
 /* Blocks of a pipeline stage, or of each model chunk if interleaved; the smallest if
  * they differ. */
 int64_t mds_stage_blocks(const struct mds_config *c);
+
+/* What a step of a resolved configuration adds. */
+struct mds_extent mds_config_step(const struct mds_config *c);
 
 /* ---- levels of activation memory, of a resolved configuration ---- */
 

@@ -46,12 +46,9 @@ void mds_config_check_fp8(const struct mds_config_run *run, struct mds_diag *dia
 /* Check the scaling of rotary frequencies.  Call it after heads are resolved. */
 void mds_config_check_rope(const struct mds_config_run *run, struct mds_diag *diag);
 
-/* Convert the lengths of run, warm-up and decay from samples or tokens to steps.  Call
- * it after the batch is resolved. */
+/* Resolve the lengths of run, decay and warm-up, and check that they are consistent.
+ * Call it after the batch is resolved. */
 void mds_config_resolve_lengths(struct mds_config_run *run, struct mds_diag *diag);
-
-/* Resolve the learning-rate schedule's steps and check that they are consistent. */
-void mds_config_resolve_schedule(struct mds_config_run *run, struct mds_diag *diag);
 
 /* Whether the configuration in checkpoint `name` is that of a run, which has data.  An
  * import has none, so what is said of data in it was nobody's decision. */

@@ -2,51 +2,72 @@
 /* Lengths: of the run, and of the learning rate's warm-up and decay. */
 #include "config/config_impl.h"
 
-#include "base/minmax.h"
+#include <stdio.h>
 
-/* A length may be given in any of these; the rest of the program counts steps. */
-enum { STEPS, SAMPLES, TOKENS, UNITS };
+struct mds_extent mds_config_step(const struct mds_config *c)
+{
+    return (struct mds_extent){
+        {1, c->batch.global, c->batch.global * c->model.seq_length}};
+}
 
+/* A length may be given in any unit; config/extent.h follows it in that unit. */
 struct length {
-    const char *keys[UNITS];
-    int64_t *fields[UNITS];
+    const char *keys[MDS_UNITS];
+    struct mds_extent *extent;
     int shortest_counts; /* several may be given, and the shortest counts */
 };
 
-static const char *const how[UNITS] = {
-    [SAMPLES] = "samples / global", [TOKENS] = "tokens / (global x sequence)"};
+static struct length run_length(struct mds_config_run *run)
+{
+    return (struct length){
+        {"train.iters", "train.samples", "train.tokens"}, &run->config.train.length, 1};
+}
+
+static struct length decay_length(struct mds_config_run *run)
+{
+    return (struct length){
+        {"optim.decay_iters", "optim.decay_samples", "optim.decay_tokens"},
+        &run->config.optim.decay_length,
+        0};
+}
+
+static struct length warmup_length(struct mds_config_run *run)
+{
+    return (struct length){
+        {"optim.warmup_iters", "optim.warmup_samples", "optim.warmup_tokens"},
+        &run->config.optim.warmup_length,
+        0};
+}
 
 static enum mds_level level_of_key(const struct mds_config_run *run, const char *key)
 {
     return mds_settings_of(&run->settings, key)->level;
 }
 
-/* As in Megatron a run of samples has only whole batches, a run of tokens all tokens.
- */
-static int64_t to_steps(const struct mds_config_run *run, int unit, int64_t n)
+/* Steps of a new run with this run's batch. */
+static int64_t steps_of(const struct mds_config_run *run, const struct length *l, int u)
 {
-    int64_t batch = run->config.batch.global;
-    int64_t per_step = batch * run->config.model.seq_length;
+    static const struct mds_extent start;
+    struct mds_extent only = {{0}}, step = mds_config_step(&run->config);
 
-    if (unit == SAMPLES)
-        return mds_max(n / batch, 1);
-    return unit == TOKENS ? n / per_step + (n % per_step != 0) : n;
+    only.in[u] = l->extent->in[u];
+    return mds_steps_left(&only, &start, &step);
 }
 
 /* If a length is given in several units, drop those of lower precedence. */
 static void drop_lower_levels(struct mds_config_run *run, const struct length *l)
 {
-    int nearest = STEPS;
+    int64_t *in = l->extent->in;
+    int nearest = MDS_STEPS;
 
-    for (int u = 0; u < UNITS; u++)
-        if (*l->fields[u] &&
-            (!*l->fields[nearest] ||
-             level_of_key(run, l->keys[u]) > level_of_key(run, l->keys[nearest])))
+    for (int u = 0; u < MDS_UNITS; u++)
+        if (in[u] && (!in[nearest] || level_of_key(run, l->keys[u]) >
+                                          level_of_key(run, l->keys[nearest])))
             nearest = u;
-    for (int u = 0; u < UNITS; u++)
-        if (*l->fields[u] &&
+    for (int u = 0; u < MDS_UNITS; u++)
+        if (in[u] &&
             level_of_key(run, l->keys[u]) < level_of_key(run, l->keys[nearest])) {
-            *l->fields[u] = 0;
+            in[u] = 0;
             mds_settings_derived(&run->settings, l->keys[u], "another unit counts");
         }
 }
@@ -55,8 +76,8 @@ static void compare_two_lengths(const struct mds_config_run *run,
                                 const struct length *l, int a, int b,
                                 struct mds_diag *diag)
 {
-    long long n = *l->fields[a], m = *l->fields[b];
-    long long x = to_steps(run, a, n), y = to_steps(run, b, m);
+    long long n = l->extent->in[a], m = l->extent->in[b];
+    long long x = steps_of(run, l, a), y = steps_of(run, l, b);
     const char *flag = mds_settings_flag(&run->settings, l->keys[a]),
                *other = mds_settings_flag(&run->settings, l->keys[b]);
     const char *origin = mds_config_origin(run, l->keys[a]);
@@ -72,74 +93,124 @@ static void compare_two_lengths(const struct mds_config_run *run,
                        flag, n, x, other, m, y);
 }
 
+/* The unit of the shortest; MDS_UNITS if none is given. */
+static int shortest(const struct mds_config_run *run, const struct length *l)
+{
+    int best = MDS_UNITS;
+
+    for (int u = 0; u < MDS_UNITS; u++)
+        if (l->extent->in[u] &&
+            (best == MDS_UNITS || steps_of(run, l, u) < steps_of(run, l, best)))
+            best = u;
+    return best;
+}
+
 static void resolve_length(struct mds_config_run *run, const struct length *l,
                            struct mds_diag *diag)
 {
-    int64_t least = 0;
-    int shortest = -1;
+    int first = MDS_UNITS;
 
     drop_lower_levels(run, l);
-    for (int u = 0; u < UNITS; u++) {
-        int64_t steps = to_steps(run, u, *l->fields[u]);
-
-        if (!*l->fields[u])
+    for (int u = 0; u < MDS_UNITS; u++) {
+        if (!l->extent->in[u])
             continue;
-        if (shortest >= 0)
-            compare_two_lengths(run, l, u, shortest, diag);
-        if (shortest < 0 || steps < least) {
-            shortest = u;
-            least = steps;
-        }
+        if (first < MDS_UNITS)
+            compare_two_lengths(run, l, u, first, diag);
+        if (first == MDS_UNITS || steps_of(run, l, u) < steps_of(run, l, first))
+            first = u;
     }
-    if (shortest > STEPS) {
-        *l->fields[STEPS] = 0;
-        derive(run, l->keys[STEPS], l->fields[STEPS], least, how[shortest]);
-    }
+}
+
+/* The whole run, unless a length is given. */
+static void resolve_decay(struct mds_config_run *run)
+{
+    struct length whole = run_length(run), decay = decay_length(run);
+    int u = shortest(run, &whole);
+
+    if (u < MDS_UNITS && mds_extent_unit(decay.extent) == MDS_UNITS)
+        derive(run, decay.keys[u], &decay.extent->in[u], whole.extent->in[u],
+               "the whole run");
+}
+
+/* In the unit of the decay, with this run's batch if it was given in another one. */
+static double in_unit_of_decay(const struct mds_config_run *run,
+                               const struct mds_extent *length)
+{
+    enum mds_unit unit = mds_extent_unit(length),
+                  to = mds_extent_unit(&run->config.optim.decay_length);
+    struct mds_extent step = mds_config_step(&run->config);
+
+    if (unit == MDS_UNITS)
+        return 0;
+    return unit == to
+               ? (double)length->in[unit]
+               : (double)length->in[unit] / (double)step.in[unit] * (double)step.in[to];
+}
+
+/* A fault; if two units are compared only a warning, since the batch decides. */
+static void report_misfit(int warn, struct mds_diag *diag, const char *origin,
+                          const char *text)
+{
+    if (warn)
+        mds_diag_warn(diag, origin, "%s, with this run's batch", text);
+    else
+        mds_diag_fault(diag, origin, "%s", text);
+}
+
+static void check_warmup(struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_optim_config *o = &run->config.optim;
+    const struct length l = warmup_length(run);
+    enum mds_unit unit = mds_extent_unit(l.extent),
+                  to = mds_extent_unit(&o->decay_length);
+    char text[192];
+
+    if (unit == MDS_UNITS ||
+        in_unit_of_decay(run, l.extent) <= (double)o->decay_length.in[to])
+        return;
+    snprintf(text, sizeof text, "%s %lld is more than the %lld %s of the decay",
+             mds_settings_flag(&run->settings, l.keys[unit]),
+             (long long)l.extent->in[unit], (long long)o->decay_length.in[to],
+             mds_unit_names[to]);
+    report_misfit(unit != to, diag, mds_config_origin(run, l.keys[unit]), text);
+}
+
+static void check_wsd(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_optim_config *o = &run->config.optim;
+    const struct mds_extent tail = {{o->wsd_decay_iters}};
+    enum mds_unit unit = mds_extent_unit(&o->warmup_length),
+                  to = mds_extent_unit(&o->decay_length);
+    double end = (double)o->decay_length.in[to];
+    double warmup = unit == MDS_UNITS ? o->warmup_fraction * end
+                                      : in_unit_of_decay(run, &o->warmup_length);
+    char text[192];
+
+    if (warmup + in_unit_of_decay(run, &tail) <= end)
+        return;
+    snprintf(text, sizeof text,
+             "--lr-wsd-decay-iters %lld does not fit between the warm-up's %g %s and "
+             "the end at %g",
+             (long long)o->wsd_decay_iters, warmup, mds_unit_names[to], end);
+    report_misfit(to != MDS_STEPS || (unit != MDS_UNITS && unit != to), diag,
+                  mds_config_origin(run, "optim.wsd_decay_iters"), text);
 }
 
 void mds_config_resolve_lengths(struct mds_config_run *run, struct mds_diag *diag)
 {
-    struct mds_train_config *t = &run->config.train;
+    const struct length lengths[] = {run_length(run), decay_length(run),
+                                     warmup_length(run)};
     struct mds_optim_config *o = &run->config.optim;
-    const struct length lengths[] = {
-        {{"train.iters", "train.samples", "train.tokens"},
-         {&t->iters, &t->samples, &t->tokens},
-         .shortest_counts = 1},
-        {{"optim.decay_iters", "optim.decay_samples", "optim.decay_tokens"},
-         {&o->decay_iters, &o->decay_samples, &o->decay_tokens},
-         .shortest_counts = 0},
-        {{"optim.warmup_iters", "optim.warmup_samples", "optim.warmup_tokens"},
-         {&o->warmup_iters, &o->warmup_samples, &o->warmup_tokens},
-         .shortest_counts = 0},
-    };
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         resolve_length(run, &lengths[i], diag);
-}
-
-void mds_config_resolve_schedule(struct mds_config_run *run, struct mds_diag *diag)
-{
-    struct mds_optim_config *o = &run->config.optim;
-    double warmup;
-
-    if (run->config.train.iters)
-        derive(run, "optim.decay_iters", &o->decay_iters, run->config.train.iters,
-               "the whole run");
-    if (o->decay == MDS_LR_WSD && o->decay_iters)
+    resolve_decay(run);
+    if (mds_extent_unit(&o->decay_length) == MDS_UNITS)
+        return;
+    if (o->decay == MDS_LR_WSD && o->decay_length.in[MDS_STEPS])
         derive(run, "optim.wsd_decay_iters", &o->wsd_decay_iters,
-               (o->decay_iters + 9) / 10, "a tenth of the decay's steps");
-    if (o->decay_iters && o->warmup_iters > o->decay_iters)
-        mds_diag_fault(
-            diag, mds_config_origin(run, "optim.warmup_iters"),
-            "--lr-warmup-iters %lld is more than the %lld steps of the decay",
-            (long long)o->warmup_iters, (long long)o->decay_iters);
-    warmup = o->warmup_iters ? (double)o->warmup_iters
-                             : o->warmup_fraction * (double)o->decay_iters;
-    if (o->decay == MDS_LR_WSD && o->decay_iters &&
-        warmup + (double)o->wsd_decay_iters > (double)o->decay_iters)
-        mds_diag_fault(
-            diag, mds_config_origin(run, "optim.wsd_decay_iters"),
-            "--lr-wsd-decay-iters %lld does not fit between the warm-up's %g "
-            "steps and the end at %lld",
-            (long long)o->wsd_decay_iters, warmup, (long long)o->decay_iters);
+               (o->decay_length.in[MDS_STEPS] + 9) / 10, "a tenth of the decay");
+    check_warmup(run, diag);
+    if (o->decay == MDS_LR_WSD)
+        check_wsd(run, diag);
 }

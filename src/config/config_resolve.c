@@ -363,7 +363,7 @@ void mds_config_need_data(const struct mds_config_run *run, struct mds_diag *dia
         mds_diag_fault(diag, NULL,
                        "no data; give --data-path (DATA_PATH); mds_data makes such "
                        "files");
-    if (!c->train.iters && !c->train.skip_train)
+    if (mds_extent_unit(&c->train.length) == MDS_UNITS && !c->train.skip_train)
         mds_diag_fault(diag, NULL,
                        "no length of the run; give --train-iters, --train-samples or "
                        "--train-tokens");
@@ -500,7 +500,6 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
             mds_config_check_fp8(run, diag);
     }
     mds_config_check_memory(run, diag);
-    mds_config_resolve_schedule(run, diag);
     check_optimizer(run, diag);
     resolve_documents(run);
     check_data_options(run, diag);

@@ -62,9 +62,11 @@ int64_t mds_dataset_samples(const struct mds_dataset *d, enum mds_split s);
 /* MDS_EUSER if mds_dataset_samples is 0; the message names the file that is too short
  * and what would fit. */
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s);
-/* Log the splits and epochs of a run that trains on `samples` samples.  After
- * mds_dataset_set_vocab. */
-enum mds_rc mds_dataset_log(const struct mds_dataset *d, int64_t samples);
+/* Log the splits of a run that trains, or only evaluates.  After mds_dataset_set_vocab.
+ */
+enum mds_rc mds_dataset_log(const struct mds_dataset *d, int trains);
+/* Log the epochs of a run of so many samples, including those of earlier jobs. */
+void mds_dataset_log_epochs(const struct mds_dataset *d, int64_t samples);
 /* Unigram entropy of split s in nats per token; for a mix, of the weighted token
  * distribution.  Reads the whole split. */
 enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double *nats);

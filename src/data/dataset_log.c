@@ -47,7 +47,7 @@ static void log_splits(const struct mds_dataset *d)
                  "that are in the file");
 }
 
-static void log_epochs(const struct mds_dataset *d, int64_t samples)
+void mds_dataset_log_epochs(const struct mds_dataset *d, int64_t samples)
 {
     const struct blend *b = &d->blends[MDS_SPLIT_TRAIN];
 
@@ -165,18 +165,16 @@ static void log_kinds(const struct mds_dataset *d)
     mds_str_fini(&text);
 }
 
-enum mds_rc mds_dataset_log(const struct mds_dataset *d, int64_t samples)
+enum mds_rc mds_dataset_log(const struct mds_dataset *d, int trains)
 {
     mds_info("data: %s", d->describe.s);
     log_splits(d);
     log_kinds(d);
     MDS_TRY(warn_of_overlap(d));
-    log_epochs(d, samples);
-    if (samples > 0 && !d->documents_apart)
+    if (trains && !d->documents_apart)
         return log_attention_across_documents(d);
     for (int k = 0;
-         d->packs && samples > 0 && k < mds_blend_members(&d->blends[MDS_SPLIT_TRAIN]);
-         k++)
+         d->packs && trains && k < mds_blend_members(&d->blends[MDS_SPLIT_TRAIN]); k++)
         log_packing(d, k);
     return MDS_OK;
 }

@@ -354,6 +354,7 @@ void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
     struct mds_interval now = {.elapsed_s = s->elapsed_s, .seen = s->seen};
     struct mds_str text = {0};
 
+    m->run.iters = s->last_iteration;
     fill_rates(m, s->iteration, &now);
     count_step(m, s);
     record_step(m, s, &now);

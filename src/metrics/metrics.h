@@ -33,7 +33,7 @@ struct mds_metrics_run {
     int64_t micro_batch, global_batch;
     int64_t first_iteration; /* done before this run: 0 unless resumed */
     int evaluation;          /* alone: sinks are added to, and nothing is dropped */
-    int64_t iters;           /* the last iteration to run to */
+    int64_t iters;           /* the last iteration to run to; steps may move it */
     int64_t log_interval;    /* iterations per console line, >= 1 */
     int64_t seed;
     double unigram_entropy_nats; /* of the training tokens; NAN: not known */
@@ -42,6 +42,7 @@ struct mds_metrics_run {
 
 struct mds_metrics_step {
     int64_t iteration;                         /* from 1 */
+    int64_t last_iteration;                    /* of the run: a rollback may move it */
     int64_t consumed_samples, consumed_tokens; /* after this step, over all ranks */
     double elapsed_s;                          /* of this step */
     double lr;

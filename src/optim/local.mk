@@ -22,7 +22,7 @@ optim_libs = src/optim/libmds_optim.a $(comm_libs) $(tensor_libs) $(io_libs)
 
 unit_tests += tests/unit/optim
 tests_unit_optim_SOURCES = tests/unit/optim.c
-tests_unit_optim_LDADD = $(optim_libs) $(CMOCKA_LIBS)
+tests_unit_optim_LDADD = $(optim_libs) $(config_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/zero
 tests_unit_zero_SOURCES = tests/unit/zero.c tests/unit/zero_fixture.h tests/unit/scratch.h

@@ -112,9 +112,9 @@ static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
     for (int64_t i = 0; i < ix->tensors; i++)
         count += element_count(&ix->tensor[i]);
     printf("checkpoint: %s\niteration: %" PRId64 "\nsamples: %" PRId64
-           "\nupdates: %" PRId64 "\nloss scale: %g\n",
-           ix->path, ix->state.iteration, ix->state.samples, ix->state.updates,
-           ix->state.loss_scale);
+           "\ntokens: %" PRId64 "\nupdates: %" PRId64 "\nloss scale: %g\n",
+           ix->path, ix->state.iteration, ix->state.samples, ix->state.tokens,
+           ix->state.updates, ix->state.loss_scale);
     printf("parameters: %s in %" PRId64 " tensor%s\nvocabulary: %" PRId64
            " words, %" PRId64 " rows\nfiles: %" PRId64 ", %s\n",
            mds_format_count((double)count, numbers, sizeof numbers), ix->tensors,

@@ -103,6 +103,7 @@ static void diff_state(struct diff *d)
     if (d->states > 1) {
         diff_number(d, "iteration", (double)a->iteration, (double)b->iteration);
         diff_number(d, "samples", (double)a->samples, (double)b->samples);
+        diff_number(d, "tokens", (double)a->tokens, (double)b->tokens);
         diff_number(d, "updates", (double)a->updates, (double)b->updates);
         diff_number(d, "loss scale", a->loss_scale, b->loss_scale);
     }

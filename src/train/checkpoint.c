@@ -45,6 +45,7 @@ static void restore_state(struct run *r, const struct mds_ckpt_state *s)
 
     r->iteration = s->iteration;
     r->samples = s->samples;
+    r->tokens = s->tokens;
     mds_engine_resume_loss_scale(r->engine, &scale);
 }
 

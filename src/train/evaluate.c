@@ -67,8 +67,7 @@ enum mds_rc mds_run_check_targets(const struct run *r)
     int64_t epoch = mds_dataset_samples(r->spec->data, MDS_SPLIT_TRAIN);
 
     if (!c->train.skip_train)
-        MDS_TRY(check_targets_of(r, MDS_SPLIT_TRAIN,
-                                 mds_min(epoch, c->train.iters * c->batch.global)));
+        MDS_TRY(check_targets_of(r, MDS_SPLIT_TRAIN, mds_min(epoch, all_samples(r))));
     for (int s = MDS_SPLIT_VALID; s < MDS_SPLITS && c->train.eval_iters > 0; s++)
         if (has_samples(r, (enum mds_split)s))
             MDS_TRY(

@@ -72,11 +72,13 @@ static enum mds_rc skip_update(struct run *r, const struct mds_step_result *s)
 }
 
 /* Load the last good checkpoint, but go on with new data: one of the batches since then
- * may be the cause.  Iterations and the learning rate go back. */
+ * may be the cause.  Iterations go back, consumed samples and tokens do not, and the
+ * learning rate follows the unit of its lengths. */
 static enum mds_rc roll_back_run(struct run *r, const struct mds_step_result *s)
 {
     int64_t from = r->iteration + 1, to;
-    int64_t samples = r->samples + r->config->batch.global;
+    struct mds_extent done = progress_of(r), step = mds_config_step(r->config);
+    struct mds_extent after = mds_extent_after(&done, &step, 1);
 
     if (r->rollbacks == r->config->train.nonfinite_limit)
         return stop_diverged_run(
@@ -84,14 +86,15 @@ static enum mds_rc roll_back_run(struct run *r, const struct mds_step_result *s)
     MDS_TRY(mds_run_roll_back(r, &to));
     if (to < 0)
         return stop_diverged_run(r, s, ", and there is nothing to roll back to");
-    r->samples = samples;
+    after.in[MDS_STEPS] = r->iteration;
+    set_progress(r, &after);
     r->rollbacks++;
     r->rolled_back_to = to;
     if (is_rank0(r))
         mds_warn("iteration %" PRId64
                  ": loss %g, gradient norm %g: rolled back to iteration %" PRId64
                  ", continuing with sample %" PRId64,
-                 from, s->loss, s->grad_norm, to, samples);
+                 from, s->loss, s->grad_norm, to, r->samples);
     record_nonfinite(r, s, from, "rollback", to);
     return MDS_OK;
 }

@@ -99,12 +99,6 @@ static enum mds_rc let_data_decide_packing(struct mds_comm *start,
     return MDS_OK;
 }
 
-/* Samples of the whole run, counted from iteration 0. */
-static int64_t samples_to_train(const struct mds_config *c)
-{
-    return c->train.skip_train ? 0 : c->train.iters * c->batch.global;
-}
-
 static enum mds_rc train_with_data(struct mds_comm *start, struct mds_train_spec *spec,
                                    struct mds_config_run *run, int *unfinished)
 {
@@ -118,7 +112,7 @@ static enum mds_rc train_with_data(struct mds_comm *start, struct mds_train_spec
     MDS_TRY(mds_config_set_vocab(run, mds_dataset_vocab(spec->data)));
     run->config.data.kinds = mds_dataset_kinds(spec->data);
     if (spec->world->rank == 0) {
-        MDS_TRY(mds_dataset_log(spec->data, samples_to_train(&run->config)));
+        MDS_TRY(mds_dataset_log(spec->data, !run->config.train.skip_train));
         configuration = mds_settings_text(&run->settings);
         if (!configuration)
             return MDS_EMEM;

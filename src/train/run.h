@@ -33,7 +33,7 @@ struct run {
     double next_report_s;          /* when to report progress next */
     double valid_loss, train_loss; /* latest; NAN if none */
     int64_t iteration;             /* iterations completed */
-    int64_t samples;               /* samples consumed so far */
+    int64_t samples, tokens;       /* consumed so far */
     int profiling;                 /* 1 while steps are being profiled */
     int timing_waits;              /* 1 while a step's waits are being measured */
     struct mds_straggler_history stragglers;
@@ -65,6 +65,33 @@ static inline int is_rank0(const struct run *r)
 static inline struct mds_comm *world_of(const struct run *r)
 {
     return mds_group(&r->groups, MDS_AXES_ALL);
+}
+
+/* How far the run has come. */
+static inline struct mds_extent progress_of(const struct run *r)
+{
+    return (struct mds_extent){{r->iteration, r->samples, r->tokens}};
+}
+
+/* Steps that are left of the run: 0 if it has reached its end. */
+static inline int64_t steps_left(const struct run *r)
+{
+    const struct mds_extent done = progress_of(r), step = mds_config_step(r->config);
+
+    return mds_steps_left(&r->config->train.length, &done, &step);
+}
+
+/* Samples that the whole run reads, from its first iteration to its end. */
+static inline int64_t all_samples(const struct run *r)
+{
+    return r->samples + steps_left(r) * r->config->batch.global;
+}
+
+static inline void set_progress(struct run *r, const struct mds_extent *done)
+{
+    r->iteration = done->in[MDS_STEPS];
+    r->samples = done->in[MDS_SAMPLES];
+    r->tokens = done->in[MDS_TOKENS];
 }
 
 /* Sequences of this data-parallel rank in one global batch. */

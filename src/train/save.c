@@ -42,7 +42,7 @@ enum mds_rc mds_run_checkpoint_bytes(const struct mds_config *c, double *bytes)
 static int64_t remaining_saves(const struct run *r)
 {
     int64_t every = r->config->checkpoint.interval;
-    int64_t left = r->config->train.iters - r->iteration;
+    int64_t left = steps_left(r);
 
     return every > 0 ? (left + every - 1) / every : 1;
 }
@@ -91,6 +91,7 @@ static struct mds_ckpt_state checkpoint_state(const struct run *r)
 
     return (struct mds_ckpt_state){.iteration = r->iteration,
                                    .samples = r->samples,
+                                   .tokens = r->tokens,
                                    .updates =
                                        mds_zero_updates(mds_engine_zero(r->engine)),
                                    .loss_scale = scale.scale,

@@ -71,7 +71,7 @@ enum mds_rc mds_run_should_stop(struct run *r, const char **reason)
         vote[1] = mds_clock_s() - r->spec->began_s > t->exit_duration_s;
     MDS_TRY(mds_comm_all_reduce_f64(world_of(r), vote, 3, MDS_COMM_MAX));
     r->terminated = vote[2] > 0;
-    if (r->iteration >= t->iters)
+    if (steps_left(r) == 0)
         *reason = "iterations";
     else if (is_exit_interval(r))
         *reason = "exit interval";

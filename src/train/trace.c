@@ -11,7 +11,7 @@ static int64_t traced_steps(const struct run *r)
 {
     int64_t steps = r->config->output.trace_steps;
 
-    return mds_min(steps, r->config->train.iters);
+    return mds_min(steps, r->iteration + steps_left(r));
 }
 
 /* tokens [steps, global batch, S+1]: any rank can name all samples of all ranks. */

@@ -82,7 +82,7 @@ static enum mds_rc open_metrics(struct run *r)
         .global_batch = c->batch.global,
         .first_iteration = r->iteration,
         .evaluation = c->train.skip_train,
-        .iters = c->train.iters,
+        .iters = r->iteration + steps_left(r),
         .log_interval = c->train.log_interval,
         .seed = c->train.seed,
         .kinds = c->data.kinds};
@@ -131,6 +131,8 @@ static enum mds_rc set_up_run(struct run *r)
     MDS_TRY(mds_groups_create(&r->config->parallel, r->spec->world->ranks,
                               r->spec->world->rank, r->dev, &r->groups));
     MDS_TRY(build_engine(r));
+    if (is_rank0(r) && !r->config->train.skip_train)
+        mds_dataset_log_epochs(r->spec->data, all_samples(r));
     if (is_rank0(r) && mds_run_report_disk_space(r))
         mds_warn("cannot tell whether checkpoints fit: %s", mds_fail_text());
     MDS_TRY(mds_run_alloc_rows(r));
@@ -157,9 +159,9 @@ static void report_step(struct run *r, const struct mds_step_result *s, int take
 {
     int fp16 = r->config->train.type == MDS_TYPE_F16;
     struct mds_metrics_step m = {.iteration = r->iteration,
+                                 .last_iteration = r->iteration + steps_left(r),
                                  .consumed_samples = r->samples,
-                                 .consumed_tokens =
-                                     r->samples * r->config->model.seq_length,
+                                 .consumed_tokens = r->tokens,
                                  .elapsed_s = elapsed_s,
                                  .lr = lr,
                                  .loss = s->loss,
@@ -177,8 +179,10 @@ static void report_step(struct run *r, const struct mds_step_result *s, int take
 
 static enum mds_rc train_step(struct run *r)
 {
+    const struct mds_extent done = progress_of(r), size = mds_config_step(r->config);
+    const struct mds_extent after = mds_extent_after(&done, &size, 1);
     int64_t step = r->iteration + 1, first = first_sample(r, r->samples);
-    double lr = mds_lr_at(&r->config->optim, r->config->train.iters, step);
+    double lr = mds_lr_at(&r->config->optim, &after);
     double begin = mds_clock_s();
     struct mds_step_result result;
     struct mds_engine_rows rows;
@@ -196,8 +200,7 @@ static enum mds_rc train_step(struct run *r)
     MDS_TRY(mds_run_trace_grads(r, step));
     if (decision == MDS_RUN_APPLY)
         MDS_TRY(mds_engine_update(r->engine, lr));
-    r->iteration = step;
-    r->samples += r->config->batch.global;
+    set_progress(r, &after);
     report_step(r, &result, decision == MDS_RUN_APPLY, lr, mds_clock_s() - begin);
     return mds_run_profile_end(r, 0);
 }
@@ -211,17 +214,31 @@ static int evaluation_is_due(const struct run *r, int at_end)
     return at_end || (t->eval_interval > 0 && r->iteration % t->eval_interval == 0);
 }
 
+static void report_nothing_left(const struct run *r)
+{
+    const struct mds_extent done = progress_of(r), step = mds_config_step(r->config);
+
+    for (int u = 0; u < MDS_UNITS; u++) {
+        struct mds_extent only = {{0}};
+
+        only.in[u] = r->config->train.length.in[u];
+        if (only.in[u] && mds_steps_left(&only, &done, &step) == 0)
+            mds_info("nothing to train: %" PRId64 " of %" PRId64 " %s are done%s",
+                     done.in[u], only.in[u], mds_unit_names[u],
+                     done.in[u] < only.in[u] ? ", and less than a batch is left" : "");
+    }
+}
+
 static enum mds_rc train_loop(struct run *r, const char **reason)
 {
     if (r->config->train.skip_train) {
         *reason = "evaluation";
         return mds_run_evaluate_alone(r);
     }
-    if (r->iteration >= r->config->train.iters) {
+    if (steps_left(r) == 0) {
         *reason = "iterations";
         if (is_rank0(r))
-            mds_info("nothing to train: iteration %" PRId64 " of %" PRId64 " is done",
-                     r->iteration, r->config->train.iters);
+            report_nothing_left(r);
         return mds_run_checkpoint(r, 1); /* --save may be another folder */
     }
     do {
@@ -294,7 +311,7 @@ enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
     if (rc)
         return abandon_run(&r, rc);
     *unfinished = 0;
-    if (r.saved >= 0 && r.iteration < r.config->train.iters)
+    if (r.saved >= 0 && steps_left(&r) > 0)
         *unfinished = r.terminated ? MDS_UNFINISHED_BY_SIGTERM : MDS_UNFINISHED;
     mds_run_ignore_signals(&r);
     tear_down_run(&r);

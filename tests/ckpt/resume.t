@@ -90,6 +90,50 @@ test_expect_success 'another micro-batch, and another global batch: no sample is
     pretrain --train-iters 6 --load eight &&
     grep "a step had 8 sequences before, and has 4 now; --global-batch-size sets it" out
 '
+# total FOLDER OPTIONS...: a job; of it and those before, a line for each step in FOLDER.steps:
+# iteration, consumed samples, consumed tokens, learning rate
+total() {
+    folder=$1
+    shift
+    pretrain --lr 1e-3 --min-lr 1e-5 --use-rotary-position-embeddings --save "$folder" --load "$folder" \
+        --metrics-jsonl "$folder.jsonl" "$@"
+    status=$?
+    sed -n 's/.*"event":"step".*"iteration":\([0-9]*\),"consumed_samples":\([0-9]*\),"consumed_tokens":\([0-9]*\),.*"learning_rate":\([^,]*\),.*/\1 \2 \3 \4/p' \
+        "$folder.jsonl" >"$folder.steps"
+    return $status
+}
+ends_at() {
+    test "$(tail -n 1 "$1.steps" | cut -d " " -f 1-3)" = "$2"
+}
+test_expect_success 'a total in tokens is the tokens trained on, also on other ranks; then nothing is left' '
+    opts="--micro-batch-size 2 --global-batch-size 0 --train-tokens 1024" &&
+    test_expect_code 85 total tok $opts --exit-interval 8 && ends_at tok "8 16 512" &&
+    mds_ckpt info tok | grep "^tokens: 512" &&
+    $MPIEXEC -n 2 mds_pretrain $small --use-rotary-position-embeddings $opts --save tok --load tok \
+        </dev/null >out 2>&1 &&
+    grep "iteration  *9/  *12 |" out && grep "done: iteration 12 of 12" out && mds_ckpt info tok | grep "^tokens: 1024" &&
+    total tok $opts && grep "nothing to train: 1024 of 1024 tokens are done" out &&
+    total tok $opts --global-batch-size 1 --micro-batch-size 1 --train-tokens 1100 && ends_at tok "15 35 1120"
+'
+test_expect_success 'a total, a warm-up and a decay in samples: the rate is that of the samples, whatever the batch' '
+    opts="--train-samples 64 --lr-warmup-samples 16 --lr-decay-style cosine --global-batch-size" &&
+    total whole64 $opts 2 && ends_at whole64 "32 64 2048" &&
+    test_expect_code 85 total grown $opts 2 --exit-interval 5 &&
+    test_expect_code 85 total grown $opts 4 --exit-interval 10 &&
+    test_expect_code 85 total grown $opts 1 --exit-interval 11 &&
+    total grown $opts 16 && ends_at grown "13 63 2016" && grep "done: iteration 13 of 13" out &&
+    total grown $opts 16 && grep "63 of 64 samples are done, and less than a batch is left" out &&
+    awk "NR == FNR { rate[\$2] = \$4; next } \$2 in rate { n++; if (rate[\$2] != \$4) bad = 1 }
+         END { exit bad || n != 10 }" whole64.steps grown.steps
+'
+test_expect_success 'tokens are counted by the length that sequences had; a warm-up in steps beside a total in tokens' '
+    opts="--train-tokens 2048 --lr-warmup-iters 4 --lr-decay-style linear" &&
+    test_expect_code 85 total long $opts --exit-interval 8 && ends_at long "8 32 1024" &&
+    test_expect_code 85 total long $opts --seq-length 64 --exit-interval 10 && ends_at long "10 40 1536" &&
+    total long $opts --seq-length 16 && ends_at long "18 72 2048" &&
+    awk "{ fall = before - \$4; if (NR > 4 && (fall <= 0 || fall > 2e-4)) bad = 1; before = \$4 }
+         END { exit bad || before != 1e-5 }" long.steps
+'
 test_expect_success 'the first job of a chain begins; elsewhere a missing checkpoint is a slip' '
     pretrain --train-iters 2 --load new --save new && grep "starting a new run" out &&
     pretrain --train-iters 2 --load ./also/ --save also && grep "starting a new run" out &&
@@ -278,6 +322,7 @@ format2="--num-layers 1 --hidden-size 4 --num-attention-heads 2 --ffn-hidden-siz
     --global-batch-size 4 --lr 1e-2 --train-iters 6 --eval-iters 0 --threads 1 --data-path n.h5"
 test_expect_success 'a checkpoint of format 2, written by an earlier version, is resumed' '
     tar xzf "$srcdir/tests/data/checkpoint-format2.tar.gz" && mds_ckpt verify format2 &&
+    mds_ckpt info format2 | grep "^tokens: 512$" &&
     mds_data make --tokenizer nucleotide --output n.h5 "$srcdir/tests/data/lambda.fna.gz" &&
     mds_pretrain $format2 --load format2 --metrics-jsonl format2.jsonl >out 2>&1 &&
     steps format2.jsonl >got && cat got && printf "5 1.744835082\n6 1.732481575\n" | paste -d " " - got |

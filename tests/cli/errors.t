@@ -131,7 +131,7 @@ test_expect_success 'what only makes sense with a checkpoint' '
 test_expect_success 'a --load that was forgotten, and one with nothing left to do' '
     pretrain --save ck 2>err && ! grep "warn:" err &&
     pretrain --save ck --load ck 2>err && ! grep "warn:" err &&
-    grep "nothing to train: iteration 2 of 2 is done" err &&
+    grep "nothing to train: 2 of 2 steps are done" err &&
     pretrain --save ck 2>err &&
     grep "warn: --save ck has checkpoints up to iteration 2, .*to continue .*--load ck" err
 '

@@ -367,7 +367,7 @@ static void test_alcf_variables(void **state)
     assert_int_equal(r.run->config.model.layers, 3);
     assert_int_equal(r.run->config.model.seq_length, 128000);
     assert_int_equal(r.run->config.batch.accumulation, 4);
-    assert_int_equal(r.run->config.train.tokens, 1000000000);
+    assert_int_equal(r.run->config.train.length.in[MDS_TOKENS], 1000000000);
     assert_int_equal(r.run->config.train.act.recompute, MDS_RECOMPUTE_FULL);
     assert_int_equal(r.run->config.train.act.recompute_layers, 2);
     assert_int_equal(r.run->config.train.type, MDS_TYPE_BF16);

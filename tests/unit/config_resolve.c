@@ -227,6 +227,51 @@ static void test_derived_batch(void **state)
                   1 << 26, "beyond a hundred million"); /* 2^64 */
 }
 
+static void assert_length(const struct mds_extent *length, int64_t steps,
+                          int64_t samples, int64_t tokens)
+{
+    assert_int_equal(length->in[MDS_STEPS], steps);
+    assert_int_equal(length->in[MDS_SAMPLES], samples);
+    assert_int_equal(length->in[MDS_TOKENS], tokens);
+}
+
+static int64_t steps_of_run(const struct reading *r)
+{
+    static const struct mds_extent start;
+    struct mds_extent step = mds_config_step(&r->run->config);
+
+    return mds_steps_left(&r->run->config.train.length, &start, &step);
+}
+
+/* What is left follows from what was consumed, not from the steps that were made. */
+static void test_steps_left(void **state)
+{
+    static const struct mds_extent tokens = {.in[MDS_TOKENS] = 81920},
+                                   samples = {.in[MDS_SAMPLES] = 1285},
+                                   first = {{150, 0, 81920}}, none = {{0}};
+    struct mds_extent done = {{80, 640, 40960}}, step = {{1, 16, 1024}};
+
+    (void)state;
+    assert_int_equal(mds_steps_left(&tokens, &done, &step), 40);
+    assert_int_equal(mds_steps_left(&first, &done, &step), 40);
+    assert_int_equal(mds_steps_left(&samples, &done, &step), 40); /* whole batches */
+    assert_int_equal(mds_steps_left(&none, &done, &step), 0);
+    step = (struct mds_extent){{1, 5, 640}}; /* a longer sequence */
+    assert_int_equal(mds_steps_left(&tokens, &done, &step), 64);
+    step.in[MDS_TOKENS] = 641; /* the last batch goes beyond */
+    assert_int_equal(mds_steps_left(&tokens, &done, &step), 64);
+    step.in[MDS_TOKENS] = 639;
+    assert_int_equal(mds_steps_left(&tokens, &done, &step), 65);
+    done = mds_extent_after(&done, &step, 65);
+    assert_int_equal(mds_steps_left(&tokens, &done, &step), 0);
+    assert_int_equal(done.in[MDS_SAMPLES], 640 + 65 * 5);
+    done = (struct mds_extent){{149, 1282, 0}};
+    assert_int_equal(mds_steps_left(&samples, &done, &step), 0);
+    assert_int_equal(mds_steps_left(&first, &done, &step), 1);
+    step.in[MDS_SAMPLES] = 9999; /* a new run makes a step */
+    assert_int_equal(mds_steps_left(&samples, &none, &step), 1);
+}
+
 static void test_derived_length(void **state)
 {
     static const char tokens[] =
@@ -237,38 +282,46 @@ static void test_derived_length(void **state)
 
     (void)state;
     assert_int_equal(mds_config_resolve(r.run, 2, &r.diag), MDS_OK);
-    assert_int_equal(r.run->config.train.iters, 6);
-    assert_int_equal(r.run->config.optim.decay_iters, 6);
-    assert_int_equal(r.run->config.optim.wsd_decay_iters, 1);
-    assert_origin(&r, "train.iters", "derived: tokens / (global x sequence)");
+    assert_length(&r.run->config.train.length, 0, 0, 1001);
+    assert_length(&r.run->config.optim.decay_length, 0, 0, 1001);
+    assert_int_equal(r.run->config.optim.wsd_decay_iters, 0); /* a tenth of tokens */
+    assert_origin(&r, "optim.decay_tokens", "derived: the whole run");
+    assert_int_equal(steps_of_run(&r), 6);
     close_reading(&r);
     /* Megatron-DeepSpeed's scripts give samples, too, and enough of them */
     r = resolve("--seq-length 100 --global-batch-size 4 --train-samples 1e6 "
                 "--train-tokens 2001 --lr-decay-tokens 1600 --lr-warmup-samples 15",
                 2);
     assert_int_equal(r.rc, MDS_OK);
-    assert_int_equal(r.run->config.train.iters, 6);
-    assert_int_equal(r.run->config.optim.decay_iters, 4);
-    assert_int_equal(r.run->config.optim.warmup_iters, 3);
+    assert_length(&r.run->config.train.length, 10, 1000000, 2001);
+    assert_length(&r.run->config.optim.decay_length, 0, 0, 1600);
+    assert_length(&r.run->config.optim.warmup_length, 0, 15, 0);
+    assert_int_equal(steps_of_run(&r), 6);
     assert_said(&r.diag, "--train-samples 1000000 takes 250000 steps, --train-iters 10 "
                          "takes 10: the shorter counts");
     assert_said(&r.diag, "--train-tokens 2001 takes 6 steps, --train-iters 10 takes");
-    assert_origin(&r, "optim.warmup_iters", "derived: samples / global");
     close_reading(&r);
     r = resolve("--train-samples 41 --global-batch-size 4", 2);
     assert_fine(&r); /* 10 whole batches */
+    assert_int_equal(steps_of_run(&r), 10);
     close_reading(&r);
     expect_misfit("--global-batch-size 4 --lr-decay-iters 5 --lr-decay-samples 16", 1,
                   "--lr-decay-samples 16 is 4 steps, but --lr-decay-iters 5 is 5; "
                   "leave one out");
-    expect_misfit("--global-batch-size 4 --lr-warmup-tokens 1e6", 1,
-                  "--lr-warmup-iters 123 is more than the 10 steps of the decay");
+    expect_misfit("--lr-decay-samples 16 --lr-warmup-samples 17", 1,
+                  "--lr-warmup-samples 17 is more than the 16 samples of the decay");
+    /* in another job's batch it may fit: the batch is no reason to stop a chain */
+    r = resolve("--global-batch-size 4 --lr-warmup-tokens 1e6", 1);
+    assert_int_equal(r.rc, MDS_OK);
+    assert_said(&r.diag, "--lr-warmup-tokens 1000000 is more than the 10 steps of the "
+                         "decay, with this run's batch");
+    close_reading(&r);
 
     setenv("TRAIN_ITERS", "9", 1); /* the command line counts */
     r = read_config(tokens);
     unsetenv("TRAIN_ITERS");
     assert_int_equal(mds_config_resolve(r.run, 2, &r.diag), MDS_OK);
-    assert_int_equal(r.run->config.train.iters, 6);
+    assert_length(&r.run->config.train.length, 0, 0, 1001);
     close_reading(&r);
     setenv("TRAIN_TOKENS", "1e6", 1);
     r = read_config(
@@ -276,8 +329,7 @@ static void test_derived_length(void **state)
         "--train-iters 3");
     unsetenv("TRAIN_TOKENS");
     assert_int_equal(mds_config_resolve(r.run, 2, &r.diag), MDS_OK);
-    assert_int_equal(r.run->config.train.iters, 3);
-    assert_int_equal(r.run->config.train.tokens, 0);
+    assert_length(&r.run->config.train.length, 3, 0, 0);
     close_reading(&r);
 }
 
@@ -539,6 +591,7 @@ int main(void)
         cmocka_unit_test_setup(test_exact_params, setup),
         cmocka_unit_test_setup(test_derived_model, setup),
         cmocka_unit_test_setup(test_derived_batch, setup),
+        cmocka_unit_test(test_steps_left),
         cmocka_unit_test_setup(test_derived_length, setup),
         cmocka_unit_test_setup(test_misfits, setup),
         cmocka_unit_test_setup(test_split, setup),

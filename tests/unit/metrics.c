@@ -227,6 +227,7 @@ static struct mds_metrics_step step_at(int64_t i, double loss)
 {
     return (struct mds_metrics_step){
         .iteration = i,
+        .last_iteration = 5,
         .consumed_samples = 4 * i,
         .consumed_tokens = 64 * i,
         .elapsed_s = i == 1 ? 0.75 : 0.25,

@@ -19,35 +19,70 @@ static void near(double got, double want)
         fail_msg("%.17g instead of %.17g", got, want);
 }
 
+/* Steps of three samples of seven tokens. */
+static double lr_of_step(const struct mds_optim_config *c, int64_t t)
+{
+    return mds_lr_at(c, &(struct mds_extent){{t, 3 * t, 21 * t}});
+}
+
 static void schedules(void **state)
 {
-    struct mds_optim_config c = {
-        .lr = 1, .min_lr = 0.1, .decay = MDS_LR_COSINE, .warmup_iters = 10};
+    struct mds_optim_config c = {.lr = 1,
+                                 .min_lr = 0.1,
+                                 .decay = MDS_LR_COSINE,
+                                 .decay_length = {{110}},
+                                 .warmup_length = {{10}}};
 
     (void)state;
-    near(mds_lr_at(&c, 110, 1), 0.1);
-    near(mds_lr_at(&c, 110, 10), 1);
-    near(mds_lr_at(&c, 110, 60), 0.55);
-    near(mds_lr_at(&c, 110, 110), 0.1);
-    near(mds_lr_at(&c, 110, 500), 0.1);
-    near(mds_lr_at(&c, 110, 35), 0.1 + 0.9 * 0.5 * (1 + cos(M_PI * 0.25)));
+    near(lr_of_step(&c, 1), 0.1);
+    near(lr_of_step(&c, 10), 1);
+    near(lr_of_step(&c, 60), 0.55);
+    near(lr_of_step(&c, 110), 0.1);
+    near(lr_of_step(&c, 500), 0.1);
+    near(lr_of_step(&c, 35), 0.1 + 0.9 * 0.5 * (1 + cos(M_PI * 0.25)));
     c.decay = MDS_LR_LINEAR;
-    near(mds_lr_at(&c, 110, 35), 1 - 0.9 * 0.25);
-    c.decay_iters = 60;
-    near(mds_lr_at(&c, 110, 35), 0.55);
-    near(mds_lr_at(&c, 110, 61), 0.1);
+    near(lr_of_step(&c, 35), 1 - 0.9 * 0.25);
+    c.decay_length.in[MDS_STEPS] = 60;
+    near(lr_of_step(&c, 35), 0.55);
+    near(lr_of_step(&c, 61), 0.1);
     c.decay = MDS_LR_CONSTANT;
-    near(mds_lr_at(&c, 110, 61), 1);
-    c = (struct mds_optim_config){.lr = 2, .min_lr = 0, .decay = MDS_LR_WSD};
-    near(mds_lr_at(&c, 100, 1), 2);
-    near(mds_lr_at(&c, 100, 90), 2); /* the last tenth goes down */
-    near(mds_lr_at(&c, 100, 95), 1);
-    near(mds_lr_at(&c, 100, 100), 0);
+    near(lr_of_step(&c, 61), 1);
+    c = (struct mds_optim_config){
+        .lr = 2, .decay = MDS_LR_WSD, .decay_length = {{100}}};
+    near(lr_of_step(&c, 1), 2);
+    near(lr_of_step(&c, 90), 2); /* the last tenth goes down */
+    near(lr_of_step(&c, 95), 1);
+    near(lr_of_step(&c, 100), 0);
     c.wsd_decay_iters = 50;
-    near(mds_lr_at(&c, 100, 75), 1);
+    near(lr_of_step(&c, 75), 1);
     c.warmup_fraction = 0.2;
-    near(mds_lr_at(&c, 100, 10), 1);
-    near(mds_lr_at(&c, 100, 20), 2);
+    near(lr_of_step(&c, 10), 1);
+    near(lr_of_step(&c, 20), 2);
+}
+
+/* Lengths in samples or tokens are followed there, whatever the batch is by now. */
+static void schedules_in_samples_and_tokens(void **state)
+{
+    struct mds_optim_config c = {.lr = 1,
+                                 .decay = MDS_LR_LINEAR,
+                                 .decay_length = {.in[MDS_SAMPLES] = 1000},
+                                 .warmup_length = {.in[MDS_SAMPLES] = 200}};
+
+    (void)state;
+    near(mds_lr_at(&c, &(struct mds_extent){{1, 50, 9}}), 0.25);
+    near(mds_lr_at(&c, &(struct mds_extent){{77, 600, 9}}), 0.5);
+    near(mds_lr_at(&c, &(struct mds_extent){{78, 1000, 9}}), 0);
+    c.warmup_length = (struct mds_extent){.in[MDS_TOKENS] = 800}; /* another unit */
+    near(mds_lr_at(&c, &(struct mds_extent){{1, 50, 200}}), 0.25);
+    near(mds_lr_at(&c, &(struct mds_extent){{4, 200, 800}}), 1);
+    near(mds_lr_at(&c, &(struct mds_extent){{12, 600, 2400}}), 0.5);
+    /* steps of twice as many samples from here on: the next is where this one was */
+    near(mds_lr_at(&c, &(struct mds_extent){{13, 601, 2404}}), 0.49875);
+    c.decay = MDS_LR_WSD;
+    near(mds_lr_at(&c, &(struct mds_extent){{18, 900, 3600}}), 1);
+    near(mds_lr_at(&c, &(struct mds_extent){{19, 950, 3800}}), 0.5);
+    c.wsd_decay_iters = 4; /* of 50 samples so far */
+    near(mds_lr_at(&c, &(struct mds_extent){{18, 900, 3600}}), 0.5);
 }
 
 static void clipping(void **state)
@@ -194,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schedules),
+        cmocka_unit_test(schedules_in_samples_and_tokens),
         cmocka_unit_test(clipping),
         cmocka_unit_test(loss_scales),
         cmocka_unit_test(fixed_loss_scales),
