@@ -72,9 +72,11 @@ enum mds_rc mds_ckpt_index_sort_parts(struct mds_ckpt_index *ix);
  * their rank's list. */
 enum mds_rc mds_ckpt_index_check_parts(const struct mds_ckpt_index *ix);
 
-/* Write index.h5 into folder.  configuration and provenance are texts of lines. */
+/* Write index.h5 into folder.  configuration, provenance and data are texts of lines;
+ * data may be NULL. */
 enum mds_rc mds_ckpt_index_write(const struct mds_ckpt_index *ix, const char *folder,
-                                 const char *configuration, const char *provenance);
+                                 const char *configuration, const char *provenance,
+                                 const char *data);
 
 /* Read path/index.h5.  MDS_EUSER: missing, damaged, or of another format. */
 enum mds_rc mds_ckpt_index_read(const char *path, struct mds_ckpt_index **out);
@@ -86,6 +88,10 @@ enum mds_rc mds_ckpt_state_read(const char *path, struct mds_ckpt_state *state,
 /* The texts stored in path/index.h5; owned by the caller. */
 enum mds_rc mds_ckpt_index_texts(const char *path, char **configuration,
                                  char **provenance);
+
+/* Where the run that saved it stands in its data; NULL if that is not stored, as by
+ * older versions.  Owned by the caller. */
+enum mds_rc mds_ckpt_index_data(const char *path, char **text);
 
 /* Broadcast rank 0's index; the other ranks' *ix is NULL before and owned by them
  * after. Collective. */

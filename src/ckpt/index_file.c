@@ -137,7 +137,8 @@ static enum mds_rc put_virtual_tensors(struct mds_h5 *f,
 }
 
 enum mds_rc mds_ckpt_index_write(const struct mds_ckpt_index *ix, const char *folder,
-                                 const char *configuration, const char *provenance)
+                                 const char *configuration, const char *provenance,
+                                 const char *data)
 {
     char path[MDS_PATH_SIZE];
     struct mds_h5 *f;
@@ -150,6 +151,8 @@ enum mds_rc mds_ckpt_index_write(const struct mds_ckpt_index *ix, const char *fo
         rc = put_text(f, "/configuration", configuration);
     if (!rc)
         rc = put_text(f, "/provenance", provenance);
+    if (!rc && data)
+        rc = put_text(f, "/data", data);
     if (!rc)
         rc = put_tensors(f, ix);
     if (!rc)
@@ -353,5 +356,19 @@ enum mds_rc mds_ckpt_index_texts(const char *path, char **configuration,
         free(first);
     else
         *configuration = first;
+    return rc;
+}
+
+enum mds_rc mds_ckpt_index_data(const char *path, char **text)
+{
+    int64_t width, n;
+    struct mds_h5 *f;
+    enum mds_rc rc = MDS_OK;
+
+    *text = NULL;
+    MDS_TRY(open_index(path, &f));
+    if (mds_h5_has_set(f, "/data"))
+        rc = mds_h5_get_texts(f, "/data", text, &width, &n);
+    (void)mds_h5_close(f);
     return rc;
 }

@@ -12,8 +12,8 @@ struct mds_ckpt_save {
     const struct mds_params *local; /* this rank's registry */
     struct mds_ckpt_source source;
     struct mds_ckpt_state state;
-    /* Texts of lines; only rank 0's are used. */
-    const char *configuration, *provenance;
+    /* Texts of lines; only rank 0's are used, and data may be NULL. */
+    const char *configuration, *provenance, *data;
 };
 
 /* Write dir/iter_* durably and let dir/latest name it.  Collective over the world.

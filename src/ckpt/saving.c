@@ -136,7 +136,8 @@ enum mds_rc mds_saving_write_index(struct mds_saving *w, struct mds_ckpt_index *
     ix->state = s->state;
     ix->save = w->save;
     MDS_TRY(mds_ckpt_index_sort_parts(ix));
-    MDS_TRY(mds_ckpt_index_write(ix, w->folder, s->configuration, s->provenance));
+    MDS_TRY(
+        mds_ckpt_index_write(ix, w->folder, s->configuration, s->provenance, s->data));
     MDS_TRY(mds_ckpt_file(w->folder, -1, path));
     if (stat(path, &st))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));

@@ -303,6 +303,7 @@ static enum mds_rc open_and_split(struct mds_dataset *d,
     if (!d->split)
         return MDS_EMEM;
     MDS_TRY(open_all_files(d, c));
+    MDS_TRY(mds_dataset_start_order(d));
     MDS_TRY(check_reverses(d));
     MDS_TRY(mds_dataset_merge_kinds(d));
     return mds_dataset_has_shared_files(d)
@@ -353,6 +354,8 @@ void mds_dataset_close(struct mds_dataset *d)
         mds_mix_destroy(d->files[s].mix);
         mds_paths_fini(&d->files[s].paths);
     }
+    mds_position_fini(&d->position);
+    free(d->order);
     mds_str_fini(&d->describe);
     free(d->kind_of);
     free(d->sources);
@@ -468,11 +471,11 @@ struct sample_choice {
     int reversed; /* DNA: the other strand */
 };
 
-/* Chosen for each sample of each epoch by itself. */
-static int is_reversed(const struct mds_dataset *d, int k, int64_t within)
+/* Chosen for each sample of each epoch by itself.  file: its key. */
+static int is_reversed(const struct mds_dataset *d, int64_t file, int64_t within)
 {
     static const uint64_t strands = 0x737472616e6473; /* not the key of the order */
-    uint64_t key = mds_hash(mds_hash(d->seed, strands), (uint64_t)k);
+    uint64_t key = mds_hash(mds_hash(d->seed, strands), (uint64_t)file);
 
     return d->reverses && mds_hash(key, (uint64_t)within) >> 63;
 }
@@ -482,12 +485,13 @@ static struct sample_choice choose_training_sample(const struct mds_dataset *d, 
                                                    int64_t within)
 {
     const struct member *m = &d->blends[MDS_SPLIT_TRAIN].members[k];
+    int64_t file = d->order->file[k].key;
     uint64_t epoch = (uint64_t)(within / m->samples);
-    uint64_t key = mds_hash(mds_hash(d->seed, (uint64_t)k), epoch);
+    uint64_t key = mds_hash(mds_hash(d->seed, (uint64_t)file), epoch);
 
     return (struct sample_choice){mds_permute(key, m->samples, within % m->samples),
                                   mds_hash(key, ~(uint64_t)0),
-                                  is_reversed(d, k, within)};
+                                  is_reversed(d, file, within)};
 }
 
 /* Windows are evaluated in the order of the file.  Packed rows are sorted by length, so
@@ -535,20 +539,21 @@ static enum mds_rc find_sample(const struct mds_dataset *d, enum mds_split s,
                                int64_t index, struct origin *out)
 {
     const struct blend *b = &d->blends[s];
-    int64_t within;
+    int64_t within, first = s == MDS_SPLIT_TRAIN ? d->order->began : 0;
     int k;
 
-    if (index < 0)
+    if (index < first)
         return mds_fail(MDS_EBUG, "data set: sample %lld", (long long)index);
     if (mds_blend_members(b) == 0)
         return mds_dataset_require(d, s);
-    mds_mix_pick(b->files->mix, index, &k, &within);
+    mds_mix_pick(b->files->mix, index - first, &k, &within);
     out->member = &b->members[k];
     out->source = b->files->first + k;
     if (out->member->samples == 0)
         return refuse_short_split(d, d->sources[out->source], out->member, s);
-    out->choice = s == MDS_SPLIT_TRAIN ? choose_training_sample(d, k, within)
-                                       : choose_evaluation_sample(out->member, within);
+    out->choice = s == MDS_SPLIT_TRAIN
+                      ? choose_training_sample(d, k, d->order->file[k].start + within)
+                      : choose_evaluation_sample(out->member, within);
     return MDS_OK;
 }
 

@@ -17,12 +17,16 @@
  *
  * A mix assigns sample i to a source by error diffusion over the weights (as Megatron
  * does), exact over each period of 65536 samples; the window within the source is the
- * number of samples this source gave before i.  Epochs are counted per source. */
+ * number of samples this source gave before i.  Epochs are counted per source.  Where
+ * a run goes on with another mix, each source goes on where it stands
+ * (data/position.h). */
 #ifndef MDS_DATA_DATASET_H
 #define MDS_DATA_DATASET_H
 
 #include "base/status.h"
+#include "base/str.h"
 #include "config/config.h"
+#include "data/position.h"
 #include "data/sample.h"
 #include "data/tokenizer.h"
 
@@ -66,11 +70,25 @@ enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s);
  */
 enum mds_rc mds_dataset_log(const struct mds_dataset *d, int trains);
 /* Log the epochs of a run of so many samples, including those of earlier jobs. */
-void mds_dataset_log_epochs(const struct mds_dataset *d, int64_t samples);
+enum mds_rc mds_dataset_log_epochs(const struct mds_dataset *d, int64_t samples);
 /* Unigram entropy of split s in nats per token; for a mix, of the weighted token
  * distribution.  Reads the whole split. */
 enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double *nats);
-/* Read sample `index` of the run (0, 1, 2, ... without end) into *out.  A token id
+/* Go on from a checkpoint that was saved before sample `sample` of the run, with the
+ * position of then, which is changed: each file where it stands, new ones from their
+ * beginning; a mix that has not changed goes on in the same order.  MDS_EUSER if
+ * another file has the name of one of them.  name: of the checkpoint, for messages.
+ * After mds_dataset_set_vocab, on rank 0; the others get the bytes of
+ * mds_dataset_order. */
+enum mds_rc mds_dataset_resume(struct mds_dataset *d, struct mds_position *saved,
+                               const char *name, int64_t sample);
+void *mds_dataset_order(struct mds_dataset *d, int64_t *bytes);
+/* Find out what a checkpoint stores of the files, unless that is known from resuming;
+ * and append it to a text. */
+enum mds_rc mds_dataset_describe(struct mds_dataset *d);
+void mds_dataset_position(const struct mds_dataset *d, struct mds_str *text);
+/* Read sample `index` of the run (0, 1, 2, ... without end; not from
+ * before a change of the mix) into *out.  A token id
  * outside the vocabulary is MDS_EUSER naming file and position. */
 enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
                                const struct mds_sample *out);

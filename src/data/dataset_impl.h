@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The data set's structs, for dataset.c and dataset_log.c only. */
+/* The data set's structs, for the dataset*.c only. */
 #ifndef MDS_DATA_DATASET_IMPL_H
 #define MDS_DATA_DATASET_IMPL_H
 
@@ -30,6 +30,15 @@ struct blend {
     struct member *members; /* [files->paths.n] */
 };
 
+/* Sample i >= began of the run is sample i - began of the mix; sample n of the mix that
+ * comes from file k is its sample start + n. */
+struct data_order {
+    int64_t began;
+    struct {
+        int64_t key, start;
+    } file[]; /* of the training blend */
+};
+
 struct mds_dataset {
     int64_t seq_length, vocab;
     uint64_t seed;
@@ -42,11 +51,17 @@ struct mds_dataset {
     struct mds_source **sources;    /* [n_sources] of all lists */
     int n_sources;
     struct blend blends[MDS_SPLITS];
+    struct data_order *order;
+    struct mds_position position; /* the same with the files' names; n is 0 if that was
+                                     not asked for, as on other ranks than 0 */
     struct mds_kind kind[MDS_KINDS_MAX]; /* of all sources */
     int n_kinds;
     unsigned char *kind_of;  /* [n_sources, MDS_KINDS_MAX]: their numbers there */
     struct mds_str describe; /* "ecoli.h5: codon, 1.65 M tokens, 66 words" */
 };
+
+/* dataset_resume.c: the order of a new run. */
+enum mds_rc mds_dataset_start_order(struct mds_dataset *d);
 
 /* dataset_kinds.c: make the table of kinds; and replace a source's numbers in
  * kind[seq_length + 1] by those of the table. */

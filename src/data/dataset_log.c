@@ -2,6 +2,7 @@
 /* Log lines about the data, before a run. */
 #include "data/dataset_impl.h"
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "data/overlap.h"
@@ -47,20 +48,26 @@ static void log_splits(const struct mds_dataset *d)
                  "that are in the file");
 }
 
-void mds_dataset_log_epochs(const struct mds_dataset *d, int64_t samples)
+enum mds_rc mds_dataset_log_epochs(const struct mds_dataset *d, int64_t samples)
 {
     const struct blend *b = &d->blends[MDS_SPLIT_TRAIN];
+    int64_t *counts = mds_zalloc((size_t)mds_blend_members(b), sizeof *counts);
 
+    if (!counts)
+        return MDS_EMEM;
+    mds_mix_count(b->files->mix, samples - d->order->began, counts);
     for (int k = 0; k < mds_blend_members(b); k++) {
-        double share = b->files->paths.weight[k] / mds_blend_weight(b);
-        double epochs = share * (double)samples / (double)b->members[k].samples;
+        int64_t epoch = b->members[k].samples;
+        double epochs = (double)(d->order->file[k].start + counts[k]) / (double)epoch;
 
         if (epochs > 1)
             mds_info("data: %s: %.3g epochs, each of %lld %s%s of %lld tokens",
-                     mds_blend_source(d, b, k)->path, epochs,
-                     (long long)b->members[k].samples, d->packs ? "row" : "window",
-                     mds_plural(b->members[k].samples), (long long)d->seq_length);
+                     mds_blend_source(d, b, k)->path, epochs, (long long)epoch,
+                     d->packs ? "row" : "window", mds_plural(epoch),
+                     (long long)d->seq_length);
     }
+    free(counts);
+    return MDS_OK;
 }
 
 /* Set *found if a training window of source k can hold parts of two documents. */

@@ -7,10 +7,12 @@ src_data_libmds_data_a_SOURCES = \
   src/data/dataset.c src/data/dataset.h src/data/dataset_impl.h \
   src/data/dataset_kinds.c \
   src/data/dataset_log.c \
+  src/data/dataset_resume.c \
   src/data/dataset_seen.c \
   src/data/fasta.c src/data/fasta.h \
   src/data/feature_bases.c src/data/feature_bases.h \
   src/data/features.c src/data/features.h \
+  src/data/fingerprint.c src/data/fingerprint.h \
   src/data/id_lines.c src/data/id_lines.h \
   src/data/kinds.c src/data/kinds.h \
   src/data/make.c src/data/make.h \
@@ -21,6 +23,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/packing.c src/data/packing.h \
   src/data/paths.c src/data/paths.h \
   src/data/permute.c src/data/permute.h \
+  src/data/position.c src/data/position.h \
   src/data/reading.c src/data/reading.h \
   src/data/sample.h \
   src/data/source.c src/data/source.h \
@@ -64,3 +67,7 @@ tests_unit_source_SOURCES = tests/unit/source.c tests/unit/scratch.h
 tests_unit_source_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS)
 tests_unit_source_LDFLAGS = -Wl,--wrap=mds_clock_s
 tests_unit_source_LDADD = $(data_libs) $(CMOCKA_LIBS)
+
+unit_tests += tests/unit/position
+tests_unit_position_SOURCES = tests/unit/position.c tests/unit/scratch.h
+tests_unit_position_LDADD = $(data_libs) $(CMOCKA_LIBS)

@@ -123,3 +123,16 @@ void mds_mix_pick(const struct mds_mix *m, int64_t i, int *source, int64_t *with
     *source = k;
     *within = i / MDS_MIX_PERIOD * m->share[k] + m->earlier[slot];
 }
+
+int64_t mds_mix_share(const struct mds_mix *m, int k)
+{
+    return m->share[k];
+}
+
+void mds_mix_count(const struct mds_mix *m, int64_t i, int64_t *counts)
+{
+    for (int k = 0; k < m->n; k++)
+        counts[k] = i / MDS_MIX_PERIOD * m->share[k];
+    for (int64_t slot = 0; slot < i % MDS_MIX_PERIOD; slot++)
+        counts[m->source[slot]]++;
+}

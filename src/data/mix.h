@@ -18,6 +18,12 @@ struct mds_mix;
 enum mds_rc mds_mix_create(const double *weights, int n, struct mds_mix **out);
 void mds_mix_destroy(struct mds_mix *m); /* NULL is fine */
 
+/* Slots of source k in a period. */
+int64_t mds_mix_share(const struct mds_mix *m, int k);
+
+/* How many of the first i samples each source gives: counts[n]. */
+void mds_mix_count(const struct mds_mix *m, int64_t i, int64_t *counts);
+
 /* Sample i of the mix is sample *within of source *source. */
 void mds_mix_pick(const struct mds_mix *m, int64_t i, int *source, int64_t *within);
 

@@ -210,6 +210,11 @@ int mds_h5_has(struct mds_h5 *f, const char *name)
     return H5Aexists(f->id, name) != 0; /* negative: who reads it hears why not */
 }
 
+int mds_h5_has_set(struct mds_h5 *f, const char *name)
+{
+    return H5Lexists(f->id, name, H5P_DEFAULT) != 0; /* negative: likewise */
+}
+
 static const char root[] = "/";
 
 static enum mds_rc put_attribute(struct mds_h5 *f, const char *object, const char *name,

@@ -38,7 +38,8 @@ enum mds_rc mds_h5_get_int(struct mds_h5 *f, const char *name, int64_t *value);
 enum mds_rc mds_h5_put_real(struct mds_h5 *f, const char *name, double value);
 enum mds_rc mds_h5_get_real(struct mds_h5 *f, const char *name, double *value);
 enum mds_rc mds_h5_get_string(struct mds_h5 *f, const char *name, char **value);
-int mds_h5_has(struct mds_h5 *f, const char *name); /* an attribute of the root? */
+int mds_h5_has(struct mds_h5 *f, const char *name);     /* an attribute of the root? */
+int mds_h5_has_set(struct mds_h5 *f, const char *name); /* a data set below the root? */
 
 /* A list of UTF-8 strings as a data set (an attribute would end at 64 KiB).  Groups on
  * the way to name are made.  get: free with mds_h5_free_strings. */

@@ -2,6 +2,7 @@
 /* mds_ckpt: inspect, verify, prune, compare, export, import and reshard checkpoints. */
 #include "base/units.h"
 #include "config.h"
+#include "data/position.h"
 #include "programs/mds_ckpt.h"
 
 #include <inttypes.h>
@@ -123,6 +124,28 @@ static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
     fputs(provenance, stdout);
 }
 
+/* How far the run had come in each file of its data. */
+static enum mds_rc print_data(const struct mds_ckpt_index *ix)
+{
+    struct mds_position p;
+    char *text;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_ckpt_index_data(ix->path, &text));
+    if (!text)
+        return MDS_OK;
+    rc = mds_position_parse(text, ix->path, ix->state.samples, &p);
+    free(text);
+    MDS_TRY(rc);
+    rc = mds_position_advance(&p, ix->state.samples);
+    for (int i = 0; !rc && i < p.n; i++)
+        printf("data: %s: %" PRId64 " samples, %.3g epochs%s\n", p.file[i].path,
+               p.file[i].start, (double)p.file[i].start / (double)p.file[i].samples,
+               p.file[i].share > 0 ? "" : ", not in the mix any more");
+    mds_position_fini(&p);
+    return rc;
+}
+
 static enum mds_rc ckpt_run_info(const struct mds_invocation *c)
 {
     const struct mds_ckpt_options *a = mds_ckpt_options(c);
@@ -133,16 +156,19 @@ static enum mds_rc ckpt_run_info(const struct mds_invocation *c)
     MDS_TRY(mds_ckpt_input_find(c->operand[0], path));
     MDS_TRY(mds_ckpt_index_read(path, &ix));
     rc = mds_ckpt_index_texts(path, &configuration, &provenance);
-    if (!rc && a->config)
+    if (rc)
+        goto destroy_ix;
+    if (a->config) {
         mds_settings_show_text(configuration, stdout);
-    else if (!rc)
+    } else {
         print_index(ix, provenance);
+        rc = print_data(ix);
+    }
     if (!rc && a->tensors)
         print_tensors(ix);
-    if (!rc) {
-        free(configuration);
-        free(provenance);
-    }
+    free(configuration);
+    free(provenance);
+destroy_ix:
     mds_ckpt_index_destroy(ix);
     return rc;
 }

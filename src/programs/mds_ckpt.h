@@ -61,11 +61,12 @@ struct mds_make_source {
 };
 
 /* Write dir/iter_N exactly as the ranks of run's layout would.  Its provenance is this
- * program's followed by the lines of `origin`.  MDS_EUSER if dir has a checkpoint
- * already, because a run there would then resume from the new one; `force` allows it.
- */
+ * program's followed by the lines of `origin`; data: as in struct mds_ckpt_save.
+ * MDS_EUSER if dir has a checkpoint already, because a run there would then resume from
+ * the new one; `force` allows it. */
 enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int force,
-                                const struct mds_ckpt_state *state, const char *origin,
+                                const struct mds_ckpt_state *state, const char *data,
+                                const char *origin,
                                 const struct mds_make_source *source);
 
 enum mds_rc mds_ckpt_run_diff(const struct mds_invocation *c);

@@ -41,7 +41,7 @@ static enum mds_rc write_checkpoint(struct mds_config_run *run,
 
     mds_str_add(&origin, "made from: %s (%s)\n", dir, mds_hf_name(from->kind));
     if (!origin.failed)
-        rc = mds_checkpoint_make(run, folder, force, &state, origin.s, &source);
+        rc = mds_checkpoint_make(run, folder, force, &state, NULL, origin.s, &source);
     mds_str_fini(&origin);
     return rc;
 }

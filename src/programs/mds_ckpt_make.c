@@ -125,10 +125,11 @@ static void forget_defaults(struct mds_settings *s)
 }
 
 enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int force,
-                                const struct mds_ckpt_state *state, const char *origin,
+                                const struct mds_ckpt_state *state, const char *data,
+                                const char *origin,
                                 const struct mds_make_source *source)
 {
-    struct mds_ckpt_save s = {.dir = dir, .state = *state};
+    struct mds_ckpt_save s = {.dir = dir, .state = *state, .data = data};
     struct serial_ranks c = {
         .config = &run->config, .source = source, .ranks = run->world};
     const struct mds_ckpt_serial_ranks serial_ranks = {&c, run->world, create_rank};

@@ -59,12 +59,17 @@ static enum mds_rc reshard_checkpoint(const struct mds_ckpt_input *o,
     struct source s = {o->reader, (uint64_t)run->config.train.seed};
     const struct mds_make_source source = {&s, read_resharded_values};
     struct mds_str origin = {0};
+    char *data = NULL;
     enum mds_rc rc;
 
     MDS_TRY(check_model(o, &run->config));
     rc = describe_origin(o->ix, &origin);
     if (!rc)
-        rc = mds_checkpoint_make(run, dir, force, &o->ix->state, origin.s, &source);
+        rc = mds_ckpt_index_data(o->ix->path, &data);
+    if (!rc)
+        rc = mds_checkpoint_make(run, dir, force, &o->ix->state, data, origin.s,
+                                 &source);
+    free(data);
     mds_str_fini(&origin);
     return rc;
 }

@@ -52,6 +52,7 @@ static void restore_state(struct run *r, const struct mds_ckpt_state *s)
 /* What to restore of a checkpoint besides the weights. */
 struct restore {
     int moments, position;
+    int data;   /* also go on in the files of the data where it stands */
     int origin; /* also record which checkpoint this run started from */
 };
 
@@ -183,7 +184,37 @@ static void log_batch_change(const struct run *r, const struct mds_ckpt_index *i
                  before, mds_plural(before), now);
 }
 
-/* *other_model, on all ranks: path belongs to another model; so will earlier ones. */
+/* Rank 0 only.  *other: the checkpoint is intact, but the data are others. */
+static enum mds_rc resume_data(const struct run *r, const struct mds_ckpt_index *ix,
+                               int *other)
+{
+    int64_t samples = ix->state.samples;
+    struct mds_position saved;
+    char *text;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_ckpt_index_data(ix->path, &text));
+    if (!text)
+        return MDS_OK;
+    rc = mds_position_parse(text, ix->path, samples, &saved);
+    free(text);
+    MDS_TRY(rc);
+    rc = mds_dataset_resume(r->spec->data, &saved, ix->path, samples);
+    mds_position_fini(&saved);
+    *other = rc == MDS_EUSER;
+    return rc;
+}
+
+static enum mds_rc broadcast_data_order(const struct run *r)
+{
+    int64_t bytes;
+    void *order = mds_dataset_order(r->spec->data, &bytes);
+
+    return mds_comm_broadcast(world_of(r), order, bytes, 0);
+}
+
+/* *other_model, on all ranks: path belongs to another model or to other data; so will
+ * earlier ones. */
 static enum mds_rc load_checkpoint(struct run *r, const char *path, struct restore what,
                                    int *other_model)
 {
@@ -193,11 +224,15 @@ static enum mds_rc load_checkpoint(struct run *r, const char *path, struct resto
 
     *other_model = 0;
     rc = is_rank0(r) ? open_index(r, path, &ix, other_model) : MDS_OK;
+    if (is_rank0(r) && !rc && what.data)
+        rc = resume_data(r, ix, other_model);
     rc = mds_ckpt_sync_error(world_of(r), rc);
     if (mds_ckpt_is_file_error(rc))
         MDS_TRY(mds_comm_broadcast(world_of(r), other_model, sizeof *other_model, 0));
     if (!rc)
         rc = mds_ckpt_index_broadcast(world_of(r), &ix);
+    if (!rc && what.data)
+        rc = broadcast_data_order(r);
     if (!rc)
         rc = mds_ckpt_sync_error(world_of(r), load_values(r, ix, what.moments));
     if (!rc && what.position)
@@ -217,10 +252,11 @@ static enum mds_rc load_as_asked(struct run *r, const char *path, int *other_mod
 {
     enum mds_ckpt_begun begun =
         continues_own_run(r) ? MDS_BEGUN_FROM_ALL : mds_run_start_kind(r);
-    struct restore what = {.moments = begun == MDS_BEGUN_FROM_ALL &&
-                                      !r->config->train.skip_train,
-                           .position = begun != MDS_BEGUN_FINETUNE,
-                           .origin = 1};
+    struct restore what = {
+        .moments = begun == MDS_BEGUN_FROM_ALL && !r->config->train.skip_train,
+        .position = begun != MDS_BEGUN_FINETUNE,
+        .data = begun != MDS_BEGUN_FINETUNE && !r->config->train.skip_train,
+        .origin = 1};
 
     return load_checkpoint(r, path, what, other_model);
 }

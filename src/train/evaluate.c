@@ -66,8 +66,9 @@ enum mds_rc mds_run_check_targets(const struct run *r)
     const struct mds_config *c = r->config;
     int64_t epoch = mds_dataset_samples(r->spec->data, MDS_SPLIT_TRAIN);
 
-    if (!c->train.skip_train)
-        MDS_TRY(check_targets_of(r, MDS_SPLIT_TRAIN, mds_min(epoch, all_samples(r))));
+    if (!c->train.skip_train && steps_left(r) > 0)
+        MDS_TRY(check_targets_of(r, MDS_SPLIT_TRAIN,
+                                 mds_min(epoch, steps_left(r) * c->batch.global)));
     for (int s = MDS_SPLIT_VALID; s < MDS_SPLITS && c->train.eval_iters > 0; s++)
         if (has_samples(r, (enum mds_split)s))
             MDS_TRY(

@@ -102,9 +102,10 @@ enum mds_rc mds_run_find_target(const struct run *r, enum mds_split split,
 {
     const struct mds_data_config *d = &r->config->data;
     struct mds_sample row = row_at(r, 0);
+    int64_t first = split == MDS_SPLIT_TRAIN ? r->samples : 0;
 
     *found = !d->eod_mask_loss && d->kinds.n == 0;
-    for (int64_t i = 0; i < samples && !*found; i++) {
+    for (int64_t i = first; i < first + samples && !*found; i++) {
         MDS_TRY(mds_dataset_sample(r->spec->data, split, i, &row));
         *found = has_target(r, &row);
     }

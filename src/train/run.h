@@ -112,7 +112,8 @@ static inline int64_t first_sample(const struct run *r, int64_t before)
 enum mds_rc mds_run_alloc_rows(struct run *r);
 void mds_run_free_rows(struct run *r);
 
-/* Whether any target of the first samples of a split counts. */
+/* Whether any target counts of so many samples: the first of a split, the next ones of
+ * training. */
 enum mds_rc mds_run_find_target(const struct run *r, enum mds_split split,
                                 int64_t samples, int *found);
 

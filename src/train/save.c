@@ -199,7 +199,7 @@ static enum mds_rc save_and_wait(struct run *r, const struct mds_ckpt_save *s)
 static enum mds_rc save_checkpoint(struct run *r, int in_background)
 {
     struct mds_params *whole = NULL;
-    struct mds_str provenance = {0};
+    struct mds_str provenance = {0}, data = {0};
     struct mds_ckpt_save s = {
         .dir = r->config->checkpoint.save,
         .world = world_of(r),
@@ -214,7 +214,11 @@ static enum mds_rc save_checkpoint(struct run *r, int in_background)
                         r->spec->world->ranks, &r->config->parallel, &provenance);
     s.whole = whole;
     s.provenance = provenance.s ? provenance.s : "";
+    if (is_rank0(r))
+        mds_dataset_position(r->spec->data, &data);
+    s.data = data.s;
     rc = in_background ? start_background_save(r, &s) : save_and_wait(r, &s);
+    mds_str_fini(&data);
     mds_str_fini(&provenance);
     mds_params_destroy(whole);
     return rc;

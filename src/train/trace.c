@@ -6,12 +6,13 @@
 #include "io/folder.h"
 #include "train/run.h"
 
-/* Steps to trace: as many as asked for, and not more than are made. */
+/* Steps to trace, from the first of this job on: as many as asked for, and not more
+ * than are made. */
 static int64_t traced_steps(const struct run *r)
 {
     int64_t steps = r->config->output.trace_steps;
 
-    return mds_min(steps, r->iteration + steps_left(r));
+    return mds_min(steps, steps_left(r));
 }
 
 /* tokens [steps, global batch, S+1]: any rank can name all samples of all ranks. */
@@ -23,7 +24,7 @@ static enum mds_rc write_batches(const struct run *r, struct mds_st_writer *w,
 
     MDS_TRY(mds_st_writer_declare(w, "tokens", MDS_ST_I32, 3, shape));
     for (int64_t i = 0; i < shape[0] * shape[1]; i++) {
-        MDS_TRY(mds_dataset_sample(r->spec->data, MDS_SPLIT_TRAIN, i,
+        MDS_TRY(mds_dataset_sample(r->spec->data, MDS_SPLIT_TRAIN, r->samples + i,
                                    &(struct mds_sample){row, NULL, NULL}));
         MDS_TRY(mds_st_writer_write(w, row, (size_t)n * sizeof *row));
     }

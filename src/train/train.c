@@ -123,6 +123,13 @@ static void warn_export_unsupported(const struct run *r)
                  mds_fail_text());
 }
 
+static enum mds_rc look_at_data(const struct run *r)
+{
+    if (r->config->checkpoint.save)
+        MDS_TRY(mds_dataset_describe(r->spec->data));
+    return mds_dataset_log_epochs(r->spec->data, all_samples(r));
+}
+
 static enum mds_rc set_up_run(struct run *r)
 {
     MDS_TRY(check_outputs(r));
@@ -132,7 +139,7 @@ static enum mds_rc set_up_run(struct run *r)
                               r->spec->world->rank, r->dev, &r->groups));
     MDS_TRY(build_engine(r));
     if (is_rank0(r) && !r->config->train.skip_train)
-        mds_dataset_log_epochs(r->spec->data, all_samples(r));
+        MDS_TRY(look_at_data(r));
     if (is_rank0(r) && mds_run_report_disk_space(r))
         mds_warn("cannot tell whether checkpoints fit: %s", mds_fail_text());
     MDS_TRY(mds_run_alloc_rows(r));

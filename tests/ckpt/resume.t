@@ -134,6 +134,35 @@ test_expect_success 'tokens are counted by the length that sequences had; a warm
     awk "{ fall = before - \$4; if (NR > 4 && (fall <= 0 || fall > 2e-4)) bad = 1; before = \$4 }
          END { exit bad || before != 1e-5 }" long.steps
 '
+# A second file of the same tokenizer, and others of the same name and size.
+gzip -dc "$srcdir/tests/data/lambda.fna.gz" >whole.fna
+{ head -n 1 whole.fna && sed -n '200,500p' whole.fna; } >part.fna
+{ head -n 1 whole.fna && sed -n '300,600p' whole.fna; } >other.fna
+mds_data make --tokenizer codon --output u.h5 part.fna && mds_data make --tokenizer codon --output other.h5 other.fna
+test_expect_success 'a mix that changes: each file goes on where it stands, on any number of ranks' '
+    test_expect_code 85 pretrain --train-iters 30 --exit-interval 10 --save mix --load mix && ! grep "data: .*goes on" out &&
+    test_expect_code 85 pretrain --train-iters 30 --exit-interval 20 --save mix --load mix --data-path 1 t.h5 3 u.h5 &&
+    grep "info: data: from sample 40 on the mix is another one" out && grep "data: u.h5: new" out &&
+    grep "data: t.h5: goes on behind 0.[0-9]* epochs$" out &&
+    mds_ckpt info mix | grep "^data: t.h5: 50 samples" && mds_ckpt info mix | grep "^data: u.h5: 30 samples" &&
+    pretrain --train-iters 22 --load mix --data-path 1 t.h5 3 u.h5 --metrics-jsonl one.jsonl && ! grep "the mix is another one" out &&
+    $MPIEXEC -n 2 mds_pretrain $small --train-iters 22 --load mix --data-path 1 t.h5 3 u.h5 --metrics-jsonl two.jsonl </dev/null >out 2>&1 &&
+    steps one.jsonl >steps1 && steps two.jsonl | paste -d " " steps1 - |
+        awk "{ d = \$2 - \$4; if (d < 0) d = -d; if (d > 1e-5 * \$2 || \$1 != \$3) bad = 1 } END { exit bad || NR != 2 }" &&
+    pretrain --train-iters 30 --save mix --load mix --data-path u.h5 --global-batch-size 8 &&
+    grep "data: t.h5: left out behind" out && mds_ckpt info mix | grep "^data: t.h5: 50 samples.*not in the mix any more" &&
+    mds_ckpt reshard mix mix2 && mds_ckpt info mix2 | grep "^data: u.h5: 110 samples"
+'
+test_expect_success 'a file that was remade under its name is refused; by another name it is a new one' '
+    cp u.h5 kept.h5 && cp other.h5 u.h5 &&
+    test_must_fail pretrain --train-iters 40 --load mix --load-fallback --data-path u.h5 &&
+    grep "error: u.h5: is not the file that mix/iter_0000030 was trained on: that had 7.*; this has 7.* give it another name" out &&
+    test "$(grep -c "error:" out)" -eq 1 && ! grep "trying" out &&
+    pretrain --load mix --skip-train --eval-iters 1 --data-path u.h5 &&
+    ln -s u.h5 v.h5 && pretrain --train-iters 31 --load mix --data-path v.h5 && grep "data: v.h5: new" out &&
+    cp kept.h5 u.h5 && pretrain --train-iters 31 --load mix --data-path u.h5 && ! grep "data: .*another one" out &&
+    pretrain --train-iters 31 --load mix --data-path kept.h5 && ! grep "data: .*another one" out
+'
 test_expect_success 'the first job of a chain begins; elsewhere a missing checkpoint is a slip' '
     pretrain --train-iters 2 --load new --save new && grep "starting a new run" out &&
     pretrain --train-iters 2 --load ./also/ --save also && grep "starting a new run" out &&

@@ -377,7 +377,7 @@ static enum mds_rc write_and_read(struct mds_ckpt_index *ix)
 
     assert_true(mkdir("i", 0777) == 0 || access("i", F_OK) == 0);
     assert_int_equal(mds_ckpt_index_sort_parts(ix), MDS_OK);
-    assert_int_equal(mds_ckpt_index_write(ix, "i", "c", "p"), MDS_OK);
+    assert_int_equal(mds_ckpt_index_write(ix, "i", "c", "p", NULL), MDS_OK);
     mds_ckpt_index_destroy(ix);
     rc = mds_ckpt_index_read("i", &back);
     if (!rc)
