@@ -87,6 +87,9 @@ void *mds_dataset_order(struct mds_dataset *d, int64_t *bytes);
  * and append it to a text. */
 enum mds_rc mds_dataset_describe(struct mds_dataset *d);
 void mds_dataset_position(const struct mds_dataset *d, struct mds_str *text);
+/* Warn of files that are others now than when they were described.  Looks only at their
+ * times, unless one has changed. */
+void mds_dataset_warn_changed(struct mds_dataset *d);
 /* Read sample `index` of the run (0, 1, 2, ... without end; not from
  * before a change of the mix) into *out.  A token id
  * outside the vocabulary is MDS_EUSER naming file and position. */

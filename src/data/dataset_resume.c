@@ -271,3 +271,42 @@ void mds_dataset_position(const struct mds_dataset *d, struct mds_str *text)
 {
     mds_position_text(&d->position, text);
 }
+
+/* ---- while a run reads them ------------------------------------------------------ */
+
+/* Whether the path still names what this run opened, perhaps a copy of it. */
+static int has_same_content(const struct mds_source *s,
+                            const struct mds_file_position *f)
+{
+    struct mds_file_position now = {0};
+    struct mds_source *again;
+    int same;
+
+    if (mds_source_open(s->path, &again))
+        return 0;
+    again->vocab = s->vocab;
+    now.tokens = again->tokens;
+    now.documents = again->documents;
+    same = !mds_source_fingerprint(again, &now.hash) && is_same_file(f, &now);
+    mds_source_close(again);
+    return same;
+}
+
+void mds_dataset_warn_changed(struct mds_dataset *d)
+{
+    for (int k = 0; k < d->position.mixed; k++) {
+        const struct mds_source *s =
+            mds_blend_source(d, &d->blends[MDS_SPLIT_TRAIN], k);
+        struct mds_file_position *f = &d->position.file[k];
+        int64_t modified = mds_source_modified(s);
+
+        if (modified == f->modified)
+            continue;
+        if (!has_same_content(s, f))
+            mds_warn("%s: was replaced or written to while this run reads it; what it "
+                     "trains on may be of either, and the next job will not go on with "
+                     "that file: bring back the one that was here",
+                     s->path);
+        f->modified = modified; /* say it once */
+    }
+}

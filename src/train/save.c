@@ -214,8 +214,10 @@ static enum mds_rc save_checkpoint(struct run *r, int in_background)
                         r->spec->world->ranks, &r->config->parallel, &provenance);
     s.whole = whole;
     s.provenance = provenance.s ? provenance.s : "";
-    if (is_rank0(r))
+    if (is_rank0(r)) {
+        mds_dataset_warn_changed(r->spec->data);
         mds_dataset_position(r->spec->data, &data);
+    }
     s.data = data.s;
     rc = in_background ? start_background_save(r, &s) : save_and_wait(r, &s);
     mds_str_fini(&data);

@@ -163,6 +163,13 @@ test_expect_success 'a file that was remade under its name is refused; by anothe
     cp kept.h5 u.h5 && pretrain --train-iters 31 --load mix --data-path u.h5 && ! grep "data: .*another one" out &&
     pretrain --train-iters 31 --load mix --data-path kept.h5 && ! grep "data: .*another one" out
 '
+test_expect_success 'a file that is replaced while it is read: the next save tells, unless it is a copy' '
+    begin replaced --data-path u.h5 --save-interval 20 --keep-last 2 && touch u.h5 &&
+    until grep "saved replaced/iter_0000040" out; do sleep 0.05; done && ! grep "warn" out &&
+    cp other.h5 moving.h5 && mv moving.h5 u.h5 &&
+    until grep "warn: u.h5: was replaced or written to while this run reads it" out; do sleep 0.05; done &&
+    kill -9 $pid && { wait $pid || :; } && mv kept.h5 u.h5
+'
 test_expect_success 'the first job of a chain begins; elsewhere a missing checkpoint is a slip' '
     pretrain --train-iters 2 --load new --save new && grep "starting a new run" out &&
     pretrain --train-iters 2 --load ./also/ --save also && grep "starting a new run" out &&
