@@ -184,6 +184,7 @@ static enum mds_rc build_zero(struct mds_engine *e, int threads)
         .optimizer = p->offload_optimizer,
         .weights = p->offload_params,
         .nvme_path = p->nvme_path,
+        .evaluation = c->train.skip_train,
         .bucket_bytes = c->train.bucket_bytes,
         .overlap = c->train.overlap_grad_reduce,
         .host = e->host_dev,
@@ -240,7 +241,8 @@ static enum mds_rc create_engine_parts(struct mds_engine *e,
     MDS_TRY(build_zero(e, spec->threads));
     MDS_TRY(alloc_save_copy(e));
     MDS_TRY(alloc_batch(e));
-    MDS_TRY(build_pipeline(e, 0, &e->train));
+    if (!e->config->train.skip_train)
+        MDS_TRY(build_pipeline(e, 0, &e->train));
     MDS_TRY(build_pipeline(e, 1, &e->eval));
     e->scale = mds_loss_scale_start(&e->config->train);
     return MDS_OK;

@@ -41,7 +41,8 @@ struct mds_engine_spec {
     int threads; /* for optimizer updates on the host */
 };
 
-/* Allocates all memory the engine will ever use.  MDS_EMEM if there is not enough,
+/* Allocates all memory the engine will ever use; with train.skip_train that is for
+ * evaluation only, and mds_engine_backward fails.  MDS_EMEM if there is not enough,
  * MDS_EBUG if spec->need is too small.  Weights are not set. */
 enum mds_rc mds_engine_create(const struct mds_engine_spec *spec,
                               struct mds_engine **out);

@@ -372,6 +372,8 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
     struct read sums;
     double loss;
 
+    if (e->config->train.skip_train)
+        return mds_fail(MDS_EBUG, "a training step of an engine that only evaluates");
     e->training = 1;
     e->first_sample = first_sample;
     load_batch(e, rows);

@@ -10,6 +10,7 @@ struct mds_zero {
     struct zero_partition parts;
     struct zero_storage storage;
     struct zero_weights weights;
+    int evaluation; /* the rest is not there */
     struct zero_gradients gradients;
     struct zero_states states;
     struct zero_host_update *host_update; /* NULL: states are on the device */

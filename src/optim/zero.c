@@ -77,6 +77,8 @@ static enum mds_rc create_parts(struct mds_zero *z, const struct mds_zero_spec *
     MDS_TRY(mds_partition_init(&z->parts, spec->params, spec->group, shard_states));
     MDS_TRY(mds_weights_init(&z->weights, &z->storage, shard_weights, spec->overlap,
                              spec->weights));
+    if (spec->evaluation)
+        return MDS_OK;
     MDS_TRY(mds_states_init(&z->states, &z->storage, spec->optim, &z->weights.array,
                             z->weights.dtype, spec->optimizer));
     MDS_TRY(mds_gradients_init(&z->gradients, &z->storage, shard_gradients,
@@ -101,6 +103,7 @@ enum mds_rc mds_zero_create(const struct mds_zero_spec *spec, struct mds_arena *
     z = mds_zalloc(1, sizeof *z);
     if (!z)
         return MDS_EMEM;
+    z->evaluation = spec->evaluation;
     rc = create_parts(z, spec, arena);
     if (rc) {
         mds_zero_destroy(z);

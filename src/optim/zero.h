@@ -20,6 +20,8 @@
  *   stage 2   w         4/N         4/N                    8/N
  *   stage 3   w/N       4/N         4/N                    8/N
  *
+ * For evaluation there are only weights.
+ *
  * Offload moves the last two columns to host memory or a file, and the update to the
  * host.  The host then has a master copy of 32-bit weights as well, and pinned buffers
  * for gradients and weights in transit.  Source: Rajbhandari, Rasley, Ruwase, He 2019,
@@ -48,7 +50,9 @@ struct mds_zero_spec {
     struct mds_dev *dev;                  /* borrowed */
     struct mds_comm *group;               /* borrowed: ranks with the same weights */
     int stage;                            /* 0 .. 3 */
-    enum mds_place_kind optimizer;        /* where master weights and moments live */
+    int evaluation; /* no gradients, masters or moments: weights can be loaded, but no
+                       step made, and nothing read back */
+    enum mds_place_kind optimizer; /* where master weights and moments live */
     /* Where shards of weights are stored: DEVICE, or CPU at stage 3 with the optimizer
      * offloaded. */
     enum mds_place_kind weights;

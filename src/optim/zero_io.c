@@ -64,7 +64,8 @@ static enum mds_rc load_ranges(struct mds_zero *z, const struct source *s,
     while (mds_partition_next_range(&z->parts, ZERO_STAGING_ELEMENTS, &p)) {
         if (!z->storage.dry)
             MDS_TRY(s->fill(s->ctx, what, p.unit, p.first, p.n, b->f32));
-        MDS_TRY(mds_states_put(&z->states, state_of[what], &p, b->f32));
+        if (!z->evaluation)
+            MDS_TRY(mds_states_put(&z->states, state_of[what], &p, b->f32));
         if (what == MDS_ZERO_WEIGHT)
             MDS_TRY(store_weights(z, &p, b));
     }
@@ -107,7 +108,7 @@ enum mds_rc mds_zero_load(struct mds_zero *z, mds_zero_fill_fn *fill, void *ctx,
 
     if (b.f32 && b.rounded)
         rc = load_weights(z, &s, &b);
-    if (!rc && updates > 0)
+    if (!rc && updates > 0 && !z->evaluation)
         rc = load_moments(z, &s, updates, &b);
     free(b.rounded);
     free(b.f32);
@@ -141,6 +142,8 @@ enum mds_rc mds_zero_init_weights(struct mds_zero *z, uint64_t seed)
 static enum mds_rc read_range(struct mds_zero *z, enum mds_zero_what what,
                               const struct zero_range *p, float *host)
 {
+    if (z->evaluation)
+        return mds_fail(MDS_EBUG, "weights for evaluation are not read back");
     MDS_TRY(mds_host_update_wait(z->host_update));
     if (what == MDS_ZERO_GRAD)
         return mds_storage_get(&z->storage, &z->gradients.array, p, host);

@@ -71,8 +71,7 @@ static enum mds_rc print_checkpoint(const struct mds_config *c,
     double bytes;
 
     MDS_TRY(mds_run_checkpoint_bytes(c, &bytes));
-    fprintf(f,
-            "  checkpoint %s in %lld files at most, %s of this rank; %s at 2 GB/s\n\n",
+    fprintf(f, "  checkpoint %s in %lld files at most, %s of this rank; %s at 2 GB/s\n",
             mds_format_bytes(bytes, all, sizeof all), (long long)c->train.dry_world + 1,
             mds_format_bytes((double)n->save_bytes, own, sizeof own),
             mds_format_seconds(bytes / rate, time, sizeof time));
@@ -253,7 +252,9 @@ static enum mds_rc dry_run_step(const struct mds_config *c, struct mds_dev *dev,
     print_coordinates(c, g, f);
     print_memory(c, &need, f);
     print_gpu_overhead(dev, g, f);
-    MDS_TRY(print_checkpoint(c, &need, f));
+    if (!c->train.skip_train)
+        MDS_TRY(print_checkpoint(c, &need, f));
+    fputc('\n', f);
     print_growth(c, g, &need, f);
     print_operations(mds_dev_ledger(dev), f);
     print_documents(c, mds_dev_ledger(dev), f);

@@ -279,6 +279,45 @@ static void dry_ledger_is_the_same(void **state)
     }
 }
 
+/* An engine that only evaluates computes the same loss from weights alone, wherever
+ * training would have its states; the dry run was exact. */
+static void evaluation_has_weights_alone(void **state)
+{
+    static const enum mds_mem_tag none[] = {MDS_MEM_GRAD, MDS_MEM_OPTIM, MDS_MEM_COMM};
+    struct mds_kind_losses losses = {{0}, {0}};
+
+    (void)state;
+    for (int k = 0; k < 12; k++) {
+        struct mds_config c = shapes[k % 2]();
+        struct fixture trains, cpu, dry;
+        struct mds_step_result result;
+
+        c.train.type = k < 6 ? MDS_TYPE_F32 : MDS_TYPE_BF16;
+        c.parallel.offload_optimizer = (enum mds_place_kind)(k / 2 % 3);
+        c.parallel.nvme_path = "/tmp";
+        open_on(&trains, &c, "cpu");
+        c.train.skip_train = 1;
+        open_on(&cpu, &c, "cpu");
+        open_on(&dry, &c, "dry");
+        assert_true(eval_loss(&cpu) == eval_loss(&trains));
+        assert_int_equal(mds_engine_eval(dry.engine, NULL, &losses), MDS_OK);
+        assert_memory_equal(mds_dev_ledger(cpu.dev), mds_dev_ledger(dry.dev),
+                            sizeof(struct mds_ledger));
+        assert_int_equal(mds_dev_ledger(cpu.dev)->memory.total_peak,
+                         cpu.need.memory.total_peak);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(cpu.need.memory.peak[none[i]], 0);
+        assert_int_equal(cpu.need.memory.peak[MDS_MEM_PARAM],
+                         trains.need.memory.peak[MDS_MEM_PARAM]);
+        assert_int_equal(cpu.need.zero.memory_bytes + cpu.need.zero.file_bytes, 0);
+        assert_int_equal(mds_engine_backward(cpu.engine, 1, 0, NULL, &result),
+                         MDS_EBUG);
+        close_all(&trains);
+        close_all(&cpu);
+        close_all(&dry);
+    }
+}
+
 /* Less is kept, less is taken. */
 static void recompute_saves_memory(void **state)
 {
@@ -555,6 +594,7 @@ int main(void)
         cmocka_unit_test(leaving_is_hidden),
         cmocka_unit_test(splits_agree),
         cmocka_unit_test(dry_ledger_is_the_same),
+        cmocka_unit_test(evaluation_has_weights_alone),
         cmocka_unit_test(recompute_saves_memory),
         cmocka_unit_test(modules_alone_are_not_kept),
         cmocka_unit_test(what_leaves_is_on_the_host),
