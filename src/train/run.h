@@ -236,6 +236,12 @@ enum mds_rc mds_run_check_save(const struct run *r);
 /* Bytes of weights and moments in a checkpoint, of all ranks together. */
 enum mds_rc mds_run_checkpoint_bytes(const struct mds_config *c, double *bytes);
 
+/* Remove what exceeds --keep-last before this run needs the space: an earlier job kept
+ * more, or could not remove them.  Not if this run started from an older checkpoint than
+ * the newest: until its first save, the older one is needed.  Rank 0 only, after
+ * mds_run_load_or_start. */
+void mds_run_prune_surplus(const struct run *r);
+
 /* Log that size and the free space in --save; a warning if the run will need more.
  * Rank 0 only, after mds_run_load_or_start. */
 enum mds_rc mds_run_report_disk_space(const struct run *r);

@@ -146,6 +146,19 @@ static void prune_old_checkpoints(const struct run *r)
         mds_warn("%s", mds_fail_text());
 }
 
+void mds_run_prune_surplus(const struct run *r)
+{
+    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+    int64_t newest;
+
+    if (!c->save || c->keep_last == 0 || r->config->train.skip_train)
+        return;
+    if (mds_ckpt_previous(c->save, INT64_MAX, &newest))
+        mds_warn("%s", mds_fail_text());
+    else if (newest >= 0 && newest == r->saved)
+        prune_old_checkpoints(r);
+}
+
 static void after_save(struct run *r, int64_t iteration, int64_t bytes, double s,
                        double waited_s)
 {

@@ -140,6 +140,8 @@ static enum mds_rc set_up_run(struct run *r)
     MDS_TRY(build_engine(r));
     if (is_rank0(r) && !r->config->train.skip_train)
         MDS_TRY(look_at_data(r));
+    if (is_rank0(r))
+        mds_run_prune_surplus(r);
     if (is_rank0(r) && mds_run_report_disk_space(r))
         mds_warn("cannot tell whether checkpoints fit: %s", mds_fail_text());
     MDS_TRY(mds_run_alloc_rows(r));

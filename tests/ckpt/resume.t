@@ -253,6 +253,19 @@ test_expect_success 'what a checkpoint takes is said, and if there is no room fo
     room 1460000 --keep-last 2 && ! grep "warn" out &&
     room 1100000 --keep-last 2 && grep "warn: .*needs room for 3: free" out
 '
+# no_room FOLDER OPTIONS...: a disk on which no file of a checkpoint can be written
+no_room() {
+    FAULTFS=full:0 FAULTFS_PATH=$1/iter_ LD_PRELOAD=$builddir/tests/ckpt/faultfs.so \
+        ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
+        test_expect_code 1 pretrain --train-iters 7 --save "$@"
+}
+test_expect_success 'surplus checkpoints are removed before a save needs their space' '
+    pretrain --train-iters 4 --save surplus --save-interval 1 &&
+    no_room surplus --load surplus/iter_0000002 --keep-last 1 && grep "No space" out &&
+    test "$(iterations surplus | wc -w)" -eq 4 &&
+    echo garbled >surplus/good && no_room surplus --load surplus --keep-last 1 && grep "No space" out &&
+    test "$(iterations surplus)" = iter_0000004 && mds_ckpt verify surplus
+'
 test_expect_success 'checkpoints and records follow the umask' '
     (umask 027 && pretrain --train-iters 2 --save masked/run --save-interval 1 --async-save \
         --metrics-jsonl masked/m.jsonl --tensorboard-dir masked/tb) &&
