@@ -160,7 +160,7 @@ enum mds_rc mds_ckpt_previous(const char *dir, int64_t iteration, int64_t *befor
 }
 
 /* The iteration of the checkpoint that a file of the folder names; -1 without such a
- * file. */
+ * file.  A crash can leave it empty: it only points to a checkpoint, so that costs none. */
 static enum mds_rc read_pointer_file(const char *dir, const char *name,
                                      int64_t *iteration)
 {
@@ -179,8 +179,7 @@ static enum mds_rc read_pointer_file(const char *dir, const char *name,
     fclose(f);
     *iteration = parse_name(line, "");
     if (*iteration < 0)
-        return mds_fail(MDS_EUSER, "%s: '%s' is not the name of a checkpoint", path,
-                        line);
+        mds_warn("%s: '%s' is not the name of a checkpoint; ignored", path, line);
     return MDS_OK;
 }
 

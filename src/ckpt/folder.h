@@ -45,11 +45,11 @@ static inline double mds_ckpt_bytes(double parameters)
     return 3.0 * sizeof(float) * parameters;
 }
 
-/* The checkpoint that `latest` names; without that file, the newest; -1 if there is
- * none. */
+/* The checkpoint that `latest` names; if it is missing or damaged, the newest; -1 if
+ * there is none. */
 enum mds_rc mds_ckpt_latest(const char *dir, int64_t *iteration);
 
-/* The checkpoint that `good` names; -1 if there is none. */
+/* The checkpoint that `good` names; -1 if there is none, or it is damaged. */
 enum mds_rc mds_ckpt_good(const char *dir, int64_t *iteration);
 
 /* Let `good` name this one: a step after it had a finite loss and gradient. */
