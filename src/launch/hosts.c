@@ -183,11 +183,10 @@ static enum mds_rc reject_duplicates(const struct mds_hosts *h)
     return rc;
 }
 
-enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out)
+/* Append the nodes of such a list. */
+static enum mds_rc append_hostlist(const char *text, struct mds_hosts *h)
 {
-    struct mds_hosts h = {0};
     enum mds_rc rc = MDS_OK;
-    char why[512];
 
     for (const char *p = text; !rc && *p;) {
         size_t n = hostlist_item_length(p);
@@ -196,10 +195,19 @@ enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out)
         if (n == 0 || !word)
             rc = mds_fail(MDS_EUSER, "an empty name");
         else
-            rc = expand_hostlist_item("", word, &h);
+            rc = expand_hostlist_item("", word, h);
         free(word);
         p += n + (p[n] != '\0');
     }
+    return rc;
+}
+
+enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out)
+{
+    struct mds_hosts h = {0};
+    enum mds_rc rc = append_hostlist(text, &h);
+    char why[512];
+
     if (!rc && h.count == 0)
         rc = mds_fail(MDS_EUSER, "no names");
     if (!rc)
@@ -289,34 +297,53 @@ static enum mds_rc parse_hostfile_line(struct lines *l, char *line,
     return MDS_OK;
 }
 
-static enum mds_rc read_hosts(const char *path, int strict, struct mds_hosts *out)
+/* Lists of nodes, and comments. */
+static enum mds_rc parse_excluded_line(struct lines *l, char *line,
+                                       struct mds_hosts *out)
 {
-    struct lines l = {.path = path, .strict = strict};
-    struct mds_hosts h = {0};
+    char *rest = line, *word, why[512];
     enum mds_rc rc = MDS_OK;
-    FILE *f = fopen(path, "re");
+
+    line[strcspn(line, "#")] = '\0';
+    while (!rc && (word = strtok_r(rest, " \t\r\n", &rest)))
+        rc = append_hostlist(word, out);
+    if (!rc)
+        return MDS_OK;
+    snprintf(why, sizeof why, "%s", mds_fail_text());
+    return mds_fail(rc, "%s:%d: %s", l->path, l->line, why);
+}
+
+static enum mds_rc read_lines(struct lines *l,
+                              enum mds_rc (*parse)(struct lines *l, char *line,
+                                                   struct mds_hosts *out),
+                              struct mds_hosts *out)
+{
+    enum mds_rc rc = MDS_OK;
+    FILE *f = fopen(l->path, "re");
     char *line = NULL;
     size_t size = 0;
 
+    *out = (struct mds_hosts){0};
     if (!f)
-        return mds_fail(MDS_EUSER, "list of nodes %s: %s", path, strerror(errno));
+        return mds_fail(MDS_EUSER, "list of nodes %s: %s", l->path, strerror(errno));
     while (!rc && getline(&line, &size, f) > 0) {
-        l.line++;
-        rc = parse_hostfile_line(&l, line, &h);
+        l->line++;
+        rc = parse(l, line, out);
     }
     if (!rc && !feof(f))
-        rc = mds_fail(MDS_EUSER, "list of nodes %s: %s", path, strerror(errno));
+        rc = mds_fail(MDS_EUSER, "list of nodes %s: %s", l->path, strerror(errno));
     free(line);
     fclose(f);
     if (rc)
-        mds_hosts_fini(&h);
-    *out = h;
+        mds_hosts_fini(out);
     return rc;
 }
 
 enum mds_rc mds_hosts_read(const char *path, int strict, struct mds_hosts *out)
 {
-    MDS_TRY(read_hosts(path, strict, out));
+    struct lines l = {.path = path, .strict = strict};
+
+    MDS_TRY(read_lines(&l, parse_hostfile_line, out));
     return out->count > 0
                ? MDS_OK
                : mds_fail(MDS_EUSER, "list of nodes %s: no node in it", path);
@@ -324,6 +351,8 @@ enum mds_rc mds_hosts_read(const char *path, int strict, struct mds_hosts *out)
 
 enum mds_rc mds_hosts_read_excluded(const char *path, struct mds_hosts *out)
 {
+    struct lines l = {.path = path};
+
     *out = (struct mds_hosts){0};
-    return access(path, F_OK) ? MDS_OK : read_hosts(path, 0, out);
+    return access(path, F_OK) ? MDS_OK : read_lines(&l, parse_excluded_line, out);
 }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Nodes in order, each once.  Zero-initialise. */
+/* Nodes in order, normally each once.  Zero-initialise. */
 struct mds_hosts {
     char **name;
     int *slots; /* ranks per node: how often it is listed, or its slots= */
@@ -34,7 +34,9 @@ enum mds_rc mds_hosts_expand(const char *text, struct mds_hosts *out);
  * between nodes are MDS_EUSER, with "path:line".  So is an empty file, always. */
 enum mds_rc mds_hosts_read(const char *path, int strict, struct mds_hosts *out);
 
-/* The same for nodes to leave out: the file may be empty, or not exist yet. */
+/* Read nodes to leave out: lists as for mds_hosts_expand, separated by white space, and
+ * comments from # on.  A node may be listed repeatedly, and is then in *out repeatedly;
+ * the file may be empty, or not exist yet.  MDS_EUSER gives "path:line". */
 enum mds_rc mds_hosts_read_excluded(const char *path, struct mds_hosts *out);
 
 #endif

@@ -120,9 +120,11 @@ static void check_without_scheduler(const struct mds_job *j, struct mds_diag *di
 }
 
 /* As a job's name, and in its log's: PBS reads HOST:PATH, Slurm %j.  Where a shell
- * starts the job one line will do. */
+ * starts the job one line will do.  Commands would take a leading - for an option. */
 static int is_valid_job_name(const char *text, enum mds_scheduler scheduler)
 {
+    if (text[0] == '-')
+        return 0;
     if (scheduler == MDS_SCHEDULER_NONE)
         return !text[first_line_length(text)];
     return mds_shell_is_plain(text) && !strpbrk(text, ":,%");
@@ -136,7 +138,7 @@ static void check_folder(const struct mds_job *j, enum mds_scheduler scheduler,
     if (!is_valid_job_name(j->folder, scheduler))
         mds_diag_fault(diag, NULL,
                        "folder '%.*s' (--runs, --name): batch systems do not accept "
-                       "this name; use letters, digits and _.-",
+                       "this name; use letters, digits and _.-, with no - first",
                        first_line_length(j->folder), j->folder);
     if (scheduler == MDS_SCHEDULER_SLURM && j->folder[0] != '/' &&
         getcwd(here, sizeof here) && strpbrk(here, "%\\"))

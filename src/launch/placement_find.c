@@ -177,7 +177,8 @@ static enum mds_rc exclude_file(struct mds_placement *p, const char *path,
         return MDS_OK;
     MDS_TRY(mds_hosts_read_excluded(path, &bad));
     for (size_t i = bad.count; i-- > 0 && !rc;) {
-        if (mds_hosts_find(first, bad.name[i]) < 0)
+        if (mds_hosts_find(first, bad.name[i]) < 0 ||
+            mds_hosts_find(&bad, bad.name[i]) < (int64_t)i)
             continue;
         if ((int64_t)first->count > needed)
             rc = mds_placement_leave_out(p, bad.name[i]);

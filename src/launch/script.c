@@ -272,8 +272,8 @@ static void add_excluded_nodes(const struct mds_job *j, struct mds_str *out)
         add_given_exclusions(j, out);
         mds_str_add(out, "',");
     }
-    mds_str_add(out, "$(sed 's/[ #].*//; /^$/d' \"$run/exclude\" | sort -u | "
-                     "paste -sd, -)\nfi\n");
+    mds_str_add(out, "$(sed 's/#.*//' \"$run/exclude\" | tr -s ' \\t' '\\n' | "
+                     "sed 's/,*$//; /^$/d' | sort -u | paste -sd, -)\nfi\n");
 }
 
 /* A failure that would repeat (status 1) is not tried again.  A job that Slurm requeues

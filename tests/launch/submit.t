@@ -78,11 +78,23 @@ test_expect_success 'spare nodes of a job, in which some are excluded' '
     grep -e "--hosts n2,n3 " line && grep "info: --exclude: n9 is not a node of this job" err &&
     echo "n2 # slow" >bad && on_three --spare-nodes 1 --exclude-file bad && grep -e "--hosts n1,n3 " line
 '
+test_expect_success 'a file of excluded nodes takes the lists that --exclude takes' '
+    for text in "n[2-3]" "n2,n3" "n2, n3 # slow" "n3 n2" "n2
+n8+n3"; do
+        echo "$text" >bad && on_three --nodes 1 --exclude-file bad && grep -e "--hosts n1 " line || return 1
+    done &&
+    printf "# slow\nn[2-\n" >bad && test_must_fail on_three --nodes 1 --exclude-file bad && grep "error: bad:2: .*without" err
+'
 test_expect_success 'too many spare or excluded nodes, and lists that are none' '
     test_must_fail on_three --spare-nodes 3 && grep "error: --spare-nodes 3: HOSTFILE has 3 nodes, so none is left" err &&
     test_must_fail on_three --spare-nodes 1 --exclude n1,n2 && grep "error: 2 nodes asked for, but HOSTFILE has 3, of which 2 are excluded" err &&
     test_must_fail on_three --exclude "n[1-3]" && grep "error: --exclude .*: excludes all nodes of the job" err &&
     test_must_fail on_three --exclude "n1 n2" && grep "error: .*n1 n2. is not the name of a node" err
+'
+test_expect_success 'a folder whose name a command would take for an option' '
+    test_must_fail mds_launch submit --print --machine h200 --runs=-x batch 2 1:00:00 me 2>err && cat err &&
+    grep "error: folder .-x/.*no - first" err && test_must_fail mds_launch submit --print --machine localhost --runs=-x 2>err &&
+    grep "error: folder .-x/" err
 '
 test_expect_success '--exclude in the syntax of qsub, and where qsub cannot exclude nodes' '
     export MODEL_SIZE_KEY=GPT13B SEQ_LEN=4096 TRAIN_ITERS=5 &&
