@@ -5,6 +5,7 @@
 #include "ckpt/index.h"
 #include "config/tree.h"
 #include "io/h5_array.h"
+#include "io/seal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -163,7 +164,8 @@ enum mds_rc mds_ckpt_index_write(const struct mds_ckpt_index *ix, const char *fo
     if (!rc)
         rc = put_virtual_tensors(f, ix);
     closed = mds_h5_close(f);
-    return rc ? rc : closed;
+    MDS_TRY(rc ? rc : closed);
+    return mds_seal_file(path);
 }
 
 /* ---- reading ---- */
@@ -300,10 +302,13 @@ static enum mds_rc open_index(const char *path, struct mds_h5 **f)
 
 enum mds_rc mds_ckpt_index_read(const char *path, struct mds_ckpt_index **out)
 {
+    char file[MDS_PATH_SIZE];
     struct mds_ckpt_index *ix;
     struct mds_h5 *f;
     enum mds_rc rc;
 
+    MDS_TRY(mds_ckpt_file(path, -1, file));
+    MDS_TRY(mds_seal_check(file));
     MDS_TRY(open_index(path, &f));
     ix = mds_zalloc(1, sizeof *ix);
     rc = ix ? MDS_OK : MDS_EMEM;

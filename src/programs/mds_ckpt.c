@@ -196,8 +196,9 @@ static enum mds_rc verify_checkpoint(const char *path)
     char *configuration, *provenance;
     enum mds_rc rc;
 
-    MDS_TRY(mds_ckpt_index_read(path, &ix));
-    rc = mds_ckpt_index_texts(path, &configuration, &provenance); /* and their sums */
+    MDS_TRY(mds_ckpt_index_read(path, &ix)); /* and its checksum */
+    /* an older index has no checksum, but these texts have */
+    rc = mds_ckpt_index_texts(path, &configuration, &provenance);
     if (!rc) {
         free(configuration);
         free(provenance);

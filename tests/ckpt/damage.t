@@ -79,8 +79,7 @@ test_expect_success 'with none before, it says so' '
     grep "there is no checkpoint before it" out
 '
 
-# Everywhere in the files; a flip where nothing is stored harms nobody.
-test_expect_success 'flipped bits are found, or change nothing' '
+test_expect_success 'flipped bits are found: anywhere in the index, elsewhere unless they change nothing' '
     pretrain --train-iters 5 --load good --export-weights good.safetensors &&
     found=0 tried=0 &&
     for file in $rank $index; do
@@ -89,6 +88,7 @@ test_expect_success 'flipped bits are found, or change nothing' '
             flip $file $((size * (2 * part + 1) / 24)) || return 1
             tried=$((tried + 1))
             if mds_ckpt verify ck >verify 2>&1; then
+                test $file != $index && # a checksum covers all of it
                 pretrain --train-iters 5 --load ck --export-weights now.safetensors &&
                 cmp good.safetensors now.safetensors || return 1
             else

@@ -12,8 +12,36 @@
 #include "io/map.h"
 #include "io/output.h"
 #include "io/reader.h"
+#include "io/seal.h"
 #include "io/sha256.h"
 #include "io/xxh64.h"
+
+/* ---- a checksum of a whole file ---------------------------------------------------- */
+
+static void test_seal(void **state)
+{
+    char text[64];
+
+    (void)state;
+    write_file("sealed", "some bytes\n", 11);
+    assert_int_equal(mds_seal_check("sealed"), MDS_OK); /* has none */
+    assert_int_equal(mds_seal_file("sealed"), MDS_OK);
+    read_file("sealed", text, sizeof text);
+    assert_string_equal(text, "some bytes\nmds xxh64 0ddc8dd3509b59b3\n");
+    assert_int_equal(mds_seal_check("sealed"), MDS_OK);
+    for (size_t i = 0; i < 11; i++) {
+        char damaged[64];
+
+        memcpy(damaged, text, sizeof text);
+        damaged[i] ^= 4;
+        write_file("sealed", damaged, strlen(text));
+        assert_fails(mds_seal_check("sealed"), MDS_EUSER, "sealed: is damaged");
+    }
+    assert_fails(mds_seal_check("none"), MDS_EIO, "none");
+    write_file("empty", "", 0);
+    assert_int_equal(mds_seal_file("empty"), MDS_OK);
+    assert_int_equal(mds_seal_check("empty"), MDS_OK);
+}
 
 /* ---- HDF5 ------------------------------------------------------------------------ */
 
@@ -535,6 +563,7 @@ static void test_sha256(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_seal),
         cmocka_unit_test(test_h5_keeps_what_it_was_given),
         cmocka_unit_test(test_h5_says_what_is_missing),
         cmocka_unit_test(test_h5_refuses_foreign_and_truncated),
