@@ -29,3 +29,11 @@ enum mds_rc mds_durable_folder(const char *path)
 {
     return fsync_path(path, O_DIRECTORY);
 }
+
+enum mds_rc mds_durable_stream(FILE *f, const char *path)
+{
+    if (fflush(f) || (fsync(fileno(f)) && errno != EINVAL && errno != EROFS))
+        return mds_fail(MDS_EIO, "%s: cannot be flushed to disk: %s", path,
+                        strerror(errno));
+    return MDS_OK;
+}

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "base/units.h"
+#include "io/durable.h"
 #include "io/output.h"
 
 #include <errno.h>
@@ -162,6 +163,11 @@ enum mds_rc mds_jsonl_end(struct mds_jsonl *j)
     if (fwrite(j->line.s, 1, j->line.len, j->file) != j->line.len || fflush(j->file))
         return mds_fail_write(MDS_EIO, j->path);
     return MDS_OK;
+}
+
+enum mds_rc mds_jsonl_sync(struct mds_jsonl *j)
+{
+    return mds_durable_stream(j->file, j->path);
 }
 
 enum mds_rc mds_jsonl_close(struct mds_jsonl *j)

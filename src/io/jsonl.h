@@ -27,6 +27,9 @@ void mds_jsonl_add_int(struct mds_jsonl *j, const char *key, int64_t value);
 void mds_jsonl_add_real(struct mds_jsonl *j, const char *key, double value);
 enum mds_rc mds_jsonl_end(struct mds_jsonl *j);
 
+/* Let the lines written so far survive a power failure. */
+enum mds_rc mds_jsonl_sync(struct mds_jsonl *j);
+
 /* Frees j in any case; NULL is fine. */
 enum mds_rc mds_jsonl_close(struct mds_jsonl *j);
 

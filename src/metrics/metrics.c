@@ -74,13 +74,17 @@ static int begin_record(struct mds_metrics *m, const char *event)
     return 1;
 }
 
-static void end_record(struct mds_metrics *m)
+static void close_failed_json(struct mds_metrics *m)
 {
-    if (!mds_jsonl_end(m->json))
-        return;
     record_write_failure(m);
     (void)mds_jsonl_close(m->json);
     m->json = NULL;
+}
+
+static void end_record(struct mds_metrics *m)
+{
+    if (mds_jsonl_end(m->json))
+        close_failed_json(m);
 }
 
 static void close_failed_tensorboard(struct mds_metrics *m)
@@ -100,6 +104,14 @@ static void write_scalar(struct mds_metrics *m, const char *tag, int64_t iterati
 static void flush_tensorboard(struct mds_metrics *m)
 {
     if (m->tb && mds_tensorboard_flush(m->tb))
+        close_failed_tensorboard(m);
+}
+
+void mds_metrics_sync(struct mds_metrics *m)
+{
+    if (m && m->json && mds_jsonl_sync(m->json))
+        close_failed_json(m);
+    if (m && m->tb && mds_tensorboard_sync(m->tb))
         close_failed_tensorboard(m);
 }
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/str.h"
+#include "io/durable.h"
 #include "io/folder.h"
 
 #include <errno.h>
@@ -221,6 +222,11 @@ enum mds_rc mds_tensorboard_flush(struct mds_tensorboard *tb)
     if (fflush(tb->file) != 0)
         return mds_fail(MDS_EIO, "%s: %s", tb->path, strerror(errno));
     return MDS_OK;
+}
+
+enum mds_rc mds_tensorboard_sync(struct mds_tensorboard *tb)
+{
+    return mds_durable_stream(tb->file, tb->path);
 }
 
 enum mds_rc mds_tensorboard_close(struct mds_tensorboard *tb)

@@ -32,6 +32,9 @@ enum mds_rc mds_tensorboard_scalar(struct mds_tensorboard *tb, const char *tag,
 /* Flush, so that readers see everything written so far. */
 enum mds_rc mds_tensorboard_flush(struct mds_tensorboard *tb);
 
+/* Let them survive a power failure, too. */
+enum mds_rc mds_tensorboard_sync(struct mds_tensorboard *tb);
+
 /* Frees tb also on failure; NULL is fine. */
 enum mds_rc mds_tensorboard_close(struct mds_tensorboard *tb);
 

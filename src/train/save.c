@@ -225,6 +225,7 @@ static enum mds_rc save_checkpoint(struct run *r, int in_background)
     MDS_TRY(mds_engine_whole_params(r->config, &whole));
     mds_ckpt_provenance("mds_pretrain", r->spec->version, r->spec->world->host,
                         r->spec->world->ranks, &r->config->parallel, &provenance);
+    mds_metrics_sync(r->metrics); /* NULL but on rank 0 */
     s.whole = whole;
     s.provenance = provenance.s ? provenance.s : "";
     if (is_rank0(r)) {

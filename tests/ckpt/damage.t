@@ -154,6 +154,15 @@ nothing_lost() {
     test "$(cat ck/latest)" = iter_0000004 && mds_ckpt verify --all ck &&
         test "$(cd ck && echo *)" = "good iter_0000002 iter_0000004 latest"
 }
+# A power failure must not leave a checkpoint without the records that lead to it.
+for record in "--metrics-jsonl log/m.jsonl" "--tensorboard-dir log/tb"; do
+    test_expect_success "$record is on the disk before a checkpoint counts" '
+        fresh && rm -rf log && mkdir log && FAULTFS=sync FAULTFS_PATH=/log/ ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
+            LD_PRELOAD=$builddir/tests/ckpt/faultfs.so test_must_fail pretrain --load ck --save ck --train-iters 5 $record &&
+        mds_ckpt verify ck/iter_0000005 && grep -e "warn: log/.*flushed to disk" -e "info: saved" out >order &&
+        head -n 1 order | grep warn && grep "error: log/.*flushed to disk" out
+    '
+done
 for fault in full:0 full:20000 full:150000 quota:100000 eio:100000 sync readonly; do
     case $fault in
     full*) why="No space left on device" ;;
