@@ -160,7 +160,7 @@ enum mds_rc mds_ckpt_previous(const char *dir, int64_t iteration, int64_t *befor
 }
 
 /* The iteration of the checkpoint that a file of the folder names; -1 without such a
- * file.  A crash can leave it empty: it only points to a checkpoint, so that costs none. */
+ * file.  A crash can leave it empty, which costs nothing: it only points somewhere. */
 static enum mds_rc read_pointer_file(const char *dir, const char *name,
                                      int64_t *iteration)
 {

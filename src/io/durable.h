@@ -12,8 +12,8 @@
 enum mds_rc mds_durable_file(const char *path);
 enum mds_rc mds_durable_folder(const char *path);
 
-/* The same for an open file called path, after its buffer.  A pipe or terminal is not an
- * error. */
+/* The same for an open file called path, after its buffer.  A pipe or terminal is not
+ * an error. */
 enum mds_rc mds_durable_stream(FILE *f, const char *path);
 
 #endif

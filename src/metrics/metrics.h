@@ -86,8 +86,8 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
  * steps whose update was skipped.  A terminal shows a progress line in between. */
 void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s);
 
-/* Let what was written to files so far survive a power failure: call before a checkpoint
- * counts, or a run that resumes from it lacks records.  NULL is fine. */
+/* Let what was written to files so far survive a power failure: call before a
+ * checkpoint counts, or a run that resumes from it lacks records.  NULL is fine. */
 void mds_metrics_sync(struct mds_metrics *m);
 
 /* Write a JSON record of a non-finite step. */

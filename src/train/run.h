@@ -237,8 +237,8 @@ enum mds_rc mds_run_check_save(const struct run *r);
 enum mds_rc mds_run_checkpoint_bytes(const struct mds_config *c, double *bytes);
 
 /* Remove what exceeds --keep-last before this run needs the space: an earlier job kept
- * more, or could not remove them.  Not if this run started from an older checkpoint than
- * the newest: until its first save, the older one is needed.  Rank 0 only, after
+ * more, or could not remove them.  Not if this run started from an older checkpoint
+ * than the newest: until its first save, the older one is needed.  Rank 0 only, after
  * mds_run_load_or_start. */
 void mds_run_prune_surplus(const struct run *r);
 

@@ -16,7 +16,7 @@
 #include "io/sha256.h"
 #include "io/xxh64.h"
 
-/* ---- a checksum of a whole file ---------------------------------------------------- */
+/* ---- a checksum of a whole file -------------------------------------------------- */
 
 static void test_seal(void **state)
 {
