@@ -356,13 +356,14 @@ static const struct mds_option rows[] = {
     {length, "train.exit_duration", "--exit-duration-in-mins",
      "MDS_EXIT_DURATION_IN_MINS", MDS_OPT_MINUTES, "0", 0, 1e12, NULL,
      AT(train.exit_duration_s), "minutes",
-     .help = "exit after the first step that ends later than this after the start; "
-             "also 90s, 2h; 0: never"},
+     .help = "exit after the first step that ends later than this after the start, and "
+             "leave an evaluation that would end later to the next job; also 90s, 2h; "
+             "0: never"},
     {length, "train.exit_signal_handler", "--exit-signal-handler",
      "MDS_EXIT_SIGNAL_HANDLER", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.exit_signal_handler), NULL,
-     .help = "on Ctrl-C, SIGTERM or SIGUSR1 finish the step, save and exit; on a "
-             "second one exit at once"},
+     .help = "on Ctrl-C, SIGTERM or SIGUSR1 finish the step, or leave an evaluation, "
+             "save and exit; on a second one exit at once"},
 
     {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "auto", 0, 0,
      devices, AT(output.device), "device",

@@ -143,8 +143,10 @@ void mds_losses_read(struct mds_losses *l, const char *line)
 {
     if (l->status == 0)
         l->status = read_status(line);
-    l->ended_early |= strncmp(line, "done: iteration ", 16) == 0 &&
-                      strstr(line, " (ended by ") != NULL;
+    if (strstr(line, "done: iteration ")) {
+        l->done = strstr(line, " (ended by ") == NULL;
+        l->ended_early = !l->done;
+    }
     if (read_fault(l, line) || l->in_check)
         return;
     if (!read_death(l, line) && !read_silence(l, line) && !read_device(l, line))

@@ -21,7 +21,8 @@ struct mds_losses {
     int out_of_memory; /* the kernel killed a rank because host memory ran out */
     int may_follow;    /* the one here may have died because another did */
     int failed;        /* a rank has ended the run with another error */
-    int ended_early;   /* no loss: the run ended in order before its last iteration */
+    int done;          /* no loss: the run has reached its target */
+    int ended_early;   /* no loss: the run ended in order before that */
     int status;        /* of the first rank that failed, as MPI or srun says; or 0 */
 };
 

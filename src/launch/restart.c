@@ -207,8 +207,26 @@ static int restart_after_loss(struct job *j)
     return 1;
 }
 
+/* Of ranks that have ended with 0, though they do not say that the run is done. */
+static int status_of_unfinished(const struct job *j, const struct mds_losses *lost)
+{
+    const struct mds_train_config *t = &j->config->train;
+    int sig = mds_supervise_caught();
+
+    if (lost->done || j->launch.options->print || t->dry_run || t->preflight_only)
+        return 0;
+    if (j->config->checkpoint.save && (lost->ended_early || sig))
+        return UNFINISHED;
+    if (sig)
+        return 128 + sig;
+    if (lost->ended_early) /* as it was told to */
+        return 0;
+    mds_error("the ranks ended without saying that the run is done");
+    return LOST;
+}
+
 /* The status of the ranks.  The launcher's may be another: srun has 137 if it kills the
- * other ranks of one that fails, and MPICH's mpiexec often has 0 when it has passed a
+ * other ranks of one that fails, and MPICH's mpiexec may have 0 when it has passed a
  * signal on. */
 static int status_of(const struct job *j, const struct mds_outcome *o)
 {
@@ -218,8 +236,8 @@ static int status_of(const struct job *j, const struct mds_outcome *o)
         status = o->lost.status;
     else if (status > 128 && o->lost.failed)
         status = REPEATS;
-    if (status == 0 && o->lost.ended_early && j->config->checkpoint.save)
-        status = UNFINISHED;
+    if (status == 0)
+        status = status_of_unfinished(j, &o->lost);
     if (status == UNFINISHED && mds_supervise_caught() == SIGTERM)
         status = TERMINATED;
     return status;

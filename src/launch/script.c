@@ -4,8 +4,9 @@
  *   limit     Some minutes before the walltime the script is warned by SIGUSR1, by
  *             Slurm or else by timeout(1).  It hands the signal on, and the ranks save
  *             and leave with status 85; --exit-duration-in-mins makes them do the same
- *             by their own clocks.
- *   status    1: it would fail again; 75: it lost a node; 85: it is out of time.  85
+ *             by their own clocks.  They evaluate nothing more.
+ *   status    0: the run is done; 1: it would fail again; 75: it lost a node; 85: it is
+ *             out of time.  85
  *             becomes 86 if the script was sent SIGTERM, by which batch systems preempt
  *             and cancel.
  *   requeue   A job that ends before its run is done, and left a newer checkpoint than

@@ -167,10 +167,13 @@ static double predicted_save_s(const struct mds_launch *l, const struct mds_esti
 }
 
 /* How long before the walltime to exit: as the user set it, else at most half of it, so
- * that something is trained. */
-static double exit_margin_s(const struct mds_job *j, const struct mds_estimate *e)
+ * that something is trained.  What may still run then is a step, or a batch of an
+ * evaluation, the save in the background, and the last one. */
+static double exit_margin_s(const struct mds_job *j, const struct mds_config *asked,
+                            const struct mds_estimate *e)
 {
-    double s = 120 + 2 * e->step_s + predicted_save_s(j->launch, e);
+    int saves = asked->checkpoint.async_save ? 2 : 1;
+    double s = 120 + 2 * e->step_s + saves * predicted_save_s(j->launch, e);
 
     if (j->launch->options->margin_s > 0)
         return j->launch->options->margin_s;
@@ -212,7 +215,7 @@ static void add_save_interval_and_exit(struct mds_job *j,
     }
     if (j->walltime_s <= 0)
         return;
-    j->margin_s = exit_margin_s(j, e);
+    j->margin_s = exit_margin_s(j, &asked->config, e);
     if (!is_set_by_user(asked, "train.exit_duration")) {
         mds_argv_add(arguments, "--exit-duration-in-mins");
         mds_argv_add(arguments, "%.15g", (j->walltime_s - j->margin_s) / 60);

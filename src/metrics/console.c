@@ -129,7 +129,7 @@ void mds_console_summary(struct mds_str *out, const struct mds_metrics_run *run,
     else
         mds_str_add(out, "done: iteration %" PRId64 " of %" PRId64 " in %s",
                     summary->iteration, run->iters, time);
-    if (!run->evaluation && strcmp(summary->reason, "iterations") != 0)
+    if (strcmp(summary->reason, run->evaluation ? "evaluation" : "iterations") != 0)
         mds_str_add(out, " (ended by %s)", summary->reason);
     append_loss(out, "training", summary->train_loss);
     append_loss(out, "validation", summary->valid_loss);

@@ -17,8 +17,8 @@ include src/programs/mds_data.mk
 include src/programs/mds_launch.mk
 include src/programs/mds_ckpt.mk
 
-TESTS += tests/cli/faults.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/limits.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
-dist_check_SCRIPTS += tests/cli/faults.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/limits.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
+TESTS += tests/cli/faults.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/limits.t tests/cli/walltime.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
+dist_check_SCRIPTS += tests/cli/faults.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/limits.t tests/cli/walltime.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
 EXTRA_DIST += tests/cli/setup.sh tests/cli/tworanks.sh tests/forget.sh
 
 # An installed program takes the installed model table.

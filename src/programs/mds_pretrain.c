@@ -226,6 +226,6 @@ int main(int argc, char **argv)
     mds_log_repeat_warnings();
     mds_config_run_destroy(run);
     mds_diag_fini(&diag);
-    mds_world_fini(&world);
-    return exit_status[unfinished];
+    mds_world_end(&world,
+                  unfinished < MDS_UNSAVED ? exit_status[unfinished] : unfinished);
 }

@@ -77,7 +77,8 @@ enum mds_rc mds_run_check_targets(const struct run *r)
     return MDS_OK;
 }
 
-enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
+enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss,
+                             const char **stop)
 {
     int64_t batches = eval_batches(r, split);
     struct mds_kind_losses total = {{0}, {0}};
@@ -86,23 +87,16 @@ enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss)
     for (int64_t i = 0; i < batches; i++) {
         struct mds_engine_rows rows;
 
+        MDS_TRY(mds_run_stops_evaluation(r, split, (double)i / (double)batches, stop));
+        if (*stop)
+            return MDS_OK;
         MDS_TRY(mds_run_read_rows(r, split, i * r->config->batch.global, &rows));
         MDS_TRY(mds_engine_eval(r->engine, &rows, &total));
     }
+    MDS_TRY(mds_run_stops_evaluation(r, split, 1, stop));
     mds_kind_losses_total(&total, &r->config->data.kinds, &sum, &weight);
     *loss = sum / weight;
     if (is_rank0(r))
         mds_metrics_eval(r->metrics, split_names[split], r->iteration, *loss, &total);
     return MDS_OK;
-}
-
-enum mds_rc mds_run_evaluate_alone(struct run *r)
-{
-    if (is_rank0(r))
-        mds_info("--skip-train: evaluating iteration %" PRId64
-                 "; nothing is trained or saved",
-                 r->iteration);
-    return has_samples(r, MDS_SPLIT_VALID)
-               ? mds_run_evaluate(r, MDS_SPLIT_VALID, &r->valid_loss)
-               : MDS_OK;
 }

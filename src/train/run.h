@@ -54,7 +54,10 @@ struct run {
     struct mds_ckpt_background *background; /* NULL: training waits for saves */
     int64_t saving;                         /* iteration being saved in background */
     double save_began_s, save_waited_s; /* when that began; how long training waited */
-    int terminated;                     /* a rank has received SIGTERM */
+    int signal;                         /* that a rank has received: leave; 0: none */
+    int has_trained;                    /* this job has made a step */
+    double eval_began_s;                /* mds_clock_s */
+    double eval_s[MDS_SPLITS]; /* what the latest whole evaluation took; 0: none yet */
 };
 
 static inline int is_rank0(const struct run *r)
@@ -151,8 +154,10 @@ void mds_run_memory_table(const struct mds_mem_account *m, FILE *f);
 /* ---- evaluate.c ---- */
 
 /* Mean loss over a split, identical for any number of ranks; also goes to the metrics.
- * Collective. */
-enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss);
+ * *stop: why the run has to leave before the end of it (mds_run_stops_evaluation), or
+ * NULL; then *loss stays as it was.  Collective. */
+enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss,
+                             const char **stop);
 
 /* MDS_EUSER if no target counts of all that this run trains or evaluates on: the loss
  * would be the mean over nothing. */
@@ -160,9 +165,6 @@ enum mds_rc mds_run_check_targets(const struct run *r);
 
 /* MDS_EUSER if an evaluation is configured and its split has no data. */
 enum mds_rc mds_run_check_evaluation(const struct run *r);
-
-/* --skip-train: evaluate the validation split, if there is one, instead of training. */
-enum mds_rc mds_run_evaluate_alone(struct run *r);
 
 /* ---- nonfinite.c: steps whose loss or gradient is not finite ---- */
 
@@ -188,6 +190,12 @@ void mds_run_ignore_signals(const struct run *r);
 /* *reason: "iterations", "exit interval", "signal" or "duration" if all ranks have to
  * stop now, else NULL.  Collective. */
 enum mds_rc mds_run_should_stop(struct run *r, const char **reason);
+
+/* Call before each batch of an evaluation, of which this share (0..1) is done, and at
+ * its end, with 1.  *reason: "signal" or "duration" if the run has to leave, or would
+ * have to before the evaluation is over; else NULL.  Collective. */
+enum mds_rc mds_run_stops_evaluation(struct run *r, enum mds_split split, double share,
+                                     const char **reason);
 
 /* ---- weights.c: whole tensors, read and written ---- */
 

@@ -11,7 +11,9 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- set-up ---- */
 
@@ -210,17 +212,17 @@ static enum mds_rc train_step(struct run *r)
     if (decision == MDS_RUN_APPLY)
         MDS_TRY(mds_engine_update(r->engine, lr));
     set_progress(r, &after);
+    r->has_trained = 1;
     report_step(r, &result, decision == MDS_RUN_APPLY, lr, mds_clock_s() - begin);
     return mds_run_profile_end(r, 0);
 }
 
-static int evaluation_is_due(const struct run *r, int at_end)
+static int validation_is_due(const struct run *r)
 {
     const struct mds_train_config *t = &r->config->train;
 
-    if (t->eval_iters == 0)
-        return 0;
-    return at_end || (t->eval_interval > 0 && r->iteration % t->eval_interval == 0);
+    return t->eval_iters > 0 && t->eval_interval > 0 && r->iteration > 0 &&
+           r->iteration % t->eval_interval == 0;
 }
 
 static void report_nothing_left(const struct run *r)
@@ -238,11 +240,41 @@ static void report_nothing_left(const struct run *r)
     }
 }
 
+/* *reason: if the evaluation has to be put off to the next job, why.  If it would take
+ * longer than a whole job, it would be put off for ever. */
+static enum mds_rc evaluate(struct run *r, enum mds_split split, double *loss,
+                            const char **reason)
+{
+    const char *stop;
+
+    MDS_TRY(mds_run_evaluate(r, split, loss, &stop));
+    if (!stop)
+        return MDS_OK;
+    if (r->signal || r->has_trained || r->config->train.skip_train)
+        *reason = stop;
+    if (!is_rank0(r))
+        return MDS_OK;
+    if (*reason)
+        mds_info("evaluation at iteration %" PRId64 " is left to the next job: %s",
+                 r->iteration, stop);
+    else
+        mds_warn("no evaluation at iteration %" PRId64
+                 ": it would take longer than the whole time of this job "
+                 "(--exit-duration-in-mins); lower --eval-iters",
+                 r->iteration);
+    return MDS_OK;
+}
+
+/* Where a job leaves at an iteration with validation, the next one begins with that. */
 static enum mds_rc train_loop(struct run *r, const char **reason)
 {
     if (r->config->train.skip_train) {
         *reason = "evaluation";
-        return mds_run_evaluate_alone(r);
+        if (is_rank0(r))
+            mds_info("--skip-train: evaluating iteration %" PRId64
+                     "; nothing is trained or saved",
+                     r->iteration);
+        return MDS_OK;
     }
     if (steps_left(r) == 0) {
         *reason = "iterations";
@@ -250,38 +282,80 @@ static enum mds_rc train_loop(struct run *r, const char **reason)
             report_nothing_left(r);
         return mds_run_checkpoint(r, 1); /* --save may be another folder */
     }
-    do {
+    for (;;) {
+        if (validation_is_due(r))
+            MDS_TRY(evaluate(r, MDS_SPLIT_VALID, &r->valid_loss, reason));
+        if (*reason)
+            return mds_run_checkpoint(r, 1);
         MDS_TRY(train_step(r));
         MDS_TRY(mds_run_should_stop(r, reason));
         MDS_TRY(mds_run_checkpoint(r, *reason != NULL));
-        if (evaluation_is_due(r, *reason != NULL))
-            MDS_TRY(mds_run_evaluate(r, MDS_SPLIT_VALID, &r->valid_loss));
-    } while (!*reason);
+        if (*reason)
+            return MDS_OK;
+    }
+}
+
+/* Whether the run has done all that it was to do, but for its last evaluation. */
+static int is_complete(const char *reason)
+{
+    return strcmp(reason, "iterations") == 0 || strcmp(reason, "evaluation") == 0;
+}
+
+static enum mds_rc evaluate_at_end(struct run *r, double *test_loss,
+                                   const char **reason)
+{
+    double *const losses[] = {
+        [MDS_SPLIT_VALID] = &r->valid_loss, [MDS_SPLIT_TEST] = test_loss};
+
+    for (enum mds_split s = MDS_SPLIT_VALID; s <= MDS_SPLIT_TEST; s++)
+        if (is_complete(*reason) && r->config->train.eval_iters > 0 &&
+            mds_dataset_samples(r->spec->data, s) > 0)
+            MDS_TRY(evaluate(r, s, losses[s], reason));
     return MDS_OK;
 }
 
-static enum mds_rc finish_run(struct run *r, const char *reason)
+/* Not if the run has to leave at once, and has saved. */
+static enum mds_rc export_at_end(const struct run *r, const char *reason)
 {
     const char *weights = r->config->output.export_weights;
-    struct mds_metrics_summary summary = {.reason = reason,
-                                          .iteration = r->iteration,
+
+    if (!weights)
+        return MDS_OK;
+    if (is_complete(reason) || r->saved < 0 || strcmp(reason, "exit interval") == 0)
+        return mds_run_export(r, MDS_ZERO_WEIGHT, weights);
+    if (is_rank0(r))
+        mds_warn("%s: not written, since the run was ended by %s", weights, reason);
+    return MDS_OK;
+}
+
+static enum mds_rc finish_run(struct run *r, const char **reason)
+{
+    struct mds_metrics_summary summary = {.iteration = r->iteration,
                                           .train_s = mds_clock_s() - r->start_s,
                                           .train_loss = r->train_loss,
                                           .test_loss = NAN};
     struct mds_metrics *m = r->metrics;
 
     MDS_TRY(mds_run_profile_end(r, 1));
-    if (r->config->train.eval_iters > 0 &&
-        mds_dataset_samples(r->spec->data, MDS_SPLIT_TEST) > 0)
-        MDS_TRY(mds_run_evaluate(r, MDS_SPLIT_TEST, &summary.test_loss));
+    MDS_TRY(evaluate_at_end(r, &summary.test_loss, reason));
+    MDS_TRY(export_at_end(r, *reason));
     summary.valid_loss = r->valid_loss;
-    if (weights)
-        MDS_TRY(mds_run_export(r, MDS_ZERO_WEIGHT, weights));
+    summary.reason = *reason;
     if (!is_rank0(r))
         return MDS_OK;
     mds_run_print_memory(r);
     r->metrics = NULL;
     return mds_metrics_close(m, &summary);
+}
+
+/* As mds_train says. */
+static int kind_of_end(const struct run *r, const char *reason)
+{
+    if (is_complete(reason))
+        return 0;
+    if (r->saved >= 0 || r->config->train.skip_train)
+        return r->signal == SIGTERM ? MDS_UNFINISHED_BY_SIGTERM : MDS_UNFINISHED;
+    return r->signal ? MDS_UNSAVED + r->signal : 0;
 }
 
 /* Free nothing: messages may still arrive in our buffers until the process ends. */
@@ -314,14 +388,12 @@ enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
         rc = train_loop(&r, &reason);
     }
     if (!rc)
-        rc = finish_run(&r, reason);
+        rc = finish_run(&r, &reason);
     if (!rc) /* has a time limit; MPI_Finalize would wait for a stuck rank forever */
         rc = mds_comm_barrier(world_of(&r));
     if (rc)
         return abandon_run(&r, rc);
-    *unfinished = 0;
-    if (r.saved >= 0 && steps_left(&r) > 0)
-        *unfinished = r.terminated ? MDS_UNFINISHED_BY_SIGTERM : MDS_UNFINISHED;
+    *unfinished = kind_of_end(&r, reason);
     mds_run_ignore_signals(&r);
     tear_down_run(&r);
     return MDS_OK;

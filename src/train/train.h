@@ -19,9 +19,14 @@ struct mds_train_spec {
 /* Train until the iterations, the time limit or a signal ends the run.  Collective over
  * the world.  Rank 0 prints to standard output.
  *
- * *unfinished: if iterations are left and there is a checkpoint to resume from, why the
- * run ended; else 0. */
-enum mds_unfinished { MDS_UNFINISHED = 1, MDS_UNFINISHED_BY_SIGTERM };
+ * *unfinished: 0 if the run has reached its target, with its last evaluation.  Else, if
+ * there is a checkpoint to resume from, why it ended; without one MDS_UNSAVED plus the
+ * signal that ended it, or 0: it was told when to end. */
+enum mds_unfinished {
+    MDS_UNFINISHED = 1,
+    MDS_UNFINISHED_BY_SIGTERM,
+    MDS_UNSAVED = 128
+};
 enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished);
 
 #endif

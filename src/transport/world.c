@@ -242,48 +242,70 @@ enum mds_rc mds_world_init(struct mds_world *w)
     return MDS_OK;
 }
 
-/* MPICH hangs in MPI_Finalize between hosts when UCX sends by TCP, one time in five
- * with MPICH 4.0 and UCX 1.13: openucx/ucx issue 8738.  The socket to its mpiexec, or
- * -1 where this is no such run. */
-static int mpiexec_if_finalize_hangs(const struct mds_world *w)
+/* The socket by which MPICH's mpiexec and this rank talk (PMI 1), or -1. */
+static int mpiexec_socket(void)
 {
     const char *socket = getenv("PMI_FD");
+
+    return socket && getenv("MPI_LOCALRANKID") ? atoi(socket) : -1;
+}
+
+/* MPICH hangs in MPI_Finalize between hosts when UCX sends by TCP, one time in five
+ * with MPICH 4.0 and UCX 1.13: openucx/ucx issue 8738. */
+static int finalize_may_hang(const struct mds_world *w)
+{
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length;
 
-    if (w->local_ranks == w->ranks || !getenv("MPI_LOCALRANKID") || !socket)
-        return -1;
+    if (w->local_ranks == w->ranks || mpiexec_socket() < 0)
+        return 0;
     MPI_Get_library_version(version, &length);
-    return strncmp(version, "MPICH", 5) == 0 && strstr(version, "ch4:ucx")
-               ? atoi(socket)
-               : -1;
+    return strncmp(version, "MPICH", 5) == 0 && strstr(version, "ch4:ucx") != NULL;
 }
 
 /* When all have arrived in the barrier, all messages have.  The pause is for a rank
- * that still reads the last ones.  Then tell mpiexec, as MPI_Finalize does (PMI 1); it
- * answers a line. */
-static void finalize_without_ucx(int mpiexec)
+ * that still reads the last ones, and for the launcher to forward the last lines. */
+static void wait_for_all(void)
 {
-    static const char leave[] = "cmd=finalize\n";
     const struct timespec reading = {.tv_nsec = 300000000};
-    char answer[64];
 
     MPI_Barrier(MPI_COMM_WORLD);
     nanosleep(&reading, NULL);
+}
+
+/* Tell mpiexec, as MPI_Finalize does; it answers a line. */
+static void finalize_without_ucx(void)
+{
+    static const char leave[] = "cmd=finalize\n";
+    int mpiexec = mpiexec_socket();
+    char answer[64];
+
+    wait_for_all();
     if (write(mpiexec, leave, strlen(leave)) < 0 ||
         read(mpiexec, answer, sizeof answer) < 0)
         mds_warn("mpiexec has gone before the run's end: %s", strerror(errno));
 }
 
+/* Let mpiexec end all ranks, with this status, as MPI_Abort does; without its lines.
+ * Async-signal-safe; returns if that does not happen. */
+static void abort_by_mpiexec(int status)
+{
+    char line[] = "cmd=abort exitcode=000\n", *digit = strchr(line, '0');
+    const struct timespec patience = {.tv_sec = 2};
+
+    digit[0] += (char)(status / 100 % 10);
+    digit[1] += (char)(status / 10 % 10);
+    digit[2] += (char)(status % 10);
+    if (write(mpiexec_socket(), line, strlen(line)) > 0)
+        nanosleep(&patience, NULL);
+}
+
 void mds_world_fini(struct mds_world *w)
 {
-    int mpiexec;
-
     if (ranks_up) {
         mds_watchdog_start(MDS_WATCHDOG_LINE("MPI_Finalize"), w->rank > 0);
-        mpiexec = mpiexec_if_finalize_hangs(w);
-        if (mpiexec >= 0)
-            finalize_without_ucx(mpiexec);
+        if (finalize_may_hang(w))
+            finalize_without_ucx();
         else
             MPI_Finalize();
         mds_watchdog_stop();
@@ -291,6 +313,25 @@ void mds_world_fini(struct mds_world *w)
     mds_monitor_stop();
     ranks_up = 0;
     *w = (struct mds_world){0};
+}
+
+/* Once it has passed a signal on, mpiexec has status 0 about half of the time, whatever
+ * that of the ranks is (hydra 4.0); but never after an abort. */
+_Noreturn void mds_world_end(struct mds_world *w, int status)
+{
+    if (status != 0 && ranks_up && mpiexec_socket() >= 0) {
+        mds_watchdog_start(MDS_WATCHDOG_LINE("MPI_Barrier"), w->rank > 0);
+        mds_monitor_stop();
+        wait_for_all();
+        mds_watchdog_stop();
+        ranks_up = 0;
+        if (w->rank == 0)
+            abort_by_mpiexec(status);
+        else
+            sleep(2);
+    }
+    mds_world_fini(w);
+    exit(status);
 }
 
 _Noreturn void mds_world_abort(int exit_code)
@@ -310,5 +351,7 @@ _Noreturn void mds_world_abort(int exit_code)
 _Noreturn void mds_world_drop(int exit_code)
 {
     mds_monitor_suppress_node(); /* the launcher will kill the others */
+    if (mpiexec_socket() >= 0)
+        abort_by_mpiexec(exit_code);
     _exit(exit_code);
 }

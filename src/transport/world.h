@@ -38,6 +38,10 @@ enum mds_rc mds_world_init(struct mds_world *w);
 /* End MPI.  Every rank calls it; harmless if MPI never started. */
 void mds_world_fini(struct mds_world *w);
 
+/* The end of the program, with this status, which the launcher then has, too.  Every
+ * rank calls it, with the same status. */
+_Noreturn void mds_world_end(struct mds_world *w, int status);
+
 /* End the whole run, whatever the other ranks are doing, with this exit status. */
 _Noreturn void mds_world_abort(int exit_code);
 

@@ -201,7 +201,7 @@ leaves_at() {
     rm -f w2.safetensors
     under="$*" in_background --exit-signal-handler --export-weights w2.safetensors &&
         (cd pids && kill -s "$sig" -- *) &&
-        wait && cat out && test "$(cat status)" -eq 0 &&
+        wait && cat out && test "$(kill -l "$(cat status)")" = "$sig" &&
         grep -i "signal" out && test -s w2.safetensors
 }
 test_expect_success 'leaves in order at a signal when asked to, saving weights' 'leaves_at USR1'

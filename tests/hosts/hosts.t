@@ -179,5 +179,21 @@ test_expect_success 'and the run goes on with a spare host, to the same losses' 
     grep "^mpiexec.mpich .* -hosts h1.cluster,h2.cluster,h4.cluster .* $hosts/local/stage/mds_pretrain " out &&
     grep "warn: node h3.* is left out: rank [45] has been silent for 4 s" out && grep "^h3" excluded
 '
+# Twelve steps, with validation that would take minutes after each.
+long() {
+    pbs on h1 timeout 60 mds_launch run --machine hydra.yaml --nodes 3 --layout given -- $tiny --data-path long.h5 --split 5,95,0 \
+        --eval-interval 1 --global-batch-size 12 --train-iters 12 --save late --load late --metrics-jsonl late.jsonl --exit-signal-handler "$@"
+}
+test_expect_success 'the walltime ends an evaluation on three hosts: all save and leave, and the next job begins with it' '
+    for _ in $(seq 100000); do echo "words of a text that is long enough for minutes of evaluation"; done >words &&
+    mds_data make --tokenizer bytes --output long.h5 words && : >out &&
+    { long --eval-iters 1e12 >out 2>&1 & } && pid=$! &&
+    until grep "iteration  *1/" out; do sleep 0.1; done && sleep 1 && begin=$(date +%s) &&
+    kill -USR1 $(pgrep -x mds_launch) && sleep 2 && { kill -TERM $(pgrep -x mds_launch); wait $pid; status=$?; cat out; } &&
+    echo "ended after $(($(date +%s) - begin)) s, status $status" && test $status -ge 85 && test $status -le 86 &&
+    test "$(cat late/latest)" = iter_0000001 && grep "evaluation at iteration 1 is left to the next job: signal" out &&
+    long --eval-iters 2 --exit-interval 1 >out 2>&1; status=$?; cat out && test $status -eq 85 &&
+    grep -A 1 "\"event\":\"run\"" late.jsonl | tail -n 1 | grep "\"event\":\"eval\".*\"iteration\":1,"
+'
 
 test_done

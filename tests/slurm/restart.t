@@ -91,8 +91,13 @@ test_expect_success 'a job that is preempted saves in its time of grace, and goe
     says "ended by signal" && says "Exited with exit code 86"
 '
 # One node each from here on: there is half a minute to wait for.
-test_expect_success 'a limit of a minute: the run leaves in time' '
+# Each evaluation would take minutes, ten times what is left of the walltime then.
+test_expect_success 'a limit of a minute: the run leaves in time, also if there is an evaluation' '
     nodes=1 walltime=0:01:00 && run limited TRAIN_ITERS=1000000 && limited=$job &&
+    for _ in $(seq 500000); do echo "words of a text that is long enough for minutes of evaluation"; done >words &&
+    mds_data make --tokenizer bytes --output long.h5 words &&
+    submit held TRAIN_ITERS=1000000 DATA_PATH=long.h5 -- --global-batch-size 2 --split 1,99,0 --eval-iters 1e12 --eval-interval 1 &&
+    held=$job &&
     grep -x "#SBATCH --signal=B:USR1@30" limited/*/job.sh
 '
 test_expect_success 'scancel: the job is not started again' '
@@ -111,6 +116,12 @@ test_expect_success 'the run that was to leave in time was requeued, and goes on
         sleep 1
     done &&
     scancel $limited && first_step_once limited/TINY-64-1n
+'
+test_expect_success 'and the other, too, to begin with its evaluation' '
+    log=held/TINY-64-1n/job-$held.log && grep "evaluation at iteration 1 is left to the next job: \(duration\|signal\)" $log &&
+    grep "^done: iteration 1 of 1000000 .*(ended by \(duration\|signal\))" $log && about $held | grep -x "Restarts=[1-9]" &&
+    grep "warn: no evaluation at iteration 1: it would take longer than the whole time" $log && test ! -e held/TINY-64-1n/done &&
+    scancel $held
 '
 
 test_done
