@@ -54,6 +54,24 @@ enum mds_rc mds_ckpt_find_configuration(const struct mds_config *c,
     return rc == MDS_EMEM || !has_shape ? rc : MDS_OK;
 }
 
+enum mds_rc mds_ckpt_find_progress(const struct mds_config *c, struct mds_extent *done)
+{
+    char name[MDS_PATH_SIZE], *text;
+    struct mds_ckpt_state s;
+    int64_t save;
+
+    *done = (struct mds_extent){{0}};
+    if (c->checkpoint.finetune)
+        return MDS_OK;
+    MDS_TRY(mds_ckpt_find_configuration(c, name, &text));
+    if (!text)
+        return MDS_OK;
+    free(text);
+    MDS_TRY(mds_ckpt_state_read(name, &s, &save));
+    *done = (struct mds_extent){{s.iteration, s.samples, s.tokens}};
+    return MDS_OK;
+}
+
 enum mds_rc mds_ckpt_inherit_model(struct mds_config_run *run, struct mds_diag *diag)
 {
     char name[MDS_PATH_SIZE], *text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The settings stored in a checkpoint, for the run that loads it. */
+/* The settings and the progress stored in a checkpoint, for the run that loads it. */
 #ifndef MDS_CKPT_CONFIGURATION_H
 #define MDS_CKPT_CONFIGURATION_H
 
@@ -13,6 +13,10 @@
  * detail. */
 enum mds_rc mds_ckpt_find_configuration(const struct mds_config *c,
                                         char name[MDS_PATH_SIZE], char **text);
+
+/* How far a run of this configuration has come: what the newest readable checkpoint in
+ * --load says; zeros for a new run. */
+enum mds_rc mds_ckpt_find_progress(const struct mds_config *c, struct mds_extent *done);
 
 /* Find it, and inherit the model's settings from it. */
 enum mds_rc mds_ckpt_inherit_model(struct mds_config_run *run, struct mds_diag *diag);

@@ -2,6 +2,7 @@
 #include "train/dry_run.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "ckpt/configuration.h"
 #include "data/dataset.h"
 #include "train/run.h"
 
@@ -17,6 +18,24 @@ static void print_coordinates(const struct mds_config *c, const struct mds_group
             (long long)c->batch.accumulation, c->batch.accumulation == 1 ? "" : "es",
             (long long)c->batch.micro, mds_plural(c->batch.micro),
             (long long)c->model.seq_length);
+}
+
+/* The same totals as the run itself will come to, on these ranks. */
+static enum mds_rc print_length(const struct mds_config *c, FILE *f)
+{
+    const struct mds_extent *length = &c->train.length, step = mds_config_step(c);
+    struct mds_extent done;
+
+    if (mds_extent_unit(length) == MDS_UNITS)
+        return MDS_OK;
+    MDS_TRY(mds_ckpt_find_progress(c, &done));
+    fprintf(f, "  length");
+    for (int u = 0; u < MDS_UNITS; u++)
+        if (length->in[u])
+            fprintf(f, " %lld %s, %lld of them done;", (long long)length->in[u],
+                    mds_unit_names[u], (long long)done.in[u]);
+    fprintf(f, " %lld steps left\n\n", (long long)mds_steps_left(length, &done, &step));
+    return MDS_OK;
 }
 
 static void print_memory(const struct mds_config *c, const struct mds_engine_need *n,
@@ -250,6 +269,7 @@ static enum mds_rc dry_run_step(const struct mds_config *c, struct mds_dev *dev,
 
     MDS_TRY(mds_engine_dry_run(c, dev, g, &need));
     print_coordinates(c, g, f);
+    MDS_TRY(print_length(c, f));
     print_memory(c, &need, f);
     print_gpu_overhead(dev, g, f);
     if (!c->train.skip_train)

@@ -109,6 +109,8 @@ test_expect_success 'a total in tokens is the tokens trained on, also on other r
     opts="--micro-batch-size 2 --global-batch-size 0 --train-tokens 1024" &&
     test_expect_code 85 total tok $opts --exit-interval 8 && ends_at tok "8 16 512" &&
     mds_ckpt info tok | grep "^tokens: 512" &&
+    mds_pretrain $small $opts --load tok --dry-run --world-size 2 >out &&
+    grep "length 1024 tokens, 512 of them done; 4 steps left" out &&
     $MPIEXEC -n 2 mds_pretrain $small --use-rotary-position-embeddings $opts --save tok --load tok \
         </dev/null >out 2>&1 &&
     grep "iteration  *9/  *12 |" out && grep "done: iteration 12 of 12" out && mds_ckpt info tok | grep "^tokens: 1024" &&

@@ -63,6 +63,12 @@ test_expect_success 'rollback: to the last checkpoint with a finite step after i
     test "$(cat one/good)" = iter_0000008 && test "$(cat one/latest)" = iter_0000010 &&
     pretrain 1 --train-iters 11 --load one && ! grep "a step had" out
 '
+test_expect_success 'rollback: batches that were given up count as consumed, of a total in samples, too' '
+    pretrain 1 --train-samples 40 --init-weights w --on-nonfinite rollback --save samples --save-interval 2 &&
+    test "$(cut -d" " -f1 losses | tr "\n" " ")" = "1 2 3 4 5 6 5 6 7 " &&
+    grep "done: iteration 7 of 7" out && grep "\"iteration\":5,\"consumed_samples\":32,\"consumed_tokens\":512," out.jsonl &&
+    mds_ckpt info samples | grep "^samples: 40$" && mds_ckpt info samples | grep "^tokens: 640$"
+'
 while read -r n options; do
     test_expect_success "the same on $n ranks: $options" "
         pretrain $n --train-iters 10 --init-weights w --on-nonfinite skip $options &&
