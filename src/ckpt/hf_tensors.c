@@ -134,10 +134,7 @@ struct builder {
 static int64_t rows_without_padding(const struct mds_model_config *m,
                                     const struct mds_param *p)
 {
-    int is_vocabulary = strcmp(p->spec.name, "embedding.word.weight") == 0 ||
-                        strcmp(p->spec.name, "head.weight") == 0;
-
-    return is_vocabulary ? m->vocab : p->spec.rows;
+    return mds_ckpt_is_by_word(p->spec.name) ? m->vocab : p->spec.rows;
 }
 
 /* The parameter of the query, key or value (which: 0, 1, 2); name is the query's. */

@@ -172,15 +172,22 @@ int64_t mds_ckpt_index_find(const struct mds_ckpt_index *ix, const char *name)
     return -1;
 }
 
+int mds_ckpt_is_by_word(const char *name)
+{
+    return strcmp(name, "embedding.word.weight") == 0 ||
+           strcmp(name, "head.weight") == 0;
+}
+
 /* ---- checks ---- */
 
-static int differs_only_by_padding(const struct mds_ckpt_index *ix,
-                                   const struct mds_ckpt_tensor *t,
-                                   const struct mds_param_spec *s, int64_t vocab,
-                                   int64_t padded_vocab)
+/* Whether only the vocabulary differs, and all words of the checkpoint are there. */
+static int has_all_words(const struct mds_ckpt_index *ix,
+                         const struct mds_ckpt_tensor *t,
+                         const struct mds_param_spec *s, int64_t vocab,
+                         int64_t padded_vocab)
 {
-    return vocab == ix->state.vocab && t->rows == ix->state.padded_vocab &&
-           s->rows == padded_vocab;
+    return mds_ckpt_is_by_word(s->name) && vocab >= ix->state.vocab &&
+           t->rows == ix->state.padded_vocab && s->rows == padded_vocab;
 }
 
 static const char remedy[] =
@@ -200,8 +207,7 @@ enum mds_rc mds_ckpt_index_check_model(const struct mds_ckpt_index *ix,
                             "%s: has no parameter %s: it is of another model%s",
                             ix->path, s->name, remedy);
         if (t->cols != s->cols ||
-            (t->rows != s->rows &&
-             !differs_only_by_padding(ix, t, s, vocab, padded_vocab)))
+            (t->rows != s->rows && !has_all_words(ix, t, s, vocab, padded_vocab)))
             return mds_fail(MDS_EUSER,
                             "%s: %s is %" PRId64 " x %" PRId64
                             ", this model's is %" PRId64 " x %" PRId64 "%s",

@@ -98,11 +98,15 @@ enum mds_rc mds_ckpt_index_data(const char *path, char **text);
 enum mds_rc mds_ckpt_index_broadcast(struct mds_comm *world,
                                      struct mds_ckpt_index **ix);
 
+/* Whether a tensor has a row for each word: that of the embedding or of the head. */
+int mds_ckpt_is_by_word(const char *name);
+
 /* -1 if there is none of that name. */
 int64_t mds_ckpt_index_find(const struct mds_ckpt_index *ix, const char *name);
 
 /* MDS_EUSER names the first parameter that does not match this model.  Numbers of rows
- * may differ by the padding of the vocabulary. */
+ * may differ by the padding of the vocabulary, and by words that only this model has.
+ */
 enum mds_rc mds_ckpt_index_check_model(const struct mds_ckpt_index *ix,
                                        const struct mds_params *whole, int64_t vocab,
                                        int64_t padded_vocab);

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* FILES: open at a time.  ROWS_BUFFER: elements of a buffer for rows.  THREADS: for
- * O_DIRECT reads; most of them wait for the disk. */
-enum { FILES = 16, ROWS_BUFFER = 1 << 22, THREADS = 8 };
+ * O_DIRECT reads; most of them wait for the disk.  MEANS: of embedding and head. */
+enum { FILES = 16, ROWS_BUFFER = 1 << 22, THREADS = 8, MEANS = 2 };
 
 struct slot {
     struct mds_rank_file_reader *file; /* NULL: free */
@@ -22,6 +22,13 @@ struct mds_ckpt_reader {
     struct mds_rank_file_workers workers;
     struct slot slot[FILES];
     int64_t clock;
+    int64_t words; /* of the model; 0: as many as the checkpoint has */
+    enum mds_resize resize;
+    struct {
+        int64_t tensor;
+        float *row; /* [columns] */
+    } mean[MEANS];
+    int means;
 };
 
 enum mds_rc mds_ckpt_reader_create(const struct mds_ckpt_index *ix, int alone,
@@ -49,6 +56,8 @@ void mds_ckpt_reader_destroy(struct mds_ckpt_reader *r)
         return;
     for (int i = 0; i < FILES; i++)
         mds_rank_file_close(r->slot[i].file);
+    for (int i = 0; i < r->means; i++)
+        free(r->mean[i].row);
     mds_worker_destroy(r->workers.direct);
     mds_worker_destroy(r->workers.cached);
     free(r);
@@ -117,26 +126,114 @@ static struct mds_strided_rows strided_rows(const struct mds_part *whole,
     return r;
 }
 
-/* Copy what the files have of part `need` to its place in the list out. */
+/* Copy what the files have of part `need`, in the tensor's first `rows` rows, to its
+ * place in the list out. */
 static enum mds_rc read_part(struct mds_ckpt_reader *r, enum mds_ckpt_what what,
-                             int64_t tensor, const struct mds_part *need, float *out)
+                             int64_t tensor, int64_t rows, const struct mds_part *need,
+                             float *out)
 {
     const struct mds_ckpt_tensor *t = &r->ix->tensor[tensor];
     char name[96];
 
     mds_ckpt_set_name(what, t->name, name);
     for (int64_t i = 0; i < t->parts; i++) {
-        const struct mds_part *have = &r->ix->part[t->first + i];
+        const struct mds_part *stored = &r->ix->part[t->first + i];
+        struct mds_part have = *stored;
         struct mds_rank_file_reader *file;
         struct mds_strided_rows from, to;
         struct mds_part both;
 
-        if (!mds_part_intersect(have, need, &both))
+        have.rows = mds_min(have.rows, rows - have.row);
+        if (!mds_part_intersect(&have, need, &both))
             continue;
-        MDS_TRY(open_rank_file(r, have->file, &file));
-        from = strided_rows(have, &both);
+        MDS_TRY(open_rank_file(r, have.file, &file));
+        from = strided_rows(stored, &both);
         to = strided_rows(need, &both);
         MDS_TRY(mds_rank_file_read(file, name, &from, out, &to));
+    }
+    return MDS_OK;
+}
+
+/* ---- words that the checkpoint does not have ---- */
+
+void mds_ckpt_reader_resize(struct mds_ckpt_reader *r, int64_t words,
+                            enum mds_resize how)
+{
+    r->words = words;
+    r->resize = how;
+}
+
+static int gets_words(const struct mds_ckpt_reader *r, const struct mds_ckpt_tensor *t)
+{
+    return mds_ckpt_is_by_word(t->name) && r->words > r->ix->state.vocab;
+}
+
+/* Sum up the rows of words, in their order, in each layout the same. */
+static enum mds_rc compute_mean(struct mds_ckpt_reader *r, int64_t tensor, double *sum,
+                                float *buf, int64_t elements, float *out)
+{
+    struct mds_ckpt_tensor words = r->ix->tensor[tensor];
+
+    words.rows = r->ix->state.vocab;
+    for (struct mds_part p = {0}; mds_ckpt_next_rows(&words, elements, &p);) {
+        MDS_TRY(read_part(r, MDS_CKPT_WEIGHT, tensor, words.rows, &p, buf));
+        for (int64_t i = 0; i < p.rows * p.cols; i++)
+            sum[i % p.cols] += (double)buf[i];
+    }
+    for (int64_t i = 0; i < words.cols; i++)
+        out[i] = (float)(sum[i] / (double)words.rows);
+    return MDS_OK;
+}
+
+static enum mds_rc add_mean(struct mds_ckpt_reader *r, int64_t tensor)
+{
+    int64_t cols = r->ix->tensor[tensor].cols;
+    int64_t elements = mds_max(cols, MDS_RANK_FILE_BLOCK);
+    double *sum = mds_zalloc((size_t)cols, sizeof *sum);
+    float *buf = mds_zalloc((size_t)elements, sizeof *buf);
+    float *row = mds_zalloc((size_t)cols, sizeof *row);
+    enum mds_rc rc =
+        sum && buf && row ? compute_mean(r, tensor, sum, buf, elements, row) : MDS_EMEM;
+
+    free(sum);
+    free(buf);
+    if (rc) {
+        free(row);
+        return rc;
+    }
+    r->mean[r->means].tensor = tensor;
+    r->mean[r->means++].row = row;
+    return MDS_OK;
+}
+
+static enum mds_rc mean_of(struct mds_ckpt_reader *r, int64_t tensor, const float **out)
+{
+    int i = 0;
+
+    while (i < r->means && r->mean[i].tensor != tensor)
+        i++;
+    if (i == r->means)
+        MDS_TRY(add_mean(r, tensor));
+    *out = r->mean[i].row;
+    return MDS_OK;
+}
+
+/* Replace initial values of rows that are words by the mean of the checkpoint's words.
+ */
+static enum mds_rc put_mean(struct mds_ckpt_reader *r, const struct mds_param *p,
+                            int64_t tensor, int64_t first, int64_t n, float *out)
+{
+    int64_t cols = p->spec.cols, known = r->ix->state.vocab;
+    const float *mean;
+
+    if (mds_param_whole_index(p, first + n - 1) / cols < known)
+        return MDS_OK;
+    MDS_TRY(mean_of(r, tensor, &mean));
+    for (int64_t i = 0; i < n; i++) {
+        int64_t whole = mds_param_whole_index(p, first + i), row = whole / cols;
+
+        if (row >= known && row < r->words)
+            out[i] = mean[whole % cols];
     }
     return MDS_OK;
 }
@@ -146,20 +243,25 @@ static enum mds_rc read_shard(struct mds_ckpt_reader *r, const struct mds_param 
                               uint64_t seed, enum mds_ckpt_what what, int64_t first,
                               int64_t n, float *out)
 {
-    int64_t tensor = mds_ckpt_index_find(r->ix, p->spec.name);
+    int64_t tensor = mds_ckpt_index_find(r->ix, p->spec.name), rows;
     struct mds_part need[MDS_PART_SPLIT];
-    int parts = mds_part_split(p, first, n, need);
+    int parts = mds_part_split(p, first, n, need), grows;
 
     if (tensor < 0)
         return mds_fail(MDS_EBUG, "%s: no %s", r->ix->path, p->spec.name);
-    if (r->ix->tensor[tensor].rows < p->spec.rows) {
+    grows = gets_words(r, &r->ix->tensor[tensor]);
+    /* Not the padding that the checkpoint has where this model has words. */
+    rows = grows ? r->ix->state.vocab : r->ix->tensor[tensor].rows;
+    if (rows < p->spec.rows) {
         if (what == MDS_CKPT_WEIGHT)
             mds_param_init_values(p, seed, first, n, out);
         else
             memset(out, 0, (size_t)n * sizeof *out);
     }
+    if (grows && what == MDS_CKPT_WEIGHT && r->resize == MDS_RESIZE_MEAN)
+        MDS_TRY(put_mean(r, p, tensor, first, n, out));
     for (int i = 0; i < parts; i++)
-        MDS_TRY(read_part(r, what, tensor, &need[i], out));
+        MDS_TRY(read_part(r, what, tensor, rows, &need[i], out));
     return MDS_OK;
 }
 
@@ -188,7 +290,7 @@ enum mds_rc mds_ckpt_reader_part(struct mds_ckpt_reader *r, enum mds_ckpt_what w
     const struct mds_part need = {
         .row = part->row, .rows = part->rows, .col = part->col, .cols = part->cols};
 
-    return read_part(r, what, tensor, &need, out);
+    return read_part(r, what, tensor, r->ix->tensor[tensor].rows, &need, out);
 }
 
 int mds_ckpt_next_rows(const struct mds_ckpt_tensor *t, int64_t elements,

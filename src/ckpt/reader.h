@@ -5,6 +5,7 @@
 #define MDS_CKPT_READER_H
 
 #include "ckpt/index.h"
+#include "config/config.h"
 
 struct mds_ckpt_reader;
 
@@ -16,6 +17,12 @@ enum mds_rc mds_ckpt_reader_create(const struct mds_ckpt_index *ix, int alone,
 void mds_ckpt_reader_destroy(struct mds_ckpt_reader *r); /* NULL is fine */
 /* Host memory that a reader takes at most. */
 int64_t mds_ckpt_reader_bytes(void);
+
+/* Read for a model of `words` words.  If the checkpoint has less, rows of the others
+ * have no moments, and begin as `how` says: by their initial values, or each with the
+ * mean of the checkpoint's rows. */
+void mds_ckpt_reader_resize(struct mds_ckpt_reader *r, int64_t words,
+                            enum mds_resize how);
 
 const struct mds_ckpt_index *mds_ckpt_reader_index(const struct mds_ckpt_reader *r);
 

@@ -59,7 +59,8 @@ struct mds_model_config {
     int64_t layers, hidden, heads;
     int64_t kv_heads, ffn_hidden, head_dim;
     int64_t seq_length, max_positions;
-    int64_t vocab;        /* words of the data; 0 until the data is opened */
+    int64_t vocab;        /* words: of the data, or of a checkpoint that has more; 0
+                             until the data is opened */
     int64_t padded_vocab; /* vocab rounded up to a multiple of vocab_divisor */
     int64_t vocab_divisor;
     enum mds_position_kind position;
@@ -215,6 +216,10 @@ struct mds_output_config {
     char *log_level;
 };
 
+/* What the rows of embedding and head begin with that a checkpoint does not have. */
+enum mds_resize { MDS_RESIZE_OFF, MDS_RESIZE_INIT, MDS_RESIZE_MEAN };
+extern const char *const mds_resize_names[]; /* "off", ... */
+
 /* What a run resumes from, and what it saves. */
 struct mds_checkpoint_config {
     char *save, *load;  /* folders, or NULL */
@@ -226,6 +231,7 @@ struct mds_checkpoint_config {
     int no_load_optim;  /* do not load the moments; they start at 0 */
     int finetune;       /* load only the weights, and start a new run */
     int override_model; /* allow settings that change what the weights compute */
+    int resize_vocab;   /* enum mds_resize; off: such rows are an error */
 };
 
 /* Files with further settings; read first. */

@@ -513,14 +513,18 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
 enum mds_rc mds_config_set_vocab(struct mds_config_run *run, int64_t words)
 {
     struct mds_model_config *m = &run->config.model;
+    enum mds_level level = mds_settings_of(&run->settings, "model.vocab")->level;
 
-    if (m->vocab && m->vocab < words)
+    if (m->vocab && m->vocab < words && level != MDS_LEVEL_CHECKPOINT)
         return mds_fail(
             MDS_EUSER,
             "%s: --vocab-size %lld, but the data has %lld words; leave it out",
             mds_config_origin(run, "model.vocab"), (long long)m->vocab,
             (long long)words);
-    derive(run, "model.vocab", &m->vocab, words, "the data's words");
+    if (m->vocab < words) {
+        m->vocab = words;
+        mds_settings_derived(&run->settings, "model.vocab", "the data's words");
+    }
     m->padded_vocab =
         mds_vocab_padded(m->vocab, m->vocab_divisor, run->config.parallel.tensor);
     return MDS_OK;

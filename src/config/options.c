@@ -47,6 +47,7 @@ static const char *const levels[] = {"error", "warn", "info", "debug", "trace", 
 static const char *const model_types[] = {"gpt", NULL};
 static const char *const ddp_impls[] = {"local", NULL};
 static const char *const optimizers[] = {"adamw", "adam", NULL};
+const char *const mds_resize_names[] = {"off", "init", "mean", NULL};
 const char *const mds_pack_names[] = {"off", "on", "auto", NULL};
 const char *const mds_split_at_names[] = {"auto", "documents", "tokens", NULL};
 static const char *const data_impls[] = {"mmap", "infer", NULL};
@@ -633,6 +634,11 @@ static const struct mds_option rows[] = {
      AT(checkpoint.override_model), NULL,
      .help = "use these settings of the model even if they differ from those of "
              "--load's checkpoint; without this option that is an error"},
+    {checkpoints, "checkpoint.resize_vocab", "--resize-vocab", "MDS_RESIZE_VOCAB",
+     MDS_OPT_ENUM, "off", 0, 0, mds_resize_names, AT(checkpoint.resize_vocab), "rows",
+     .help = "if the data have more words than --load's checkpoint, add rows to "
+             "embedding and head: initial values, or the mean of the rows that are "
+             "there; off: that is an error"},
     {.help = NULL},
 };
 

@@ -58,7 +58,8 @@ enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
 /* ---- the model of a checkpoint ---- */
 
 /* Take the model's settings from text, the configuration in checkpoint `name`, as far
- * as nobody has set them; before resolving.  Derived values are derived again. */
+ * as nobody has set them; before resolving.  Derived values are derived again, but for
+ * the vocabulary, which the data may only enlarge. */
 enum mds_rc mds_config_inherit_model(struct mds_config_run *run, const char *text,
                                      const char *name, struct mds_diag *diag);
 
@@ -120,7 +121,8 @@ unsigned mds_config_fixed_activations(const struct mds_config_run *run,
                                       struct mds_activations *now);
 
 /* Set vocab and padded_vocab for data with a vocabulary of `words`; a larger
- * --vocab-size is kept.  MDS_EUSER if --vocab-size is smaller. */
+ * --vocab-size is kept, and a larger vocabulary of a checkpoint.  MDS_EUSER if
+ * --vocab-size is smaller. */
 enum mds_rc mds_config_set_vocab(struct mds_config_run *run, int64_t words);
 
 /* Whether the data files decide about --pack-documents: it is auto, and none of the

@@ -267,7 +267,7 @@ enum mds_rc mds_config_inherit_model(struct mds_config_run *run, const char *tex
                             learned && relevance_of(o->key) == WITH_LEARNED, origin.s,
                             diag);
     if (!origin.failed) {
-        inherit_setting(run, &s, "model.vocab", 0, origin.s, diag);
+        inherit_setting(run, &s, "model.vocab", 1, origin.s, diag);
         inherit_defaults(run, &s, origin.s, diag);
         mds_config_limit_seq_length(run, origin.s, diag);
     }

@@ -66,14 +66,16 @@ static void set_vocabulary(struct mds_config_run *run, const struct facts *f, in
 
 void mds_data_inspect(struct mds_config_run *run, int log)
 {
-    int wants_words = !run->config.model.vocab;
+    int wants_words =
+        !run->config.model.vocab ||
+        mds_settings_of(&run->settings, "model.vocab")->level == MDS_LEVEL_CHECKPOINT;
     int wants_packing = mds_config_data_decide_packing(run);
     struct facts f;
 
     if (!wants_words && !wants_packing)
         return;
     f = read_facts(&run->config.data);
-    if (wants_words && !f.no_words)
+    if (wants_words && !f.no_words && f.words > run->config.model.vocab)
         set_vocabulary(run, &f, log);
     if (wants_packing)
         mds_config_set_packing(run, packing_of(&f));

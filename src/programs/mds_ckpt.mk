@@ -13,9 +13,9 @@ EXTRA_DIST += scripts/mds_from_megatron
 dist_man_MANS += docs/mds_ckpt.1 docs/mds_from_megatron.1
 dist_doc_DATA += docs/checkpoints.md
 TESTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t tests/ckpt/onesided.t \
-  tests/ckpt/reshard.sh tests/ckpt/resume.t tests/ckpt/tools.t
+  tests/ckpt/reshard.sh tests/ckpt/resume.t tests/ckpt/tools.t tests/ckpt/vocabulary.t
 dist_check_SCRIPTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t tests/ckpt/onesided.t \
-  tests/ckpt/reshard.sh tests/ckpt/resume.t tests/ckpt/tools.t
+  tests/ckpt/reshard.sh tests/ckpt/resume.t tests/ckpt/tools.t tests/ckpt/vocabulary.t
 EXTRA_DIST += tests/ckpt/run.sh tests/ckpt/faultfs.c
 
 # A file system that fails, to be preloaded: not by AM_CFLAGS, which may want libraries

@@ -116,11 +116,9 @@ static void diff_state(struct diff *d)
 static int64_t unpadded_rows(const struct mds_ckpt_index *ix,
                              const struct mds_ckpt_tensor *t)
 {
-    int is_vocabulary = strcmp(t->name, "head.weight") == 0 ||
-                        strcmp(t->name, "embedding.word.weight") == 0;
-
-    return is_vocabulary && t->rows == ix->state.padded_vocab ? ix->state.vocab
-                                                              : t->rows;
+    return mds_ckpt_is_by_word(t->name) && t->rows == ix->state.padded_vocab
+               ? ix->state.vocab
+               : t->rows;
 }
 
 static void record_difference(struct diff *d, const struct mds_ckpt_tensor *t, int what,

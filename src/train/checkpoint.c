@@ -79,19 +79,40 @@ static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix,
     enum mds_rc rc;
 
     MDS_TRY(mds_ckpt_reader_create(ix, alone, &f.reader));
+    mds_ckpt_reader_resize(f.reader, r->config->model.vocab,
+                           (enum mds_resize)r->config->checkpoint.resize_vocab);
     rc = mds_zero_load(zero, fill_from_checkpoint, &f, moments ? ix->state.updates : 0);
     mds_ckpt_reader_destroy(f.reader);
     return rc;
 }
 
-/* Where padding makes the shapes equal, only this tells that token ids have changed. */
-static void warn_about_vocabulary(const struct run *r, const struct mds_ckpt_index *ix)
+/* MDS_EUSER if this run has less words than the checkpoint, or more without
+ * --resize-vocab.  Where padding makes the shapes equal, only this tells. */
+static enum mds_rc check_vocabulary(const struct run *r,
+                                    const struct mds_ckpt_index *ix)
 {
-    if (ix->state.iteration > 0 && ix->state.vocab != r->config->model.vocab)
-        mds_warn("%s was trained with a vocabulary of %" PRId64
-                 " tokens, but this run's data has %" PRId64
-                 ": was it made with another tokenizer?",
-                 ix->path, ix->state.vocab, r->config->model.vocab);
+    int64_t was = ix->state.vocab, is = r->config->model.vocab;
+    int how = r->config->checkpoint.resize_vocab;
+
+    if (is < was)
+        return mds_fail(MDS_EUSER,
+                        "%s: has a vocabulary of %" PRId64
+                        " words, and this run %" PRId64
+                        "; a vocabulary does not shrink: leave --vocab-size out",
+                        ix->path, was, is);
+    if (is > was && how == MDS_RESIZE_OFF)
+        return mds_fail(MDS_EUSER,
+                        "%s: has a vocabulary of %" PRId64
+                        " words, and this run %" PRId64
+                        ": was its data made with another tokenizer?  If words were "
+                        "added to the same one, give --resize-vocab mean or init",
+                        ix->path, was, is);
+    if (is > was)
+        mds_info("%s: has a vocabulary of %" PRId64 " words: %" PRId64
+                 " more begin with %s, in embedding and head",
+                 ix->path, was, is - was,
+                 how == MDS_RESIZE_MEAN ? "the mean of the others" : "initial values");
+    return MDS_OK;
 }
 
 /* MDS_EUSER if this run's options change what the saved weights compute. */
@@ -146,8 +167,9 @@ static enum mds_rc open_index(const struct run *r, const char *path,
     MDS_TRY(mds_ckpt_index_check_files(*ix));
     MDS_TRY(check_configuration(r, path, other_model));
     MDS_TRY(mds_engine_whole_params(r->config, &whole));
-    warn_about_vocabulary(r, *ix);
-    rc = mds_ckpt_index_check_model(*ix, whole, m->vocab, m->padded_vocab);
+    rc = check_vocabulary(r, *ix);
+    if (!rc)
+        rc = mds_ckpt_index_check_model(*ix, whole, m->vocab, m->padded_vocab);
     *other_model = rc == MDS_EUSER;
     mds_params_destroy(whole);
     return rc;

@@ -8,14 +8,19 @@
 #include "train/run.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
 
-enum mds_ckpt_begun mds_run_start_kind(const struct run *r)
+static enum mds_ckpt_begun start_kind(const struct mds_checkpoint_config *c)
 {
-    const struct mds_checkpoint_config *c = &r->config->checkpoint;
-
     if (c->finetune)
         return MDS_BEGUN_FINETUNE;
     return c->no_load_optim ? MDS_BEGUN_WITHOUT_MOMENTS : MDS_BEGUN_FROM_ALL;
+}
+
+enum mds_ckpt_begun mds_run_start_kind(const struct run *r)
+{
+    return start_kind(&r->config->checkpoint);
 }
 
 /* With --load forgotten, or --save of another run, earlier checkpoints would be lost.
@@ -29,17 +34,16 @@ static void warn_will_replace(const struct mds_checkpoint_config *c, int64_t lat
              c->save);
 }
 
-static void log_continuation(const struct run *r, int64_t latest)
+static void log_continuation(const struct mds_checkpoint_config *c, int64_t latest)
 {
     static const char *const with[] = {[MDS_BEGUN_FROM_ALL] = "",
                                        [MDS_BEGUN_WITHOUT_MOMENTS] = " --no-load-optim",
                                        [MDS_BEGUN_FINETUNE] = " --finetune"};
-    const struct mds_checkpoint_config *c = &r->config->checkpoint;
 
     mds_info("--save %s has iteration %" PRId64
              " of the run that started with --load %s%s: continuing from there; to "
              "start over, give --save another folder",
-             c->save, latest, c->load, with[mds_run_start_kind(r)]);
+             c->save, latest, c->load, with[start_kind(c)]);
 }
 
 /* State of the newest checkpoint in dir that can be read, from iteration `latest` on
@@ -70,11 +74,11 @@ enum relation {
 };
 
 /* What --save's newest checkpoint is to this run, which begins from `path`. */
-static enum mds_rc compare_origins(const struct run *r, const char *path,
-                                   int64_t latest, enum relation *relation)
+static enum mds_rc compare_origins(const struct mds_checkpoint_config *c,
+                                   const char *path, int64_t latest,
+                                   enum relation *relation)
 {
-    const struct mds_checkpoint_config *c = &r->config->checkpoint;
-    enum mds_ckpt_begun begun = mds_run_start_kind(r);
+    enum mds_ckpt_begun begun = start_kind(c);
     int own = mds_path_is_same(c->load, c->save);
     struct mds_ckpt_state named, newest;
     int64_t named_save, newest_save;
@@ -108,15 +112,52 @@ enum mds_rc mds_run_find_own_checkpoint(const struct run *r, const char *path,
         MDS_TRY(mds_ckpt_latest(c->save, &latest));
     if (latest < 0)
         return MDS_OK;
-    rc = path ? compare_origins(r, path, latest, &relation) : MDS_OK;
+    rc = path ? compare_origins(c, path, latest, &relation) : MDS_OK;
     if (mds_ckpt_is_file_error(rc))
         return MDS_OK; /* loading it will say what is wrong */
     MDS_TRY(rc);
     if (relation == UNRELATED)
         warn_will_replace(c, latest);
     if (relation == CONTINUES)
-        log_continuation(r, latest);
+        log_continuation(c, latest);
     if (relation == SAME_SAVE || relation == CONTINUES)
         *newest = latest;
     return MDS_OK;
+}
+
+/* The checkpoint that --load names: itself, or the newest in a folder; "" if none. */
+static enum mds_rc find_named(const char *load, char path[MDS_PATH_SIZE])
+{
+    struct stat st;
+    int64_t latest;
+
+    MDS_TRY(mds_ckpt_file(load, -1, path));
+    if (stat(path, &st) == 0) {
+        snprintf(path, MDS_PATH_SIZE, "%s", load);
+        return MDS_OK;
+    }
+    path[0] = '\0';
+    MDS_TRY(mds_ckpt_latest(load, &latest));
+    return latest < 0 ? MDS_OK : mds_ckpt_path(load, latest, 0, path);
+}
+
+enum mds_rc mds_run_find_start(const struct mds_config *config, const char **folder)
+{
+    const struct mds_checkpoint_config *c = &config->checkpoint;
+    enum relation relation = UNRELATED;
+    char path[MDS_PATH_SIZE];
+    int64_t latest;
+    enum mds_rc rc;
+
+    *folder = c->load;
+    if (!c->load || !c->save || config->train.skip_train)
+        return MDS_OK;
+    MDS_TRY(mds_ckpt_latest(c->save, &latest));
+    MDS_TRY(find_named(c->load, path));
+    if (latest < 0 || !path[0])
+        return MDS_OK;
+    rc = compare_origins(c, path, latest, &relation);
+    if (relation == CONTINUES)
+        *folder = c->save;
+    return mds_ckpt_is_file_error(rc) ? MDS_OK : rc;
 }

@@ -236,6 +236,11 @@ enum mds_ckpt_begun mds_run_start_kind(const struct run *r);
 enum mds_rc mds_run_find_own_checkpoint(const struct run *r, const char *path,
                                         int64_t *newest);
 
+/* The folder that the weights will come from: --load's, or --save's if an earlier job
+ * of this chain saved there; NULL without --load.  Before the run is set up; rank 0
+ * only. */
+enum mds_rc mds_run_find_start(const struct mds_config *c, const char **folder);
+
 /* ---- save.c: writing checkpoints ---- */
 
 /* Check that --save can be written.  Rank 0 only. */

@@ -175,8 +175,14 @@ static void test_model_of_a_checkpoint(void **state)
     assert_origin(&r, "model.rotary_percent", "command line");
     assert_true(r.run->config.model.norm_eps == 1e-3); /* it does not say */
     assert_int_equal(r.run->config.model.kv_heads, 0); /* was derived */
-    assert_int_equal(r.run->config.model.vocab, 0);
     assert_int_equal(r.run->config.model.max_positions, 0);
+    assert_int_equal(r.run->config.model.vocab, 66); /* though it was derived */
+    assert_int_equal(mds_config_set_vocab(r.run, 8), MDS_OK); /* data use some of it */
+    assert_int_equal(r.run->config.model.vocab, 66);
+    assert_origin(&r, "model.vocab", "checkpoint ck/iter_1");
+    assert_int_equal(mds_config_set_vocab(r.run, 130), MDS_OK); /* or have more */
+    assert_int_equal(r.run->config.model.vocab, 130);
+    assert_int_equal(r.run->config.model.padded_vocab, 256);
     assert_origin(&r, "model.hidden_dropout", "default"); /* no matter of the model */
     assert_true(r.run->config.optim.lr == 1.5e-4);
     close_reading(&r);
