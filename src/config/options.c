@@ -632,8 +632,9 @@ static const struct mds_option rows[] = {
     {checkpoints, "checkpoint.override_model", "--override-model-config",
      "MDS_OVERRIDE_MODEL_CONFIG", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(checkpoint.override_model), NULL,
-     .help = "use these settings of the model even if they differ from those of "
-             "--load's checkpoint; without this option that is an error"},
+     .help = "use these settings of the model, and data of this tokenizer, even if "
+             "they differ from those of --load's checkpoint; without this option that "
+             "is an error"},
     {checkpoints, "checkpoint.resize_vocab", "--resize-vocab", "MDS_RESIZE_VOCAB",
      MDS_OPT_ENUM, "off", 0, 0, mds_resize_names, AT(checkpoint.resize_vocab), "rows",
      .help = "if the data have more words than --load's checkpoint, add rows to "

@@ -86,6 +86,30 @@ static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix,
     return rc;
 }
 
+/* MDS_EUSER if this run's tokens are known to be of another tokenizer than those that
+ * the weights were trained on. */
+static enum mds_rc check_tokenizer(const struct run *r, const struct mds_ckpt_index *ix)
+{
+    static const char *const *const names = mds_tokenizer_names;
+    int64_t was = ix->state.tokenizer - 1;
+    enum mds_tokenizer is = mds_dataset_vocabulary(r->spec->data).tokenizer;
+    int unknown = was == MDS_TOKENIZER_IDS || is == MDS_TOKENIZER_IDS;
+
+    if (was < 0 || was >= MDS_TOKENIZERS || was == (int64_t)is)
+        return MDS_OK; /* an import does not say */
+    if (!unknown && !r->config->checkpoint.override_model)
+        return mds_fail(MDS_EUSER,
+                        "%s: was trained on tokens of %s, but this run's data are %s, "
+                        "where ids mean something else; use data of that tokenizer, or "
+                        "give --override-model-config",
+                        ix->path, names[was], names[is]);
+    mds_warn("%s: was trained on tokens of %s, but this run's data are %s%s", ix->path,
+             names[was], names[is],
+             unknown ? ": is that the same tokenizer?"
+                     : ", and --override-model-config is given");
+    return MDS_OK;
+}
+
 /* MDS_EUSER if this run has less words than the checkpoint, or more without
  * --resize-vocab.  Where padding makes the shapes equal, only this tells. */
 static enum mds_rc check_vocabulary(const struct run *r,
@@ -167,7 +191,9 @@ static enum mds_rc open_index(const struct run *r, const char *path,
     MDS_TRY(mds_ckpt_index_check_files(*ix));
     MDS_TRY(check_configuration(r, path, other_model));
     MDS_TRY(mds_engine_whole_params(r->config, &whole));
-    rc = check_vocabulary(r, *ix);
+    rc = check_tokenizer(r, *ix);
+    if (!rc)
+        rc = check_vocabulary(r, *ix);
     if (!rc)
         rc = mds_ckpt_index_check_model(*ix, whole, m->vocab, m->padded_vocab);
     *other_model = rc == MDS_EUSER;

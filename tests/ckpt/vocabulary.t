@@ -143,4 +143,34 @@ test_expect_success 'an import grows alike; dry runs and plans see the larger vo
     done
 '
 
+# of TOKENIZER OPTIONS...: a step on lambda's tokens
+of() {
+    test -e "$1.h5" || mds_data make --tokenizer "$1" --output "$1.h5" "$srcdir/tests/data/lambda.fna.gz" || return
+    tokens=$1.h5
+    shift
+    pretrain --data-path "$tokens" "$@"
+}
+differs() {
+    cat out && grep "error: $1/iter_0000002: was trained on tokens of $2, but this run.s data are $3, .*--override-model-config$" out
+}
+test_expect_success 'data of another tokenizer: an error, in training and in evaluation' '
+    of codon $shape --train-iters 2 --save codon && of 6-mer $shape --train-iters 2 --save 6-mer &&
+    test_must_fail of nucleotide --load codon --train-iters 3 && differs codon codon nucleotide &&
+    test_must_fail of nucleotide --load codon --train-iters 3 --finetune --load-fallback && differs codon codon nucleotide &&
+    test_must_fail of 6-mer-overlapping --load 6-mer --skip-train --split 0,1,0 --eval-iters 1 && differs 6-mer 6-mer 6-mer-overlapping &&
+    test_must_fail of 6-mer --load codon --train-iters 3 --resize-vocab mean && differs codon codon 6-mer &&
+    of codon --load codon --train-iters 3 && ! grep warn out
+'
+test_expect_success 'unless that is meant; later jobs take the new one without an option' '
+    of 6-mer-overlapping --load 6-mer --skip-train --split 0,1,0 --eval-iters 1 --override-model-config &&
+    grep "warn: 6-mer/iter_0000002: .* 6-mer-overlapping, and --override-model-config is given" out &&
+    of nucleotide --load codon --train-iters 3 --override-model-config --save moved && mds_ckpt info moved | grep "^vocabulary: 66 " &&
+    of nucleotide --load moved --train-iters 4 && ! grep warn out
+'
+test_expect_success 'ids without a name: a warning; an import takes any data' '
+    of codon --load b --train-iters 4 && grep "warn: b/iter_0000003: .* tokens of ids, but this run.s data are codon: is that the same tokenizer?" out &&
+    pretrain --load 6-mer --data-path narrow --train-iters 3 && grep "warn: 6-mer/.* tokens of 6-mer, but this run.s data are ids: is" out &&
+    of codon --load start --train-iters 1 && ! grep warn out
+'
+
 test_done
