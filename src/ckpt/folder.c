@@ -315,6 +315,7 @@ enum mds_rc mds_ckpt_begin(const char *dir, int64_t iteration)
 {
     char path[MDS_PATH_SIZE];
 
+    MDS_TRY(mds_ckpt_check_lock(dir));
     MDS_TRY(mds_folder_ensure(dir)); /* it may have been moved away */
     if (for_each_leftover(dir, partial_end, remove_leftover))
         mds_warn("%s", mds_fail_text()); /* it only uses disk space */
@@ -422,6 +423,7 @@ enum mds_rc mds_ckpt_commit(const char *dir, int64_t iteration)
     MDS_TRY(mds_ckpt_path(dir, iteration, 1, partial));
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
     MDS_TRY(mds_durable_folder(partial));
+    MDS_TRY(mds_ckpt_check_lock(dir));
     MDS_TRY(unmark_good(dir, iteration, &was_good));
     rc = rename_into_place(partial, path);
     if (rc && was_good)

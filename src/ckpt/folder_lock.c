@@ -20,6 +20,13 @@
  * while: NFS 4 for a lease (RFC 7530, section 9.5), by default 90 s on Linux. */
 static const double same_host_timeout_s = 5, other_host_timeout_s = 120;
 
+/* The file that this process has locked last. */
+static struct {
+    char path[MDS_PATH_SIZE]; /* "": none */
+    dev_t dev;
+    ino_t ino;
+} held;
+
 /* With a POSIX lock: network file systems support it best, and the kernel releases it
  * whenever the process ends.  0 or errno. */
 static int try_lock(int fd)
@@ -45,14 +52,23 @@ static void read_owner(int fd, char *who, size_t size)
         snprintf(who, size, "of unknown name");
 }
 
-static int owner_is_on_this_host(const char *who)
+/* "n5" and "n5.site.org" are the same.  *pid: the owner. */
+static int owner_is_on(const char *who, const char *host, int *pid)
 {
-    char host[MDS_HOST_SIZE], its[256] = "";
+    char its[256] = "";
+    size_t n = strcspn(host, ".");
+
+    return sscanf(who, "process %d on %255[^,]", pid, its) == 2 &&
+           strcspn(its, ".") == n && strncmp(its, host, n) == 0;
+}
+
+static int owner_lives_on_this_host(const char *who)
+{
+    char host[MDS_HOST_SIZE];
     int pid;
 
     mds_host_name(host);
-    return sscanf(who, "process %d on %255[^,]", &pid, its) == 2 &&
-           strcmp(host, its) == 0 && (kill(pid, 0) == 0 || errno == EPERM);
+    return owner_is_on(who, host, &pid) && (kill(pid, 0) == 0 || errno == EPERM);
 }
 
 /* who = the owner, if another process holds the lock. */
@@ -65,7 +81,8 @@ static int lock_with_timeout(int fd, const char *dir, char *who, size_t size)
     if (!lock_is_held(err))
         return err;
     read_owner(fd, who, size);
-    timeout_s = owner_is_on_this_host(who) ? same_host_timeout_s : other_host_timeout_s;
+    timeout_s =
+        owner_lives_on_this_host(who) ? same_host_timeout_s : other_host_timeout_s;
     mds_warn("%s: another run saves there (%s): waiting up to %g s for it to end", dir,
              who, timeout_s);
     while (lock_is_held(err) && mds_clock_s() - begin < timeout_s) {
@@ -111,6 +128,17 @@ static enum mds_rc open_lock_file(const char *path, int *fd)
     return MDS_OK;
 }
 
+static void remember(const char *path, int fd)
+{
+    struct stat st;
+
+    if (fstat(fd, &st))
+        return;
+    snprintf(held.path, sizeof held.path, "%s", path);
+    held.dev = st.st_dev;
+    held.ino = st.st_ino;
+}
+
 static void warn_cannot_lock(const char *path, int err)
 {
     mds_warn("%s: cannot be locked (%s): make sure that no other run saves there, or "
@@ -133,9 +161,47 @@ enum mds_rc mds_ckpt_lock_folder(const char *dir)
                         "another folder; if that run is surely gone, remove %s",
                         dir, who, path);
     }
-    if (err == 0)
+    if (err == 0) {
         write_owner(fd);
-    else if (fd >= 0 || access(path, F_OK) == 0)
+        remember(path, fd);
+    } else if (fd >= 0 || access(path, F_OK) == 0)
         warn_cannot_lock(path, err);
     return MDS_OK; /* open, and locked, until the process ends */
+}
+
+enum mds_rc mds_ckpt_break_lock(const char *dir, const char *host)
+{
+    char path[MDS_PATH_SIZE], new[MDS_PATH_SIZE], who[320];
+    int fd, pid;
+
+    MDS_TRY(mds_path_join(dir, ".lock", path));
+    MDS_TRY(mds_path_join(dir, ".lock.new", new));
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return MDS_OK;
+    read_owner(fd, who, sizeof who);
+    close(fd);
+    if (!owner_is_on(who, host, &pid))
+        return MDS_OK;
+    fd = open(new, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return mds_fail(MDS_EIO, "%s: %s", new, strerror(errno));
+    close(fd);
+    return rename(new, path) ? mds_fail(MDS_EIO, "%s: %s", path, strerror(errno))
+                             : MDS_OK;
+}
+
+enum mds_rc mds_ckpt_check_lock(const char *dir)
+{
+    char path[MDS_PATH_SIZE];
+    struct stat st;
+
+    MDS_TRY(mds_path_join(dir, ".lock", path));
+    if (strcmp(path, held.path) != 0 || stat(path, &st) ||
+        (st.st_dev == held.dev && st.st_ino == held.ino))
+        return MDS_OK;
+    return mds_fail(MDS_ECOMM,
+                    "%s: another run saves there now, because this one's host did not "
+                    "answer: nothing more is saved",
+                    dir);
 }

@@ -16,4 +16,11 @@
  * it is a symbolic link or not a regular file. */
 enum mds_rc mds_ckpt_lock_folder(const char *dir);
 
+/* If a process on that host has the lock, it loses it: a new file takes the place of
+ * dir/.lock.  For a host that does not answer, whose processes may go on. */
+enum mds_rc mds_ckpt_break_lock(const char *dir, const char *host);
+
+/* MDS_ECOMM if this process had the lock and has lost it: another run saves there. */
+enum mds_rc mds_ckpt_check_lock(const char *dir);
+
 #endif

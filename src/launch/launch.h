@@ -4,6 +4,7 @@
 #define MDS_LAUNCH_LAUNCH_H
 
 #include "config/options.h"
+#include "launch/losses.h"
 #include "launch/options.h"
 #include "launch/placement.h"
 #include "launch/argv.h"
@@ -68,6 +69,10 @@ enum mds_rc mds_launch_print_command(const struct mds_argv *command);
 /* With --stage: copy the program and its libraries to each node, where
  * mds_launch_command starts it.  (stage.c) */
 enum mds_rc mds_launch_stage(const struct mds_launch *l);
+
+/* Add the nodes of the run that do not answer; none if that is all of them. (answer.c)
+ */
+enum mds_rc mds_launch_find_silent(const struct mds_launch *l, struct mds_losses *lost);
 
 /* Start the ranks and wait for them.  If they lose a node, start them again on a spare
  * one (restart.c).  *status: the exit status for this program. */

@@ -2,6 +2,7 @@
 noinst_LIBRARIES += src/launch/libmds_launch.a
 src_launch_libmds_launch_a_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 src_launch_libmds_launch_a_SOURCES = \
+  src/launch/answer.c \
   src/launch/arguments.c \
   src/launch/array.c src/launch/array.h \
   src/launch/capture.c src/launch/capture.h \

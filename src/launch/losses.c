@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_loss(struct mds_losses *l, int rank, const char *host, const char *why)
+void mds_losses_add(struct mds_losses *l, int rank, const char *host, const char *why)
 {
     struct mds_loss *new = &l->v[l->n];
 
@@ -34,7 +34,7 @@ static int read_fault(struct mds_losses *l, const char *line)
     if (!l->in_check)
         l->n = 0;
     l->in_check = 1;
-    add_loss(l, rank, host, at + used);
+    mds_losses_add(l, rank, host, at + used);
     return 1;
 }
 
@@ -62,7 +62,7 @@ static int read_death(struct mds_losses *l, const char *line)
     snprintf(why, sizeof why, "%.*s", (int)strcspn(at + used, ";\n"), at + used);
     if ((time = strstr(why, " at ")) != NULL)
         *time = '\0';
-    add_loss(l, rank, host, why);
+    mds_losses_add(l, rank, host, why);
     l->may_follow = sig == SIGABRT;
     return 1;
 }
@@ -87,7 +87,21 @@ static int read_silence(struct mds_losses *l, const char *line)
         sscanf(on + strlen(place), "%255[^;, \n]", host);
     snprintf(why, sizeof why, "%.*s", (int)strcspn(at + 1, ",\n"), at + 1);
     if (l->n == 0)
-        add_loss(l, number, host, why);
+        mds_losses_add(l, number, host, why);
+    l->silent = 1;
+    return 1;
+}
+
+/* "mds: [rank 0 n1] error: MPI has not started 6 ranks in 600 s (...", "mds: error:
+ * MPI_Comm_create_group has not returned within the limit (..." */
+static int read_stuck(struct mds_losses *l, const char *line)
+{
+    int started = strstr(line, "error: MPI has not started ") == NULL;
+
+    if (started && !strstr(line, " has not returned within the limit "))
+        return 0;
+    l->stuck = started ? 2 : 1;
+    l->never_started = !started || strstr(line, "MPI_Comm_create_group") != NULL;
     return 1;
 }
 
@@ -102,7 +116,7 @@ static int read_device(struct mds_losses *l, const char *line)
         sscanf(at, "the device of rank %d on %255[^ \n] has failed", &rank, host) != 2)
         return 0;
     if (l->n == 0)
-        add_loss(l, rank, host, "has a device that failed");
+        mds_losses_add(l, rank, host, "has a device that failed");
     return 1;
 }
 
@@ -149,6 +163,7 @@ void mds_losses_read(struct mds_losses *l, const char *line)
     }
     if (read_fault(l, line) || l->in_check)
         return;
-    if (!read_death(l, line) && !read_silence(l, line) && !read_device(l, line))
+    if (!read_death(l, line) && !read_silence(l, line) && !read_device(l, line) &&
+        !read_stuck(l, line))
         l->failed |= is_own_failure(line);
 }

@@ -6,7 +6,7 @@
 #include "base/host.h"
 
 struct mds_loss {
-    int rank;
+    int rank;                 /* -1: no rank says so, but mds_launch */
     char host[MDS_HOST_SIZE]; /* as the node itself says */
     char why[192];            /* "was killed by signal 9 (Killed)" */
 };
@@ -19,6 +19,9 @@ struct mds_losses {
     int n;
     int in_check;      /* --preflight found them: several, and nothing was trained */
     int out_of_memory; /* the kernel killed a rank because host memory ran out */
+    int silent;        /* it was silent, as a host that is gone would be */
+    int stuck; /* ranks waited for one that did not come: 1 in MPI_Init, 2 later */
+    int never_started; /* and did so before they began */
     int may_follow;    /* the one here may have died because another did */
     int failed;        /* a rank has ended the run with another error */
     int done;          /* no loss: the run has reached its target */
@@ -30,5 +33,8 @@ struct mds_losses {
  * ranks that die or are silent only the first is, because the launcher then ends the
  * others.  It also does so when a rank has failed. */
 void mds_losses_read(struct mds_losses *l, const char *line);
+
+/* Add a node to them, once. */
+void mds_losses_add(struct mds_losses *l, int rank, const char *host, const char *why);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/minmax.h"
 #include "base/units.h"
 #include "ckpt/folder.h"
+#include "ckpt/folder_lock.h"
 #include "launch/launch.h"
 #include "launch/supervise.h"
 
@@ -57,11 +58,21 @@ static const char *lost_node(const struct mds_launch *l, const struct mds_loss *
     return h && at < l->nodes ? h->name[at] : NULL;
 }
 
+/* "rank 1 was killed by signal 9 (Killed)", "it does not answer" */
+static void describe_loss(const struct mds_loss *loss, char *text, size_t size)
+{
+    char who[32] = "it";
+
+    if (loss->rank >= 0)
+        snprintf(who, sizeof who, "rank %d", loss->rank);
+    snprintf(text, size, "%s %s", who, loss->why);
+}
+
 static enum mds_rc add_to_file(const char *path, const char *node,
                                const struct mds_loss *loss)
 {
     time_t now = time(NULL);
-    char when[32] = "";
+    char when[32] = "", why[256];
     struct tm utc;
     FILE *f = fopen(path, "ae");
     int bad;
@@ -70,7 +81,8 @@ static enum mds_rc add_to_file(const char *path, const char *node,
         return mds_fail_write(MDS_EIO, path);
     if (gmtime_r(&now, &utc))
         strftime(when, sizeof when, "%F %T UTC", &utc);
-    bad = fprintf(f, "%s # %s: rank %d %s\n", node, when, loss->rank, loss->why) < 0;
+    describe_loss(loss, why, sizeof why);
+    bad = fprintf(f, "%s # %s: %s\n", node, when, why) < 0;
     bad |= fclose(f) != 0;
     return bad ? mds_fail(MDS_EIO, "%s: %s", path, strerror(errno)) : MDS_OK;
 }
@@ -118,13 +130,17 @@ static int leave_out(struct job *j, const struct lost_node *nodes, int n, int in
 {
     struct mds_launch *l = &j->launch;
     const struct mds_hosts *h = mds_placement_hosts(&l->placement);
+    char why[256];
     int left = 0;
 
     for (int i = 0; i < n; i++) {
-        mds_warn("node %s is left out: %srank %d %s", nodes[i].name,
-                 in_check ? "preflight: " : "", nodes[i].loss->rank,
-                 nodes[i].loss->why);
+        describe_loss(nodes[i].loss, why, sizeof why);
+        mds_warn("node %s is left out: %s%s", nodes[i].name,
+                 in_check ? "preflight: " : "", why);
         record_bad_node(l->options->exclude_file, nodes[i].name, nodes[i].loss);
+        if (j->config->checkpoint.save &&
+            mds_ckpt_break_lock(j->config->checkpoint.save, nodes[i].name))
+            mds_warn("%s", mds_fail_text());
         if ((int64_t)h->count > l->nodes &&
             !mds_placement_leave_out(&l->placement, nodes[i].name))
             left++;
@@ -238,6 +254,8 @@ static int status_of(const struct job *j, const struct mds_outcome *o)
         status = REPEATS;
     if (status == 0)
         status = status_of_unfinished(j, &o->lost);
+    else if (o->lost.stuck && o->lost.status == 0)
+        status = o->lost.stuck == 1 ? REPEATS : LOST;
     if (status == UNFINISHED && mds_supervise_caught() == SIGTERM)
         status = TERMINATED;
     return status;
@@ -270,7 +288,7 @@ static int replace_nodes(struct job *j, const struct mds_losses *lost, int *stat
 }
 
 /* *status: in the end, if this returns 0. */
-static int start_again(struct job *j, const struct mds_outcome *o, int *status)
+static int start_again(struct job *j, struct mds_outcome *o, int *status)
 {
     *status = status_of(j, o);
     if (*status == 0 || *status == UNFINISHED || *status == TERMINATED ||
@@ -280,10 +298,14 @@ static int start_again(struct job *j, const struct mds_outcome *o, int *status)
         *status = REPEATS;
         return 0;
     }
-    if (o->lost.n == 0 || !replace_nodes(j, &o->lost, status))
+    if ((o->lost.silent || o->lost.stuck) &&
+        mds_launch_find_silent(&j->launch, &o->lost))
+        mds_warn("unknown which nodes answer: %s", mds_fail_text());
+    if (o->lost.n == 0 || mds_supervise_caught() || !replace_nodes(j, &o->lost, status))
         return 0;
-    if (o->lost.in_check) {
+    if (o->lost.in_check || o->lost.never_started) {
         mds_info("starting without %s", o->lost.n > 1 ? "them" : "it");
+        add_restart_options(j);
         return 1;
     }
     return restart_after_loss(j);

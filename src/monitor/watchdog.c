@@ -16,6 +16,9 @@
  * counts once, however long that was. */
 enum { PARTS = 4 };
 
+/* A host or the network is gone, as mds_pretrain.c says. */
+enum { EXIT_LOST = 75 };
+
 static double limit_s = 600;
 static const char *volatile line;
 static volatile sig_atomic_t left; /* parts; 0: no call is being timed */
@@ -45,7 +48,7 @@ static void on_watchdog_expired(int sig)
     bad = mds_watch_write(line) < 0;
     nanosleep(&forwarding, NULL);
     mds_proxy_kill();
-    _exit(bad ? 2 : EXIT_FAILURE);
+    _exit(bad ? 2 : EXIT_LOST);
 }
 
 static void set_itimer_s(double part_s)

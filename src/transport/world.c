@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,10 +108,34 @@ static enum mds_rc fail_alone(const struct launcher *l, long copies, int *rank)
                     "(./configure --with-mpi=...)");
 }
 
+static int abort_status;
+
+static void on_abort_stuck(int sig)
+{
+    (void)sig;
+    mds_proxy_kill();
+    _exit(abort_status);
+}
+
+/* On a host without a network MPI_Abort waits for ever, and so does the launcher's
+ * process there.  This rank then ends alone, and gives back what it holds: the lock of
+ * --save above all. */
+static void limit_abort(int exit_code)
+{
+    const unsigned limit_s = 10;
+    struct sigaction act = {.sa_handler = on_abort_stuck};
+
+    abort_status = exit_code;
+    sigemptyset(&act.sa_mask);
+    sigaction(SIGALRM, &act, NULL);
+    alarm(limit_s);
+}
+
 /* Give the others 0.2 s to learn that the abort is deliberate, and the launcher time to
  * forward this rank's last lines: MPICH's mpiexec drops what it has not forwarded. */
 static void abort_ranks(int exit_code)
 {
+    limit_abort(exit_code);
     mds_abort_notice_send(MDS_ABORT_RUN_ENDS);
     for (int i = 0; i < 20; i++) {
         mds_abort_notice_from(MDS_ABORT_RUN_ENDS); /* lets MPI send */

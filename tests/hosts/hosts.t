@@ -170,7 +170,7 @@ losses() {
 test_expect_success 'a host that vanishes is named within the limit' '
     vanish h3 3 pbs on h1 mds_launch run --machine hydra.yaml --layout given --max-restarts 0 -- $tiny \
         --train-iters 100000 --metrics-jsonl steps.jsonl --distributed-timeout-minutes 4s &&
-    echo "ended after $took s, status $status" && test $status -ne 0 && test $took -ge 3 && test $took -le 9 &&
+    echo "ended after $took s, status $status" && test $status -ne 0 && test $took -ge 3 && test $took -le 20 &&
     grep "rank 0 h1. error: .* rank [45] has been silent for 4 s.* on h3" out
 '
 test_expect_success 'and the run goes on with a spare host, to the same losses' '
@@ -178,6 +178,42 @@ test_expect_success 'and the run goes on with a spare host, to the same losses' 
     vanish h3 5 on_three --stage "$hosts/local/stage" && echo "ended after $took s" && test $status -eq 0 && losses >got && test_cmp whole got &&
     grep "^mpiexec.mpich .* -hosts h1.cluster,h2.cluster,h4.cluster .* $hosts/local/stage/mds_pretrain " out &&
     grep "warn: node h3.* is left out: rank [45] has been silent for 4 s" out && grep "^h3" excluded
+'
+# undisturbed STATUS: that run has ended with the losses of the whole one, perhaps on fewer ranks
+undisturbed() {
+    cat out && test "$1" -eq 0 && losses >got && paste -d " " whole got | awk "
+        { d = \$2 - \$4; if (d < -1e-6 || d > 1e-6 || \$1 != \$3) bad = 1 }
+        END { exit bad || NR != 12 }"
+}
+test_expect_success 'a host that is dead at the start is named, and a spare one takes its place' '
+    rm -rf ck steps.jsonl excluded && plug h3 down && on_three >out 2>&1; status=$?; plug h3 up; undisturbed $status &&
+    grep "warn: node h3.* is left out: it does not answer" out && grep "info: starting without it" out && grep "^h3.* # .*: it does not answer" excluded
+'
+test_expect_success 'two that are lost at once are both named; without spares for both the status is 75' '
+    rm -rf ck steps.jsonl excluded && : >out && { on_three >out 2>&1 & } && pid=$! &&
+    until grep -q "iteration  *5/" out || ! kill -0 $pid; do sleep 0.1; done; plug h2 down; plug h3 down; wait $pid; status=$?
+    plug h2 up; plug h3 up; cat out; test $status -eq 75 && grep "^h2" excluded && grep "^h3" excluded &&
+    grep "error: the run is not started again: the job has no spare node for 1 node" out && mds_ckpt verify ck
+'
+test_expect_success 'one that is cut off while MPI starts, too' '
+    for delay in 0.05 0.25; do
+        rm -rf ck steps.jsonl excluded && : >out && { on_three >out 2>&1 & } && pid=$! &&
+        until grep -q "^mpiexec.mpich" out || ! kill -0 $pid; do sleep 0.02; done
+        sleep $delay && plug h3 down; wait $pid; status=$?; plug h3 up; undisturbed $status && grep "node h3.* is left out" out || return
+    done
+'
+# The first rank is on h2, mds_launch and mpiexec on h1.
+test_expect_success 'the host of the first rank: its ranks end, and the next ones take the lock from it' '
+    printf "%s\n" h2 h3 h4 >three && rm -rf ck steps.jsonl excluded && : >out &&
+    { on h1 timeout 90 mds_launch run --machine hydra.yaml --hostfile three --nodes 2 --exclude-file excluded --layout given -- $tiny \
+        --global-batch-size 12 --train-iters 12 --save ck --load ck --save-interval 4 --metrics-jsonl steps.jsonl \
+        --distributed-timeout-minutes 4s >out 2>&1 & } && pid=$! &&
+    until grep -q "iteration  *5/" out || ! kill -0 $pid; do sleep 0.1; done
+    lost=$(on h2 pgrep -x mds_pretrain | while read -r p; do test "$(readlink /proc/$p/ns/uts)" != "$(on h2 readlink /proc/self/ns/uts)" || echo $p; done)
+    plug h2 down; wait $pid; status=$?
+    for _ in $(seq 150); do kill -0 $lost 2>/dev/null || break; sleep 0.1; done
+    left=$(for p in $lost; do kill -0 $p 2>/dev/null && echo $p; done)
+    plug h2 up; undisturbed $status && test -n "$lost" && test -z "$left" && grep "node h2.* is left out" out && ! grep "another run saves there" out
 '
 # Twelve steps, with validation that would take minutes after each.
 long() {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The folder of a run's checkpoints. */
+#include "base/host.h"
 #include "ckpt/folder.h"
+#include "ckpt/folder_lock.h"
 #include "scratch.h"
 
 #include <sys/stat.h>
@@ -214,6 +216,25 @@ static void test_strange(void **state)
     assert_false(is_there("s/iter_0000002"));
 }
 
+/* A new file takes the place of the lock of a host that is given up. */
+static void test_lock_is_lost(void **state)
+{
+    char host[MDS_HOST_SIZE];
+
+    (void)state;
+    mds_host_name(host);
+    assert_int_equal(mds_ckpt_prepare("b"), MDS_OK);
+    assert_int_equal(mds_ckpt_break_lock("b", "another.host"), MDS_OK);
+    assert_int_equal(mds_ckpt_begin("b", 1), MDS_OK);
+    assert_int_equal(mds_ckpt_break_lock("none", host), MDS_OK);
+    assert_int_equal(mds_ckpt_break_lock("b", host), MDS_OK);
+    assert_fails(mds_ckpt_commit("b", 1), MDS_ECOMM, "another run saves there now");
+    assert_fails(mds_ckpt_begin("b", 2), MDS_ECOMM, "b: another run saves there now");
+    assert_int_equal(mds_ckpt_prepare("b"), MDS_OK); /* who comes next */
+    assert_int_equal(mds_ckpt_begin("b", 1), MDS_OK);
+    assert_int_equal(mds_ckpt_commit("b", 1), MDS_OK);
+}
+
 static void test_lock_is_a_link(void **state)
 {
     (void)state;
@@ -233,7 +254,7 @@ int main(void)
         cmocka_unit_test(test_folder),         cmocka_unit_test(test_good),
         cmocka_unit_test(test_abandon),        cmocka_unit_test(test_damaged_pointers),
         cmocka_unit_test(test_links),          cmocka_unit_test(test_strange),
-        cmocka_unit_test(test_lock_is_a_link),
+        cmocka_unit_test(test_lock_is_a_link), cmocka_unit_test(test_lock_is_lost),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

@@ -495,6 +495,27 @@ static void status_of_the_first_rank_that_failed_is_read(void **state)
     assert_int_equal(l.status, 85);
 }
 
+static void the_end_is_read(void **state)
+{
+    struct mds_losses l = {.n = 0};
+
+    (void)state;
+    mds_losses_read(&l, "0: done: iteration 9 of 9 in 3 s, training loss 1.2");
+    assert_int_equal(l.done, 1);
+    mds_losses_read(&l, "done: iteration 9 of 9 in 3 s (ended by signal)");
+    assert_int_equal(l.done, 0);
+    assert_int_equal(l.ended_early, 1);
+    mds_losses_read(&l, "mds: error: MPI_Finalize has not returned within the limit (");
+    assert_int_equal(l.stuck, 2);
+    assert_int_equal(l.never_started, 0);
+    mds_losses_read(&l, "mds: error: MPI_Comm_create_group has not returned within the "
+                        "limit (--distributed-timeout-minutes)");
+    assert_int_equal(l.never_started, 1);
+    mds_losses_read(&l, "mds: [rank 0 n1] error: MPI has not started 6 ranks in 4 s (");
+    assert_int_equal(l.stuck, 1);
+    assert_int_equal(l.n + l.failed, 0);
+}
+
 static void faults_of_the_preflight_are_all_read(void **state)
 {
     struct mds_losses l = {.n = 0};
@@ -751,6 +772,7 @@ int main(void)
         cmocka_unit_test(nodes_of_a_file_are_left_out),
         cmocka_unit_test(losses_are_read_from_what_ranks_print),
         cmocka_unit_test(status_of_the_first_rank_that_failed_is_read),
+        cmocka_unit_test(the_end_is_read),
         cmocka_unit_test(faults_of_the_preflight_are_all_read),
         cmocka_unit_test(slots_count_where_they_are_said),
         cmocka_unit_test(slots_of_pbs_count),
