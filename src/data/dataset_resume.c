@@ -187,22 +187,22 @@ static enum mds_rc take_over(const struct mds_position *old, const struct matche
 static void log_change(const struct mds_position *old, const struct mds_position *now,
                        const struct matches *m)
 {
-    mds_info("data: from sample %lld on the mix is another one", (long long)now->began);
+    mds_info("data: the mix changes at sample %lld", (long long)now->began);
     for (int k = 0; k < now->mixed; k++) {
         const struct mds_file_position *f = &now->file[k];
 
         if (m->old[k] < 0)
             mds_info("data: %s: new", f->path);
         else
-            mds_info("data: %s: goes on behind %.3g epochs%s", f->path,
+            mds_info("data: %s: goes on after %.3g epochs%s", f->path,
                      (double)f->start / (double)f->samples,
                      old->file[m->old[k]].samples == f->samples
                          ? ""
-                         : ", with other samples");
+                         : ", with samples of another length or split");
     }
     for (int i = 0; i < old->mixed; i++)
         if (!m->taken[i])
-            mds_info("data: %s: left out behind %.3g epochs", old->file[i].path,
+            mds_info("data: %s: left out after %.3g epochs", old->file[i].path,
                      (double)old->file[i].start / (double)old->file[i].samples);
 }
 
@@ -303,9 +303,9 @@ void mds_dataset_warn_changed(struct mds_dataset *d)
         if (modified == f->modified)
             continue;
         if (!has_same_content(s, f))
-            mds_warn("%s: was replaced or written to while this run reads it; what it "
-                     "trains on may be of either, and the next job will not go on with "
-                     "that file: bring back the one that was here",
+            mds_warn("%s: was replaced or written to while this run reads it: it may "
+                     "train on tokens of both, and the next job will refuse the new "
+                     "file; bring the old one back",
                      s->path);
         f->modified = modified; /* say it once */
     }
