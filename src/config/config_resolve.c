@@ -463,14 +463,20 @@ static void fault_with_skip_train(const struct mds_config_run *run, const char *
 
 static void resolve_skip_train(struct mds_config_run *run, struct mds_diag *diag)
 {
+    const int64_t all = 1000000000000; /* more than any data has */
     struct mds_config *c = &run->config;
 
     if (!c->train.skip_train)
         return;
+    if (mds_settings_of(&run->settings, "train.eval_iters")->level ==
+        MDS_LEVEL_DEFAULT) {
+        c->train.eval_iters = all;
+        mds_settings_derived(&run->settings, "train.eval_iters",
+                             "--skip-train evaluates all");
+    }
     if (c->train.eval_iters == 0)
         mds_diag_fault(diag, mds_config_origin(run, "train.eval_iters"),
-                       "--skip-train with --eval-iters 0 does nothing; give the number "
-                       "of batches to evaluate");
+                       "--skip-train with --eval-iters 0 does nothing; leave it out");
     if (c->output.export_weights)
         fault_with_skip_train(run, "output.export_weights", diag);
     if (c->output.trace_dir)

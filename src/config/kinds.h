@@ -36,6 +36,14 @@ struct mds_kind_losses {
 void mds_kind_losses_total(const struct mds_kind_losses *l,
                            const struct mds_kind_table *t, double *sum, double *weight);
 
+/* That sum by those weights; NaN if nothing counts. */
+double mds_kind_losses_mean(const struct mds_kind_losses *l,
+                            const struct mds_kind_table *t);
+
+/* The number of targets whose weight is not 0. */
+double mds_kind_losses_targets(const struct mds_kind_losses *l,
+                               const struct mds_kind_table *t);
+
 /* *to += l */
 void mds_kind_losses_add(struct mds_kind_losses *to, const struct mds_kind_losses *l);
 

@@ -346,7 +346,9 @@ static const struct mds_option rows[] = {
      .help = "steps between evaluations"},
     {length, "train.eval_iters", "--eval-iters", "MDS_EVAL_ITERS", MDS_OPT_COUNT, "100",
      0, 1e12, NULL, AT(train.eval_iters), "batches",
-     .help = "global batches per evaluation; 0: no evaluation"},
+     .help =
+         "global batches per evaluation, the last perhaps not full; more than there "
+         "are, or --skip-train without this: all; 0: no evaluation"},
     {length, "train.skip_train", "--skip-train", "MDS_SKIP_TRAIN", MDS_OPT_FLAG, "0", 0,
      0, NULL, AT(train.skip_train), NULL,
      .help = "evaluate the weights of --load or --init-weights on validation and test "

@@ -413,6 +413,21 @@ int64_t mds_dataset_samples(const struct mds_dataset *d, enum mds_split s)
     return windows;
 }
 
+int mds_dataset_files(const struct mds_dataset *d, enum mds_split s)
+{
+    return mds_blend_members(&d->blends[s]);
+}
+
+const char *mds_dataset_file(const struct mds_dataset *d, enum mds_split s, int k)
+{
+    return mds_blend_source(d, &d->blends[s], k)->path;
+}
+
+int64_t mds_dataset_file_samples(const struct mds_dataset *d, enum mds_split s, int k)
+{
+    return d->blends[s].members[k].samples;
+}
+
 /* ---- entropy --------------------------------------------------------------------- */
 
 static enum mds_rc count_member_tokens(struct mds_dataset *d, const struct blend *b,
@@ -500,10 +515,8 @@ static struct sample_choice choose_training_sample(const struct mds_dataset *d, 
 static struct sample_choice choose_evaluation_sample(const struct member *m,
                                                      int64_t within)
 {
-    int64_t sample = within % m->samples;
-
     return (struct sample_choice){
-        m->packing ? mds_permute(0, m->samples, sample) : sample, 0, 0};
+        m->packing ? mds_permute(0, m->samples, within) : within, 0, 0};
 }
 
 static enum mds_rc read_window(const struct mds_dataset *d, struct mds_source *s,
@@ -539,18 +552,19 @@ static enum mds_rc find_sample(const struct mds_dataset *d, enum mds_split s,
                                int64_t index, struct origin *out)
 {
     const struct blend *b = &d->blends[s];
-    int64_t within, first = s == MDS_SPLIT_TRAIN ? d->order->began : 0;
-    int k;
+    int64_t within = index, first = s == MDS_SPLIT_TRAIN ? d->order->began : 0;
+    int k = 0;
 
-    if (index < first)
+    MDS_TRY(mds_dataset_require(d, s));
+    if (index < first || (s != MDS_SPLIT_TRAIN && index >= mds_dataset_samples(d, s)))
         return mds_fail(MDS_EBUG, "data set: sample %lld", (long long)index);
-    if (mds_blend_members(b) == 0)
-        return mds_dataset_require(d, s);
-    mds_mix_pick(b->files->mix, index - first, &k, &within);
+    if (s == MDS_SPLIT_TRAIN)
+        mds_mix_pick(b->files->mix, index - first, &k, &within);
+    else
+        while (within >= b->members[k].samples)
+            within -= b->members[k++].samples;
     out->member = &b->members[k];
     out->source = b->files->first + k;
-    if (out->member->samples == 0)
-        return refuse_short_split(d, d->sources[out->source], out->member, s);
     out->choice = s == MDS_SPLIT_TRAIN
                       ? choose_training_sample(d, k, d->order->file[k].start + within)
                       : choose_evaluation_sample(out->member, within);

@@ -12,14 +12,15 @@
  * seq_length) consecutive windows.  The first starts at a shift between 0 and (T - 1)
  * mod seq_length that changes every epoch; a token is a target at most once per epoch.
  * The training order is a keyed permutation of the n windows, a new one each epoch.
- * Validation and test windows come in file order from shift 0, the same in each
- * evaluation.
  *
- * A mix assigns sample i to a source by error diffusion over the weights (as Megatron
- * does), exact over each period of 65536 samples; the window within the source is the
- * number of samples this source gave before i.  Epochs are counted per source.  Where
- * a run goes on with another mix, each source goes on where it stands
- * (data/position.h). */
+ * Training on a mix assigns sample i to a source by error diffusion over the weights
+ * (as Megatron does), exact over each period of 65536 samples; the window within the
+ * source is the number of samples this source gave before i.  Epochs are counted per
+ * source.  Where a run goes on with another mix, each source goes on where it stands
+ * (data/position.h).
+ *
+ * Validation and test samples are those of the first file, from shift 0, then those of
+ * the second, and so on: each once, whatever the weights of the files. */
 #ifndef MDS_DATA_DATASET_H
 #define MDS_DATA_DATASET_H
 
@@ -63,6 +64,10 @@ int64_t mds_dataset_tokens(const struct mds_dataset *d, enum mds_split s);
 /* Samples (windows or packed rows) per epoch over all sources; 0 if any of the sources
  * has none. */
 int64_t mds_dataset_samples(const struct mds_dataset *d, enum mds_split s);
+/* The files of split s: their number, the path of file k, and its samples. */
+int mds_dataset_files(const struct mds_dataset *d, enum mds_split s);
+const char *mds_dataset_file(const struct mds_dataset *d, enum mds_split s, int k);
+int64_t mds_dataset_file_samples(const struct mds_dataset *d, enum mds_split s, int k);
 /* MDS_EUSER if mds_dataset_samples is 0; the message names the file that is too short
  * and what would fit. */
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s);
@@ -90,9 +95,9 @@ void mds_dataset_position(const struct mds_dataset *d, struct mds_str *text);
 /* Warn of files that are others now than when they were described.  Looks only at their
  * times, unless one has changed. */
 void mds_dataset_warn_changed(struct mds_dataset *d);
-/* Read sample `index` of the run (0, 1, 2, ... without end; not from
- * before a change of the mix) into *out.  A token id
- * outside the vocabulary is MDS_EUSER naming file and position. */
+/* Read sample `index` into *out: of the run in training (0, 1, 2, ... without end; not
+ * from before a change of the mix), of mds_dataset_samples in the other splits.  A
+ * token id outside the vocabulary is MDS_EUSER naming file and position. */
 enum mds_rc mds_dataset_sample(struct mds_dataset *d, enum mds_split s, int64_t index,
                                const struct mds_sample *out);
 /* The (query, key) pairs that attention computes in a packed row; of a sample that is

@@ -145,7 +145,6 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
     const struct mds_batch_config *b = &e->config->batch;
     const struct mds_data_config *d = &e->config->data;
     int64_t S = e->config->model.seq_length;
-    int64_t sums = 2 * mds_kind_sums(&d->kinds) + 1;
     void *scalars = NULL;
 
     mds_par_set_batch(&par, b->micro, S, 0);
@@ -160,8 +159,9 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
             return MDS_EMEM;
     }
     MDS_TRY(alloc_kinds(e));
-    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, sums * (int64_t)sizeof *e->scalars,
-                            &scalars));
+    e->n_scalars = 2 * mds_kind_sums(&d->kinds) * (int)b->accumulation + 1;
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK,
+                            e->n_scalars * (int64_t)sizeof *e->scalars, &scalars));
     e->scalars = scalars;
     if (!mds_dev_kernels(e->dev))
         return MDS_OK;

@@ -78,7 +78,8 @@ void mds_engine_report_to(struct mds_engine *e,
 /* This replica's rows of a global batch, [accumulation * micro, S+1] each, on the host;
  * the same on all ranks of the replica.  Borrowed for the call.
  *
- *   token  the inputs, and shifted by one the targets
+ *   token  the inputs, and shifted by one the targets; -1: neither, which is all there
+ *          is in a row that only fills its micro-batch
  *   start  index, in the row, of the first token of each token's document; read only if
  *          the configuration has documents apart (mds_data_has_starts)
  *   kind   of each token, or MDS_KIND_MASKED: no target; may be NULL if the
@@ -109,10 +110,15 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
  * or the gradients are not finite for any other reason.  Collective over the world. */
 enum mds_rc mds_engine_update(struct mds_engine *e, double lr);
 
-/* Forward only; rows as for backward.  Adds the global batch's losses to *losses.
- * Collective over the world. */
+/* Forward only, of the first `micro_batches` of the rows: as many on all ranks.  Sets
+ * losses[i] to what this rank adds to the losses of its replica's micro-batch i.
+ * Collective over a replica, and with ZeRO 3 over the world. */
 enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *rows,
-                            struct mds_kind_losses *losses);
+                            int64_t micro_batches, struct mds_kind_losses *losses);
+
+/* Replace losses[n] by their sums over all ranks.  Collective over the world. */
+enum mds_rc mds_engine_sum_losses(const struct mds_engine *e,
+                                  struct mds_kind_losses *losses, int n);
 
 /* The host buffer for a copy of what this rank saves, and its size in bytes; borrowed
  * from the engine.  NULL unless checkpoints are saved in the background. */

@@ -29,8 +29,10 @@ struct mds_engine {
     struct pipeline train, eval;
     struct mds_loss_scale scale;
     /* Sums that kernels accumulate, in state: the losses of each kind of token, their
-     * numbers, and the squares of the gradient. */
+     * numbers, and the squares of the gradient.  In evaluation each micro-batch has its
+     * losses and numbers. */
     double *scalars;
+    int n_scalars;
     int64_t tokens_here;     /* of a micro-batch, on this rank: sequences x tokens */
     int64_t starts_here;     /* of a micro-batch: sequences x all tokens, or 0 */
     int32_t *start;          /* in state: [accumulation, starts_here], or NULL */

@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a step needs, measured by a dry run: a step without memory and kernels. */
+#include "base/alloc.h"
 #include "engine/internal.h"
+
+#include <stdlib.h>
 
 /* One training step and one evaluation, if the run has them. */
 static enum mds_rc run_dry_step(struct mds_engine *e)
 {
     struct mds_step_result result;
-    struct mds_kind_losses losses = {{0}, {0}};
+    struct mds_kind_losses *losses;
+    enum mds_rc rc;
 
     MDS_TRY(mds_zero_init_weights(e->zero, 0));
     if (!e->config->train.skip_train) {
         MDS_TRY(mds_engine_backward(e, 1, 0, NULL, &result));
         MDS_TRY(mds_engine_update(e, 0));
     }
-    if (e->config->train.eval_iters > 0)
-        MDS_TRY(mds_engine_eval(e, NULL, &losses));
-    return MDS_OK;
+    if (e->config->train.eval_iters == 0)
+        return MDS_OK;
+    losses = mds_zalloc((size_t)e->config->batch.accumulation, sizeof *losses);
+    if (!losses)
+        return MDS_EMEM;
+    rc = mds_engine_eval(e, NULL, e->config->batch.accumulation, losses);
+    free(losses);
+    return rc;
 }
 
 enum mds_rc mds_engine_create_dry(const struct mds_config *config, struct mds_dev *dry,

@@ -10,12 +10,13 @@
 
 /* ---- batches ---- */
 
+/* Any word where there is no token. */
 static int32_t input_at(const struct mds_engine_rows *rows, int64_t i)
 {
-    return rows->token[i];
+    return rows->token[i] < 0 ? 0 : rows->token[i];
 }
 
-/* -1, no loss, where the next token is masked. */
+/* -1, no loss, where the next token is masked or there is none. */
 static int32_t target_at(const struct mds_engine_rows *rows, int64_t i)
 {
     int masked = rows->kind && rows->kind[i + 1] == MDS_KIND_MASKED;
@@ -143,15 +144,23 @@ static void load_micro_batch(struct mds_engine *e, const struct mds_par *par,
     load_starts(e, there ? &some : NULL, i);
 }
 
-static void load_batch(struct mds_engine *e, const struct mds_engine_rows *rows)
+static void load_batch(struct mds_engine *e, const struct mds_engine_rows *rows,
+                       int64_t micro_batches)
 {
-    const struct mds_batch_config *b = &e->config->batch;
     struct mds_par par = {.groups = e->groups};
 
-    mds_par_set_batch(&par, b->micro, e->config->model.seq_length, 0);
+    mds_par_set_batch(&par, e->config->batch.micro, e->config->model.seq_length, 0);
     e->pairs = (struct mds_pairs){0, 0};
-    for (int64_t i = 0; i < b->accumulation; i++)
+    for (int64_t i = 0; i < micro_batches; i++)
         load_micro_batch(e, &par, rows, i);
+}
+
+/* The sums of a micro-batch's losses in e->scalars. */
+static double *sums_of(const struct mds_engine *e, int64_t micro_batch)
+{
+    int64_t own = e->training ? 0 : micro_batch;
+
+    return e->scalars + own * 2 * mds_kind_sums(&e->config->data.kinds);
 }
 
 static struct mds_targets targets_of(const struct mds_engine *e, int micro_batch)
@@ -163,8 +172,8 @@ static struct mds_targets targets_of(const struct mds_engine *e, int micro_batch
                                 .kinds = {.n = t->n,
                                           .of = e->kind ? e->kind + at : NULL,
                                           .weight = e->kind_weight},
-                                .sum = e->scalars,
-                                .count = e->scalars + mds_kind_sums(t)};
+                                .sum = sums_of(e, micro_batch),
+                                .count = sums_of(e, micro_batch) + mds_kind_sums(t)};
 }
 
 /* Rows of one document are computed without starts: the result is the same, and all
@@ -257,7 +266,7 @@ static double batch_tokens(const struct mds_engine *e)
 /* Gradients are made for the mean over all tokens, before anyone knows how many count.
  */
 static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
-                                int64_t step)
+                                int64_t step, int64_t micro_batches)
 {
     const struct mds_config *c = e->config;
     struct mds_arena_mark mark = mds_arena_mark(&e->step);
@@ -276,11 +285,10 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
                                   e->report && e->training ? report_block : NULL,
                               .ctx = e};
 
-    mds_dev_zero(e->dev, e->scalars,
-                 (int64_t)(squares_at(e) + 1) * (int64_t)sizeof *e->scalars);
+    mds_dev_zero(e->dev, e->scalars, e->n_scalars * (int64_t)sizeof *e->scalars);
     MDS_TRY(mds_pipe_alloc(p->pipe, &e->step));
     MDS_TRY(mds_gpt_step_begin(e->gpt_step, &run));
-    MDS_TRY(mds_pipe_run(p->pipe, &stage));
+    MDS_TRY(mds_pipe_run(p->pipe, &stage, (int)micro_batches));
     mds_gpt_step_end(e->gpt_step);
     mds_arena_release(&e->step, mark);
     return MDS_OK;
@@ -298,23 +306,46 @@ struct read {
     struct mds_pairs pairs;
 };
 
+static struct mds_kind_losses sort_losses(const struct mds_kind_table *t,
+                                          const double *sums)
+{
+    size_t bytes = (size_t)mds_kind_sums(t) * sizeof *sums;
+    struct mds_kind_losses losses = {{0}, {0}};
+
+    memcpy(losses.sum, sums, bytes);
+    memcpy(losses.count, sums + mds_kind_sums(t), bytes);
+    return losses;
+}
+
 static void sort_sums(const struct mds_engine *e, const double *sums, struct read *out)
 {
     const struct mds_kind_table *t = &e->config->data.kinds;
-    size_t bytes = (size_t)mds_kind_sums(t) * sizeof *sums;
     int squares = squares_at(e);
 
-    *out = (struct read){.grad_squares = sums[squares],
+    *out = (struct read){.losses = sort_losses(t, sums),
+                         .grad_squares = sums[squares],
                          .pairs = {sums[squares + 1], sums[squares + 2]}};
-    memcpy(out->losses.sum, sums, bytes);
-    memcpy(out->losses.count, sums + mds_kind_sums(t), bytes);
     mds_kind_losses_total(&out->losses, t, &out->loss_sum, &out->targets);
+}
+
+/* Tensor ranks have the same losses: they are counted on the first. */
+static int counts_losses(const struct mds_engine *e)
+{
+    return mds_groups_last_stage(e->groups) &&
+           mds_groups_rank(e->groups, MDS_AXIS_TENSOR) == 0;
+}
+
+/* printf shows the sign of a NaN, which means nothing. */
+static void drop_signs_of_nan(double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = isnan(x[i]) ? NAN : x[i];
 }
 
 /* Everything a step's control flow may depend on, summed over the world: losses,
  * targets, squared gradient norm; and, of rows with documents, the pairs that attention
- * sees.  What several ranks have alike is counted on the first of them: the loss of
- * tensor ranks, and where ZeRO has no slices the norm of a data group. */
+ * sees.  Where ZeRO has no slices the norm of a data group is counted on its first
+ * rank. */
 static enum mds_rc read_back(struct mds_engine *e, struct read *out)
 {
     int squares = squares_at(e), n = squares + 1 + 2 * (e->starts_here > 0);
@@ -325,8 +356,7 @@ static enum mds_rc read_back(struct mds_engine *e, struct read *out)
 
     MDS_TRY(mds_dev_copy_out(e->dev, sums, e->scalars,
                              (int64_t)(squares + 1) * (int64_t)sizeof *sums));
-    if (!mds_groups_last_stage(e->groups) ||
-        mds_groups_rank(e->groups, MDS_AXIS_TENSOR) > 0)
+    if (!counts_losses(e))
         memset(sums, 0, (size_t)squares * sizeof *sums);
     if (!mds_zero_is_sharded(e->zero) &&
         mds_groups_rank(e->groups, mds_params_sum_axes(e->params)) > 0)
@@ -335,9 +365,7 @@ static enum mds_rc read_back(struct mds_engine *e, struct read *out)
     sums[squares + 2] = e->pairs.local / ranks;
     MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), sums, n,
                                     MDS_COMM_SUM));
-    /* printf shows the sign of a NaN, which means nothing. */
-    for (int i = 0; i <= squares; i++)
-        sums[i] = isnan(sums[i]) ? NAN : sums[i];
+    drop_signs_of_nan(sums, squares + 1);
     sort_sums(e, sums, out);
     return MDS_OK;
 }
@@ -376,9 +404,9 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
         return mds_fail(MDS_EBUG, "a training step of an engine that only evaluates");
     e->training = 1;
     e->first_sample = first_sample;
-    load_batch(e, rows);
+    load_batch(e, rows, e->config->batch.accumulation);
     mds_zero_step_begin(e->zero);
-    MDS_TRY(run_pipeline(e, &e->train, step));
+    MDS_TRY(run_pipeline(e, &e->train, step, e->config->batch.accumulation));
     MDS_TRY(sum_gradients(e));
     MDS_TRY(read_back(e, &sums));
     loss = sums.targets > 0 ? sums.loss_sum / sums.targets : 0;
@@ -412,15 +440,33 @@ enum mds_rc mds_engine_update(struct mds_engine *e, double lr)
 }
 
 enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *rows,
-                            struct mds_kind_losses *losses)
+                            int64_t micro_batches, struct mds_kind_losses *losses)
 {
-    struct read sums;
+    const struct mds_kind_table *t = &e->config->data.kinds;
+    double sums[2 * MDS_KINDS_MAX] = {0};
 
     e->training = 0;
     e->first_sample = 0;
-    load_batch(e, rows);
-    MDS_TRY(run_pipeline(e, &e->eval, 0));
-    MDS_TRY(read_back(e, &sums));
-    mds_kind_losses_add(losses, &sums.losses);
+    load_batch(e, rows, micro_batches);
+    MDS_TRY(run_pipeline(e, &e->eval, 0, micro_batches));
+    for (int64_t i = 0; i < micro_batches; i++) {
+        MDS_TRY(mds_dev_copy_out(e->dev, sums, sums_of(e, i),
+                                 2 * mds_kind_sums(t) * (int64_t)sizeof *sums));
+        if (!counts_losses(e))
+            memset(sums, 0, sizeof sums);
+        losses[i] = sort_losses(t, sums);
+    }
+    return MDS_OK;
+}
+
+enum mds_rc mds_engine_sum_losses(const struct mds_engine *e,
+                                  struct mds_kind_losses *losses, int n)
+{
+    const int doubles = sizeof *losses / sizeof(double);
+    double *sums = (double *)losses;
+
+    MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), sums,
+                                    n * doubles, MDS_COMM_SUM));
+    drop_signs_of_nan(sums, (int64_t)n * doubles);
     return MDS_OK;
 }

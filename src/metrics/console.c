@@ -91,24 +91,42 @@ void mds_console_progress(struct mds_str *out, const struct mds_metrics_run *run
 }
 
 void mds_console_eval(struct mds_str *out, const struct mds_metrics_run *run,
-                      const char *split, int64_t iteration, double loss,
-                      const struct mds_kind_losses *by_kind)
+                      const struct mds_metrics_eval *e)
 {
+    double loss = mds_kind_losses_mean(e->losses, &run->kinds);
     struct mds_str line = {0};
 
-    mds_str_add(&line, " %s loss at iteration %" PRId64 " |", split, iteration);
+    mds_str_add(&line, " %s loss at iteration %" PRId64 " |", e->split, e->iteration);
     mds_str_add(&line, " lm loss value: %.6E |", loss);
     mds_str_add(&line, " lm loss PPL: %.6E |",
                 exp(fmin(loss, 20))); /* Megatron's cap */
     mds_str_add(&line, " bits per token: %.4f |", loss / M_LN2);
-    if (by_kind)
-        append_kinds(&line, &run->kinds, by_kind);
+    mds_str_add(&line, " targets: %.0f |",
+                mds_kind_losses_targets(e->losses, &run->kinds));
+    mds_str_add(&line, " samples: %" PRId64, e->samples);
+    if (e->samples < e->samples_there)
+        mds_str_add(&line, " of %" PRId64, e->samples_there);
+    mds_str_add(&line, " |");
+    append_kinds(&line, &run->kinds, e->losses);
     for (int rule = 2; rule--;) {
         for (size_t i = 0; i < line.len; i++)
             mds_str_add(out, "-");
         mds_str_add(out, "\n%s%s", rule ? line.s : "", rule ? "\n" : "");
     }
     mds_str_fini(&line);
+}
+
+void mds_console_eval_file(struct mds_str *out, const struct mds_metrics_run *run,
+                           const struct mds_metrics_eval *e, const char *file,
+                           const struct mds_kind_losses *losses)
+{
+    mds_str_add(out,
+                " %s loss at iteration %" PRId64 " in %s | lm loss value: %.6E |"
+                " targets: %.0f |",
+                e->split, e->iteration, file, mds_kind_losses_mean(losses, &run->kinds),
+                mds_kind_losses_targets(losses, &run->kinds));
+    append_kinds(out, &run->kinds, losses);
+    mds_str_add(out, "\n");
 }
 
 static void append_loss(struct mds_str *out, const char *what, double loss)

@@ -33,11 +33,15 @@ void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
 void mds_console_progress(struct mds_str *out, const struct mds_metrics_run *run,
                           const struct mds_metrics_step *s, double eta_s);
 
-/* Megatron's evaluation line between rules, with bits per token besides, and the loss
- * of each kind of token. */
+/* Megatron's evaluation line between rules, with bits per token besides, the number of
+ * targets and of samples, and the loss of each kind of token. */
 void mds_console_eval(struct mds_str *out, const struct mds_metrics_run *run,
-                      const char *split, int64_t iteration, double loss,
-                      const struct mds_kind_losses *by_kind);
+                      const struct mds_metrics_eval *e);
+
+/* The line of one of its files. */
+void mds_console_eval_file(struct mds_str *out, const struct mds_metrics_run *run,
+                           const struct mds_metrics_eval *e, const char *file,
+                           const struct mds_kind_losses *losses);
 
 /* Three tables: steps, operations, communication. */
 void mds_console_profile(struct mds_str *out, const struct mds_metrics_profile *p);

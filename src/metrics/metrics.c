@@ -421,27 +421,54 @@ void mds_metrics_straggler(struct mds_metrics *m, int64_t iteration,
     end_record(m);
 }
 
-void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteration,
-                      double loss, const struct mds_kind_losses *by_kind)
+static void record_eval(struct mds_metrics *m, const struct mds_metrics_eval *e,
+                        const char *file, const struct mds_kind_losses *losses)
 {
+    double loss = mds_kind_losses_mean(losses, &m->run.kinds);
+
+    if (!begin_record(m, file ? "eval_file" : "eval"))
+        return;
+    mds_jsonl_add_string(m->json, "split", e->split);
+    mds_jsonl_add_int(m->json, "iteration", e->iteration);
+    if (file)
+        mds_jsonl_add_string(m->json, "file", file);
+    mds_jsonl_add_real(m->json, "lm_loss", loss);
+    record_kinds(m, losses);
+    mds_jsonl_add_real(m->json, "perplexity", exp(loss));
+    mds_jsonl_add_real(m->json, "targets",
+                       mds_kind_losses_targets(losses, &m->run.kinds));
+    end_record(m);
+}
+
+void mds_metrics_eval(struct mds_metrics *m, const struct mds_metrics_eval *e)
+{
+    double loss = mds_kind_losses_mean(e->losses, &m->run.kinds);
     struct mds_str text = {0};
     char tag[96];
 
-    if (begin_record(m, "eval")) {
-        mds_jsonl_add_string(m->json, "split", split);
-        mds_jsonl_add_int(m->json, "iteration", iteration);
-        mds_jsonl_add_real(m->json, "lm_loss", loss);
-        record_kinds(m, by_kind);
-        mds_jsonl_add_real(m->json, "perplexity", exp(loss));
-        end_record(m);
-    }
-    snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s", split, split);
-    write_scalar(m, tag, iteration, loss);
-    snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s ppl", split, split);
-    write_scalar(m, tag, iteration, exp(loss));
-    write_kind_scalars(m, split, iteration, by_kind);
+    record_eval(m, e, NULL, e->losses);
+    snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s", e->split, e->split);
+    write_scalar(m, tag, e->iteration, loss);
+    snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s ppl", e->split, e->split);
+    write_scalar(m, tag, e->iteration, exp(loss));
+    write_kind_scalars(m, e->split, e->iteration, e->losses);
     flush_tensorboard(m);
-    mds_console_eval(&text, &m->run, split, iteration, loss, by_kind);
+    mds_console_eval(&text, &m->run, e);
+    print_to_console(m, &text);
+}
+
+void mds_metrics_eval_file(struct mds_metrics *m, const struct mds_metrics_eval *e,
+                           const char *file, const struct mds_kind_losses *losses)
+{
+    struct mds_str text = {0}, tag = {0};
+
+    record_eval(m, e, file, losses);
+    mds_str_add(&tag, "lm-loss-%s/lm loss in %s", e->split, file);
+    if (tag.s)
+        write_scalar(m, tag.s, e->iteration,
+                     mds_kind_losses_mean(losses, &m->run.kinds));
+    mds_str_fini(&tag);
+    mds_console_eval_file(&text, &m->run, e, file, losses);
     print_to_console(m, &text);
 }
 

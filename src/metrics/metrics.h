@@ -103,10 +103,19 @@ void mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
 void mds_metrics_straggler(struct mds_metrics *m, int64_t iteration,
                            const struct mds_straggler *s, const char *host);
 
-/* The mean loss (nats per token) over a split, "validation" or "test", and the sums it
- * is made of, or NULL. */
-void mds_metrics_eval(struct mds_metrics *m, const char *split, int64_t iteration,
-                      double loss, const struct mds_kind_losses *by_kind);
+/* An evaluation of a split, "validation" or "test". */
+struct mds_metrics_eval {
+    const char *split;
+    int64_t iteration;
+    int64_t samples, samples_there; /* evaluated; in the split */
+    const struct mds_kind_losses *losses;
+};
+
+void mds_metrics_eval(struct mds_metrics *m, const struct mds_metrics_eval *e);
+
+/* Of its targets, those of one of its files. */
+void mds_metrics_eval_file(struct mds_metrics *m, const struct mds_metrics_eval *e,
+                           const char *file, const struct mds_kind_losses *losses);
 
 /* The results of --profile: seconds per step, by part. */
 enum mds_metrics_profile_part {

@@ -202,7 +202,8 @@ static enum mds_rc wait_sends(struct mds_pipe *p)
     return MDS_OK;
 }
 
-enum mds_rc mds_pipe_run(struct mds_pipe *p, const struct mds_pipe_stage *stage)
+enum mds_rc mds_pipe_run(struct mds_pipe *p, const struct mds_pipe_stage *stage,
+                         int micro_batches)
 {
     const struct mds_pipe_step *step;
     int n;
@@ -216,7 +217,8 @@ enum mds_rc mds_pipe_run(struct mds_pipe *p, const struct mds_pipe_stage *stage)
     }
     step = mds_schedule_steps(p->spec.schedule, &n);
     for (int i = 0; i < n; i++)
-        MDS_TRY(execute_step(p, stage, &step[i]));
+        if (step[i].micro_batch < micro_batches)
+            MDS_TRY(execute_step(p, stage, &step[i]));
     p->has_run = 1;
     return wait_sends(p);
 }

@@ -48,34 +48,64 @@ static struct mds_sample row_at(const struct run *r, int64_t i)
 
 /* The order of the rows of the global batch that begins with sample `before`; NULL: as
  * they are. */
-static enum mds_rc order_batch(const struct run *r, enum mds_split split,
-                               int64_t before, const int64_t **order)
+static enum mds_rc order_batch(const struct run *r, int64_t before,
+                               const int64_t **order)
 {
     *order = NULL;
     if (!r->balance)
         return MDS_OK;
     for (int64_t i = 0; i < r->config->batch.global; i++)
-        MDS_TRY(mds_dataset_pairs(r->spec->data, split, before + i,
+        MDS_TRY(mds_dataset_pairs(r->spec->data, MDS_SPLIT_TRAIN, before + i,
                                   &mds_balance_costs(r->balance)[i]));
     *order = mds_balance_order(r->balance);
     return MDS_OK;
 }
 
-enum mds_rc mds_run_read_rows(const struct run *r, enum mds_split split, int64_t before,
-                              struct mds_engine_rows *out)
+struct mds_engine_rows mds_run_rows(const struct run *r)
+{
+    return (struct mds_engine_rows){
+        .token = r->rows.token, .start = r->rows.start, .kind = r->rows.kind};
+}
+
+enum mds_rc mds_run_read_rows(const struct run *r, int64_t before)
 {
     int64_t first = first_sample(r, 0);
     const int64_t *order;
 
-    MDS_TRY(order_batch(r, split, before, &order));
+    MDS_TRY(order_batch(r, before, &order));
     for (int64_t i = 0; i < local_rows(r); i++) {
         int64_t sample = before + (order ? order[first + i] : first + i);
         struct mds_sample row = row_at(r, i);
 
-        MDS_TRY(mds_dataset_sample(r->spec->data, split, sample, &row));
+        MDS_TRY(mds_dataset_sample(r->spec->data, MDS_SPLIT_TRAIN, sample, &row));
     }
-    *out = (struct mds_engine_rows){
-        .token = r->rows.token, .start = r->rows.start, .kind = r->rows.kind};
+    return MDS_OK;
+}
+
+static void empty_row(const struct run *r, const struct mds_sample *row)
+{
+    for (int64_t i = 0; i < row_tokens(r); i++) {
+        row->token[i] = -1;
+        if (row->start)
+            row->start[i] = 0;
+        if (row->kind)
+            row->kind[i] = 0;
+    }
+}
+
+enum mds_rc mds_run_read_micro_batch(const struct run *r, enum mds_split split,
+                                     int64_t first, int64_t n, int64_t micro_batch)
+{
+    int64_t micro = r->config->batch.micro;
+
+    for (int64_t i = 0; i < micro; i++) {
+        struct mds_sample row = row_at(r, micro_batch * micro + i);
+
+        if (i >= n)
+            empty_row(r, &row);
+        else
+            MDS_TRY(mds_dataset_sample(r->spec->data, split, first + i, &row));
+    }
     return MDS_OK;
 }
 
@@ -98,15 +128,14 @@ static int has_target(const struct run *r, const struct mds_sample *row)
 }
 
 enum mds_rc mds_run_find_target(const struct run *r, enum mds_split split,
-                                int64_t samples, int *found)
+                                int64_t first, int64_t n, int *found)
 {
     const struct mds_data_config *d = &r->config->data;
     struct mds_sample row = row_at(r, 0);
-    int64_t first = split == MDS_SPLIT_TRAIN ? r->samples : 0;
 
     *found = !d->eod_mask_loss && d->kinds.n == 0;
-    for (int64_t i = first; i < first + samples && !*found; i++) {
-        MDS_TRY(mds_dataset_sample(r->spec->data, split, i, &row));
+    for (int64_t i = 0; i < n && !*found; i++) {
+        MDS_TRY(mds_dataset_sample(r->spec->data, split, first + i, &row));
         *found = has_target(r, &row);
     }
     return MDS_OK;

@@ -115,14 +115,19 @@ static inline int64_t first_sample(const struct run *r, int64_t before)
 enum mds_rc mds_run_alloc_rows(struct run *r);
 void mds_run_free_rows(struct run *r);
 
-/* Whether any target counts of so many samples: the first of a split, the next ones of
- * training. */
-enum mds_rc mds_run_find_target(const struct run *r, enum mds_split split,
-                                int64_t samples, int *found);
+struct mds_engine_rows mds_run_rows(const struct run *r);
 
-/* Read them: of the global batch that begins with sample `before`. */
-enum mds_rc mds_run_read_rows(const struct run *r, enum mds_split split, int64_t before,
-                              struct mds_engine_rows *out);
+/* Read them: of the global batch for training that begins with sample `before`. */
+enum mds_rc mds_run_read_rows(const struct run *r, int64_t before);
+
+/* Read n samples of a split, from sample `first` on, into a micro-batch; the rows
+ * behind them stay empty. */
+enum mds_rc mds_run_read_micro_batch(const struct run *r, enum mds_split split,
+                                     int64_t first, int64_t n, int64_t micro_batch);
+
+/* Whether any target of n samples of a split, from `first` on, counts. */
+enum mds_rc mds_run_find_target(const struct run *r, enum mds_split split,
+                                int64_t first, int64_t n, int *found);
 
 /* ---- memory.c: does the run fit into memory? ---- */
 
@@ -153,7 +158,8 @@ void mds_run_memory_table(const struct mds_mem_account *m, FILE *f);
 
 /* ---- evaluate.c ---- */
 
-/* Mean loss over a split, identical for any number of ranks; also goes to the metrics.
+/* Mean loss over the targets of a split, or of --eval-iters batches of it, whatever the
+ * layout and the batch; it goes to the metrics, too, with the loss of each file.
  * *stop: why the run has to leave before the end of it (mds_run_stops_evaluation), or
  * NULL; then *loss stays as it was.  Collective. */
 enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss,

@@ -196,13 +196,13 @@ static enum mds_rc train_step(struct run *r)
     double lr = mds_lr_at(&r->config->optim, &after);
     double begin = mds_clock_s();
     struct mds_step_result result;
-    struct mds_engine_rows rows;
+    struct mds_engine_rows rows = mds_run_rows(r);
     enum mds_run_decision decision;
 
     mds_run_progress_begin(r);
     MDS_TRY(mds_run_profile_begin(r));
     MDS_TRY(mds_run_straggler_begin(r));
-    MDS_TRY(mds_run_read_rows(r, MDS_SPLIT_TRAIN, r->samples, &rows));
+    MDS_TRY(mds_run_read_rows(r, r->samples));
     MDS_TRY(mds_engine_backward(r->engine, step, first, &rows, &result));
     MDS_TRY(mds_run_straggler_end(r));
     MDS_TRY(mds_run_check_step(r, &result, &decision));

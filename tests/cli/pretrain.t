@@ -108,6 +108,38 @@ test_expect_success 'evaluation: when asked for, over the first windows or all, 
     evaluated 1 --train-iters 1 --eval-iters 15 --global-batch-size 9 >got && test_cmp all got &&
     evaluated 2 --train-iters 1 --eval-iters 2 --global-batch-size 252 >got && test_cmp all got
 '
+# Each window once: batches that do not divide 126, ranks that get fewer rows or none, stages.
+test_expect_success 'evaluation: every window once, in any batch and layout' '
+    for way in "1 16" "1 100 --micro-batch-size 25" "2 32 --micro-batch-size 16" "4 160 --micro-batch-size 5" \
+        "3 12" "2 10 --pipeline-model-parallel-size 2 --micro-batch-size 5" "2 8 --context-parallel-size 2" \
+        "4 48 --zero-stage 3 --micro-batch-size 4"; do
+        set -- $way && n=$1 batch=$2 && shift 2 &&
+        evaluated $n --train-iters 1 --eval-iters 1e9 --global-batch-size $batch "$@" >got &&
+            test_cmp all got && test "$(grep -c "loss at .* | targets: 4032 | samples: 126 |" evals)" -eq 2 || {
+            echo "$way" && return 1
+        }
+    done &&
+    evaluated 1 --train-iters 1 --eval-iters 3 >got && grep "targets: 384 | samples: 12 of 126 |" evals
+'
+# value WHAT: the loss, and the number of targets, of lines of evals
+value() {
+    sed -n "s/^ validation loss at iteration 1$1 | lm loss value: \([^ ]*\) .* targets: \([0-9]*\) .*/\1 \2/p" evals
+}
+test_expect_success 'evaluation of a mix: the mean over all tokens, and each file by name' '
+    evaluated 1 --train-iters 1 --eval-iters 1e9 --data-path two.h5 >got && alone=$(value "") && test -n "$alone" &&
+    for n in 1 2; do
+        evaluated $n --train-iters 1 --eval-iters 1e9 --global-batch-size 10 --data-path 9 tokens.h5 1 two.h5 \
+            >got && grep "validation loss" evals && test "$(value " in two.h5")" = "$alone" &&
+        { value "" && value " in tokens.h5" && value " in two.h5"; } | awk "
+            NR == 1 { all = \$1; targets = \$2; next }
+            { sum += \$1 * \$2; n += \$2 }
+            END { d = all - sum / n; exit !(NR == 3 && n == targets && d < 2e-6 && d > -2e-6) }" || return 1
+    done &&
+    grep "\"eval_file\",.*\"file\":\"two.h5\",\"lm_loss\":" eval.jsonl &&
+    evaluated 1 --train-iters 1 --eval-iters 9 --pack-documents off --data-path 9 tokens.h5 1 two.h5 >got &&
+    grep "samples: 36 of 378" evals && grep "in tokens.h5 .* targets: 384 " evals &&
+    grep "in two.h5 .* targets: 768 " evals
+'
 
 test_expect_success 'exported weights start another run where the first ended' '
     pretrain --lr 0 --train-iters 1 --init-weights w.safetensors --eval-iters 2 >out2 2>&1 &&

@@ -43,6 +43,7 @@ static double loss_gradient(int micro_batch, int i)
 
 struct stage {
     const struct mds_schedule *s;
+    int micro_batches;          /* of the schedule's, that run */
     int n;                      /* numbers in a tensor */
     double *kept[MOST_SETS];    /* a virtual stage's input, for backward */
     double loss;                /* sum of loss_gradient * output */
@@ -140,7 +141,7 @@ static int compare(const struct stage *st, int steps, int trained)
     struct reference r = {0};
     int bad = 0;
 
-    for (int m = 0; m < p->micro_batches; m++)
+    for (int m = 0; m < st->micro_batches; m++)
         for (int i = 0; i < st->n; i++)
             refer_one(&r, p->stages * p->chunks, m, i);
     if (p->stage == p->stages - 1)
@@ -172,13 +173,13 @@ static void run(const struct mds_schedule *s, struct stage *st, int steps)
     must(mds_arena_init(&arena, dev, "pipe", most), "arena");
     must(mds_pipe_alloc(pipe, &arena), "take");
     for (int i = 0; i < steps; i++)
-        must(mds_pipe_run(pipe, &callbacks), "run");
+        must(mds_pipe_run(pipe, &callbacks, st->micro_batches), "run");
     mds_pipe_destroy(pipe);
     mds_arena_fini(&arena);
     mds_dev_destroy(dev);
 }
 
-static void test(int chunks, int micro, int n, int forward_only)
+static void test(int chunks, int micro, int n, int forward_only, int ran)
 {
     enum { STEPS = 2 };
     struct mds_schedule_spec spec = {.stages = world.ranks,
@@ -186,7 +187,8 @@ static void test(int chunks, int micro, int n, int forward_only)
                                      .chunks = chunks,
                                      .micro_batches = micro,
                                      .forward_only = forward_only};
-    struct stage st = {.n = n, .dice = (uint32_t)world.rank * 77u + 1u};
+    struct stage st = {
+        .micro_batches = ran, .n = n, .dice = (uint32_t)world.rank * 77u + 1u};
     struct mds_schedule *s = NULL;
     char name[96];
 
@@ -197,8 +199,8 @@ static void test(int chunks, int micro, int n, int forward_only)
     st.d_slope = calloc((size_t)chunks, sizeof(double));
     st.d_offset = calloc((size_t)chunks, sizeof(double));
     run(s, &st, STEPS);
-    snprintf(name, sizeof name, "%s: %d chunks, %d micro-batches, %d numbers",
-             forward_only ? "evaluate" : "train", chunks, micro, n);
+    snprintf(name, sizeof name, "%s: %d chunks, %d of %d micro-batches, %d numbers",
+             forward_only ? "evaluate" : "train", chunks, ran, micro, n);
     check(compare(&st, STEPS, !forward_only), name);
     for (int i = 0; i < mds_schedule_saved_buffers(s); i++)
         free(st.kept[i]);
@@ -214,9 +216,10 @@ int main(void)
         int by = chunks > 1 ? world.ranks : 1;
 
         for (int micro = by; micro <= 3 * world.ranks; micro += by)
-            test(chunks, micro, SMALL, 0);
-        test(chunks, 2 * world.ranks, LARGE, 0);
-        test(chunks, 2 * world.ranks, LARGE, 1);
+            test(chunks, micro, SMALL, 0, micro);
+        test(chunks, 2 * world.ranks, LARGE, 0, 2 * world.ranks);
+        for (int ran = 1; ran <= 2 * world.ranks; ran++)
+            test(chunks, 2 * world.ranks, LARGE, 1, ran);
     }
     return ranks_fini();
 }

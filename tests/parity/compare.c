@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One run against another of the same model: how far apart are losses, gradient norms,
- * start weights, first gradients and final weights?
+/* One run against another of the same model: how far apart are losses (of steps, and of
+ * an evaluation at the end), gradient norms, start weights, first gradients and final
+ * weights?
  *
  *     compare [--losses TOLERANCE [--norms TOLERANCE]] REFERENCE RUN
  *
@@ -52,6 +53,7 @@ static double ratio(double difference, double size)
 struct steps {
     int n;
     double loss[MAX_STEPS], norm[MAX_STEPS];
+    double evaluated, targets; /* the last evaluation's loss and targets */
 };
 
 /* The number behind "key": in a line of JSON, or NaN. */
@@ -71,7 +73,12 @@ static enum mds_rc read_steps(const char *dir, struct steps *s)
     f = fopen(path, "r");
     if (!f)
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    s->targets = NAN;
     for (s->n = 0; s->n < MAX_STEPS && fgets(line, sizeof line, f);) {
+        if (strstr(line, "\"event\":\"eval\"")) {
+            s->evaluated = number(line, "\"lm_loss\":");
+            s->targets = number(line, "\"targets\":");
+        }
         if (!strstr(line, "\"event\":\"step\""))
             continue;
         s->loss[s->n] = number(line, "\"lm_loss\":");
@@ -104,7 +111,13 @@ static enum mds_rc compare_steps(const char *ref_dir, const char *run_dir, int r
     if (run.n != ref.n)
         return mds_fail(MDS_EUSER, "%s has %d steps, %s %d", run_dir, run.n, ref_dir,
                         ref.n);
+    if (!(run.targets > 0 && run.targets == ref.targets))
+        return mds_fail(MDS_EUSER, "%s: %.0f targets evaluated, %s %.0f", run_dir,
+                        run.targets, ref_dir, ref.targets);
     compare_series(ref.loss, run.loss, ref.n, relative, losses);
+    note(losses,
+         ratio(fabs(run.evaluated - ref.evaluated), relative ? ref.evaluated : 1),
+         "evaluation");
     compare_series(ref.norm, run.norm, ref.n, 1, norms);
     return MDS_OK;
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Check that every layout gives the same results as one rank: losses, gradient norms, initial
-# weights, first gradients and the weights after 5 steps.  compare.c has the limits,
+# weights, first gradients, the weights after 5 steps and their loss on held-out data, of which
+# the last micro-batches are not full.  compare.c has the limits,
 # layouts.awk the list of layouts.
 #
 #     matrix.t              the rows of quick.list
@@ -26,7 +27,7 @@ mkdir nvme
 common="--train-iters 5 --global-batch-size 8 --seq-length 64
     --hidden-size 64 --num-attention-heads 8 --make-vocab-size-divisible-by 8 --lr 1e-3
     --lr-decay-style constant --weight-decay 0.1 --adam-eps 1e-5 --clip-grad 1.0
-    --eval-iters 0 --threads 1 --device ${PARITY_DEVICE:-cpu} ${PARITY_FLAGS-}"
+    --split 955,45,0 --eval-iters 1e9 --threads 1 --device ${PARITY_DEVICE:-cpu} ${PARITY_FLAGS-}"
 
 # options_of PART: the options for one part of a model's name, MODEL+PART+...
 options_of() {

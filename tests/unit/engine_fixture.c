@@ -248,15 +248,23 @@ struct mds_step_result backward(struct fixture *f)
     return r;
 }
 
+enum { MOST_MICRO_BATCHES = 8 };
+
 double eval_loss(struct fixture *f)
 {
     struct mds_engine_rows rows = {f->rows, f->starts, f->kinds};
-    struct mds_kind_losses losses = {{0}, {0}};
+    int64_t micro_batches = f->config.batch.accumulation;
+    struct mds_kind_losses losses[MOST_MICRO_BATCHES], all = {{0}, {0}};
     double sum, count;
 
-    if (mds_engine_eval(f->engine, &rows, &losses))
+    assert_in_range(micro_batches, 1, MOST_MICRO_BATCHES);
+    if (mds_engine_eval(f->engine, &rows, micro_batches, losses))
         fail_msg("%s", mds_fail_text());
-    mds_kind_losses_total(&losses, &f->config.data.kinds, &sum, &count);
+    for (int64_t i = 0; i < micro_batches; i++)
+        mds_kind_losses_add(&all, &losses[i]);
+    if (mds_engine_sum_losses(f->engine, &all, 1))
+        fail_msg("%s", mds_fail_text());
+    mds_kind_losses_total(&all, &f->config.data.kinds, &sum, &count);
     if (!mds_data_has_starts(&f->config.data) && f->config.data.kinds.n == 0)
         assert_true(count == (double)(f->config.batch.global * S));
     return sum / count;

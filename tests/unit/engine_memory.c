@@ -267,7 +267,7 @@ static void dry_ledger_is_the_same(void **state)
         assert_int_equal(mds_engine_update(cpu.engine, 1e-3), MDS_OK);
         assert_int_equal(mds_engine_update(dry.engine, 1e-3), MDS_OK);
         eval_loss(&cpu);
-        assert_int_equal(mds_engine_eval(dry.engine, NULL, &losses), MDS_OK);
+        assert_int_equal(mds_engine_eval(dry.engine, NULL, 1, &losses), MDS_OK);
         assert_memory_equal(mds_dev_ledger(cpu.dev), mds_dev_ledger(dry.dev),
                             sizeof(struct mds_ledger));
         assert_int_equal(mds_dev_ledger(cpu.dev)->memory.total_peak,
@@ -300,7 +300,7 @@ static void evaluation_has_weights_alone(void **state)
         open_on(&cpu, &c, "cpu");
         open_on(&dry, &c, "dry");
         assert_true(eval_loss(&cpu) == eval_loss(&trains));
-        assert_int_equal(mds_engine_eval(dry.engine, NULL, &losses), MDS_OK);
+        assert_int_equal(mds_engine_eval(dry.engine, NULL, 1, &losses), MDS_OK);
         assert_memory_equal(mds_dev_ledger(cpu.dev), mds_dev_ledger(dry.dev),
                             sizeof(struct mds_ledger));
         assert_int_equal(mds_dev_ledger(cpu.dev)->memory.total_peak,

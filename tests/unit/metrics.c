@@ -252,6 +252,11 @@ static void whole_run(const char *json, const char *board)
         .valid_loss = 3.125,
         .test_loss = NAN,
     };
+    const struct mds_metrics_eval eval = {.split = "validation",
+                                          .iteration = 5,
+                                          .samples = 4,
+                                          .samples_there = 7,
+                                          .losses = &kind_losses};
     struct mds_metrics *m;
 
     assert_int_equal(mds_metrics_open(&facts, json, board, &m), MDS_OK);
@@ -259,7 +264,8 @@ static void whole_run(const char *json, const char *board)
         struct mds_metrics_step s = step_at(i, losses[i - 1]);
         mds_metrics_step(m, &s);
     }
-    mds_metrics_eval(m, "validation", 5, 3.125, &kind_losses);
+    mds_metrics_eval(m, &eval);
+    mds_metrics_eval_file(m, &eval, "a b.h5", &kind_losses);
     assert_int_equal(mds_metrics_close(m, &end), MDS_OK);
 }
 
@@ -313,9 +319,15 @@ static void test_console(void **state)
     assert_null(strstr(out, "iteration        3/"));
     assert_null(strchr(out, '\r')); /* no terminal, no rewriting */
     contains(out,
-             "---\n validation loss at iteration 5 | lm loss value: 3.125000E+00 |"
-             " lm loss PPL: 2.275990E+01 | bits per token: 4.5084 |"
+             "---\n validation loss at iteration 5 | lm loss value: 3.047619E+00 |"
+             " lm loss PPL: 2.106513E+01 | bits per token: 4.3968 | targets: 3 | "
+             "samples: 4 of 7 |"
              " lm loss of text: 3.000000E+00 | lm loss of repeat: 4.000000E+00 |\n---");
+    contains(
+        out,
+        "---\n validation loss at iteration 5 in a b.h5 | lm loss value: 3.047619E+00 |"
+        " targets: 3 | lm loss of text: 3.000000E+00 |"
+        " lm loss of repeat: 4.000000E+00 |\n");
     contains(out, " | ETA: 0.0 s | lm loss of text: 3.000000E+00 |"
                   " lm loss of repeat: 4.000000E+00 |\n");
     assert_null(strstr(out, "of tag"));
@@ -335,14 +347,17 @@ static void test_json(void **state)
     read_file(path, text, sizeof text);
     for (char *p = text; *p; p++)
         lines += *p == '\n';
-    assert_int_equal(lines, 1 + 5 + 1 + 1);
+    assert_int_equal(lines, 1 + 5 + 1 + 1 + 1);
     contains(text, "\"model_size_key\":\"GPT\\\"X\"");
     contains(text, "\"causal_flops_per_step\":1081344");
     contains(text, "\"iteration\":3,\"consumed_samples\":12,\"consumed_tokens\":192,"
                    "\"elapsed_s\":0.25");
     contains(text, "\"lm_loss\":null"); /* step 4's NaN */
     contains(text, "\"lm_loss\":3,\"lm_loss_text\":3,\"lm_loss_repeat\":4,\"grad");
-    contains(text, "\"lm_loss\":3.125,\"lm_loss_text\":3,\"lm_loss_repeat\":4,\"perp");
+    contains(text, "\"lm_loss_text\":3,\"lm_loss_repeat\":4,\"perplexity\":21.06");
+    contains(text, ",\"targets\":3}\n");
+    contains(text, "\"event\":\"eval_file\"");
+    contains(text, "\"file\":\"a b.h5\",\"lm_loss\":3.047619047619047");
     contains(text, "\"grad_norm\":1.25,\"skipped\":0");
     contains(text, "\"grad_norm\":1.25,\"loss_scale\":65536,\"skipped\":0");
     contains(text, "\"tokens_per_s_per_rank\":128");
@@ -458,7 +473,7 @@ static void test_tensorboard(void **state)
     assert_int_equal(sum_scalars(buf, n, "learning-rate/learning-rate", &sum), 5);
     assert_int_equal(sum_scalars(buf, n, "lm-loss-validation/lm loss validation", &sum),
                      1);
-    assert_true(sum == 3.125);
+    assert_true(fabs(sum - 6.4 / 2.1) < 1e-6);
     assert_int_equal(sum_scalars(buf, n, "lm-loss-training/lm loss of text", &sum), 1);
     assert_true(sum == 3);
     assert_int_equal(sum_scalars(buf, n, "lm-loss-validation/lm loss of repeat", &sum),

@@ -159,7 +159,7 @@ static void check_dry(const struct mds_schedule *s)
     diary.comm = d.comm;
     for (int step = 1; step <= 2; step++) {
         diary.at = diary.done = diary.early = 0;
-        assert_int_equal(mds_pipe_run(d.pipe, &stage), MDS_OK);
+        assert_int_equal(mds_pipe_run(d.pipe, &stage, p->micro_batches), MDS_OK);
         assert_int_equal(diary.done, p->micro_batches * p->chunks * passes);
         /* nothing is under way while a stage does what it never did before */
         assert_true(step > 1 || diary.early == 0);
@@ -222,7 +222,7 @@ static void test_a_failing_chunk_ends_the_run(void **state)
 
         open_dry(&d, s, 8);
         assert_int_equal(d.arena.now.used, 0);
-        assert_fails(mds_pipe_run(d.pipe, &stage), MDS_EDEVICE, "a chunk failed");
+        assert_fails(mds_pipe_run(d.pipe, &stage, 3), MDS_EDEVICE, "a chunk failed");
         assert_int_equal(diary.done, fail_at + 1);
         close_dry(&d);
     }
@@ -245,7 +245,7 @@ static void test_pipes_refused(void **state)
                  "pipe: stage 0 of 2 on rank 1 of 2, tensors of 64 bytes");
     spec.comm = right;
     assert_int_equal(mds_pipe_create(&spec, &pipe), MDS_OK);
-    assert_fails(mds_pipe_run(pipe, &stage), MDS_EBUG,
+    assert_fails(mds_pipe_run(pipe, &stage, 3), MDS_EBUG,
                  "pipe: run before mds_pipe_alloc");
     mds_pipe_destroy(pipe);
     mds_comm_destroy(wrong);
