@@ -86,15 +86,6 @@ void mds_cover_mark(const struct mds_cover *c, int64_t at, unsigned char *bases,
 
 /* ---- cutting out ---- */
 
-int64_t mds_feature_parts(const struct mds_feature_part *parts, int64_t n)
-{
-    int64_t same = 1;
-
-    while (same < n && parts[same].feature == parts[0].feature)
-        same++;
-    return same;
-}
-
 static enum mds_rc copy_range(const struct mds_base_range *r,
                               const struct mds_record_file *from,
                               struct mds_record_file *to)

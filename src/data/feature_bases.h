@@ -28,10 +28,7 @@ void mds_cover_fini(struct mds_cover *c); /* a zeroed struct is fine */
 void mds_cover_mark(const struct mds_cover *c, int64_t at, unsigned char *bases,
                     size_t n);
 
-/* How many of the n parts, from the first on, are one feature. */
-int64_t mds_feature_parts(const struct mds_feature_part *parts, int64_t n);
-
-/* Copy a feature's parts, in order, from the record to *to, which is emptied. */
+/* Copy n parts, in order, from the record to *to, which is emptied. */
 enum mds_rc mds_feature_cut(const struct mds_feature_part *parts, int64_t n,
                             const struct mds_record_file *record,
                             struct mds_record_file *to);

@@ -22,7 +22,8 @@ struct gff3 {
     char text[LINE_MAX_BYTES]; /* the line */
     int64_t line;              /* its number, from 1 */
     struct mds_features *out;
-    struct mds_str others; /* types that were not asked for */
+    struct mds_name_set parents; /* that lines of other types name */
+    struct mds_str others;       /* types that were not asked for */
     int n_others;
 };
 
@@ -102,16 +103,17 @@ static const char *find_attribute(const char *attributes, const char *name, size
     return NULL;
 }
 
-/* A feature with neither an ID nor a Parent has one part. */
-static uint64_t feature_of(const struct gff3 *g, const char *attributes)
+/* The next of a line's Parents, which commas part; 0: there are no more. */
+static uint64_t next_parent(const char **list, const char *end)
 {
-    const char *value;
+    const char *name = *list;
     size_t n;
 
-    value = find_attribute(attributes, "ID", &n);
-    if (!value)
-        value = find_attribute(attributes, "Parent", &n);
-    return value ? mds_xxh64(value, n) : mds_xxh64(&g->line, sizeof g->line);
+    if (!name || name >= end)
+        return 0;
+    n = strcspn(name, ",;");
+    *list = name + n + 1;
+    return mds_xxh64(name, n);
 }
 
 static enum mds_rc parse_position(const struct gff3 *g, const char *text, int64_t *out)
@@ -144,15 +146,15 @@ static enum mds_rc parse_part(const struct gff3 *g, char *const column[COLUMNS],
     p->begin = begin - 1;
     p->first = 0;
     p->reverse = column[STRAND][0] == '-';
-    p->phase = column[PHASE][0] == '.' ? 0 : (unsigned char)(column[PHASE][0] - '0');
+    p->phase = column[PHASE][0] == '.' ? MDS_PHASE_UNKNOWN
+                                       : (unsigned char)(column[PHASE][0] - '0');
     p->record = hash_name(column[RECORD], strlen(column[RECORD]));
-    p->feature = feature_of(g, column[ATTRIBUTES]);
+    p->line = g->line;
     return MDS_OK;
 }
 
-static enum mds_rc add_part(struct gff3 *g, char *const column[COLUMNS])
+static enum mds_rc append_part(struct mds_features *f, const struct mds_feature_part *p)
 {
-    struct mds_features *f = g->out;
     struct mds_feature_part *more;
 
     if (f->n == MDS_FEATURES_MOST)
@@ -162,9 +164,31 @@ static enum mds_rc add_part(struct gff3 *g, char *const column[COLUMNS])
     if (!more)
         return MDS_EMEM;
     f->part = more;
-    MDS_TRY(parse_part(g, column, &more[f->n]));
-    if (f->n++ == 0)
-        snprintf(f->record, sizeof f->record, "%s", column[RECORD]);
+    more[f->n++] = *p;
+    return MDS_OK;
+}
+
+/* The line's part, for each of its Parents.  One with neither Parent nor ID is alone.
+ */
+static enum mds_rc add_parts(struct gff3 *g, char *const column[COLUMNS])
+{
+    struct mds_feature_part p = {0};
+    const char *id, *parents;
+    size_t n, all = 0;
+
+    MDS_TRY(parse_part(g, column, &p));
+    if (g->out->n == 0)
+        snprintf(g->out->record, sizeof g->out->record, "%s", column[RECORD]);
+    id = find_attribute(column[ATTRIBUTES], "ID", &n);
+    p.id = id ? mds_xxh64(id, n) : 0;
+    parents = find_attribute(column[ATTRIBUTES], "Parent", &all);
+    if (all == 0) {
+        p.feature = id ? p.id : mds_xxh64(&g->line, sizeof g->line);
+        return append_part(g->out, &p);
+    }
+    p.by_parent = 1;
+    for (const char *end = parents + all; (p.feature = next_parent(&parents, end));)
+        MDS_TRY(append_part(g->out, &p));
     return MDS_OK;
 }
 
@@ -183,6 +207,42 @@ static void note_other_type(struct gff3 *g, const char *type)
     mds_str_fini(&word);
 }
 
+static enum mds_rc add_name(struct mds_name_set *s, uint64_t hash)
+{
+    uint64_t *more;
+
+    if (s->n > 0 && s->hash[s->n - 1] == hash)
+        return MDS_OK;
+    more = mds_grow(s->hash, (size_t)s->n, sizeof *more);
+    if (!more)
+        return MDS_EMEM;
+    s->hash = more;
+    s->hash[s->n++] = hash;
+    return MDS_OK;
+}
+
+static enum mds_rc note_parents(struct gff3 *g, const char *attributes)
+{
+    size_t n = 0;
+    const char *list = find_attribute(attributes, "Parent", &n);
+    uint64_t parent;
+
+    for (const char *end = list ? list + n : NULL; (parent = next_parent(&list, end));)
+        MDS_TRY(add_name(&g->parents, parent));
+    return MDS_OK;
+}
+
+static enum mds_rc note_circular(struct gff3 *g, char *const column[COLUMNS])
+{
+    size_t n;
+    const char *is = find_attribute(column[ATTRIBUTES], "Is_circular", &n);
+
+    if (!is || n != 4 || strncmp(is, "true", n) != 0)
+        return MDS_OK;
+    return add_name(&g->out->circular,
+                    hash_name(column[RECORD], strlen(column[RECORD])));
+}
+
 /* *more becomes 0 where the features end and FASTA begins. */
 static enum mds_rc read_feature(struct gff3 *g, int *more)
 {
@@ -196,10 +256,11 @@ static enum mds_rc read_feature(struct gff3 *g, int *more)
     columns = split_columns(g->text, column);
     if (columns < COLUMNS)
         return refuse_columns(g, columns);
+    MDS_TRY(note_circular(g, column));
     if (strcmp(column[TYPE], g->out->type) == 0)
-        return add_part(g, column);
+        return add_parts(g, column);
     note_other_type(g, column[TYPE]);
-    return MDS_OK;
+    return note_parents(g, column[ATTRIBUTES]);
 }
 
 /* ---- the file ---- */
@@ -207,6 +268,63 @@ static enum mds_rc read_feature(struct gff3 *g, int *more)
 static int compare_numbers(uint64_t a, uint64_t b)
 {
     return a < b ? -1 : a > b;
+}
+
+static int by_number(const void *x, const void *y)
+{
+    const uint64_t *a = x, *b = y;
+
+    return compare_numbers(*a, *b);
+}
+
+static void sort_names(struct mds_name_set *s)
+{
+    if (s->n > 0)
+        qsort(s->hash, (size_t)s->n, sizeof *s->hash, by_number);
+}
+
+static int has_name(const struct mds_name_set *s, uint64_t hash)
+{
+    return s->n > 0 &&
+           bsearch(&hash, s->hash, (size_t)s->n, sizeof *s->hash, by_number) != NULL;
+}
+
+static int by_id(const void *x, const void *y)
+{
+    const struct mds_feature_part *a = x, *b = y;
+    int order = compare_numbers(a->record, b->record);
+
+    if (order == 0)
+        order = compare_numbers(a->id, b->id);
+    return order ? order : compare_numbers((uint64_t)a->line, (uint64_t)b->line);
+}
+
+/* Features by ID are what several lines have the ID of, or other lines are parts of.
+ * Their lines are there once, whatever the Parents. */
+static void settle_ids(struct mds_features *f, const struct mds_name_set *parents)
+{
+    struct mds_feature_part *p = f->part;
+    int64_t kept = 0, n;
+
+    qsort(p, (size_t)f->n, sizeof *p, by_id);
+    for (int64_t i = 0; i < f->n; i += n) {
+        int by_parent = p[i].id == 0 || !has_name(parents, p[i].id);
+
+        for (n = 1; i + n < f->n && p[i + n].record == p[i].record &&
+                    p[i + n].id == p[i].id && p[i].id != 0;
+             n++)
+            by_parent &= p[i + n].line == p[i].line;
+        for (int64_t k = i; k < i + n; k++) {
+            if (!by_parent && k > i && p[k].line == p[k - 1].line)
+                continue;
+            if (!by_parent) {
+                p[k].by_parent = 0;
+                p[k].feature = p[k].id;
+            }
+            p[kept++] = p[k];
+        }
+    }
+    f->n = kept;
 }
 
 static int by_feature(const void *x, const void *y)
@@ -218,6 +336,8 @@ static int by_feature(const void *x, const void *y)
         order = compare_numbers((uint64_t)a->first, (uint64_t)b->first);
     if (order == 0)
         order = compare_numbers(a->feature, b->feature);
+    if (order == 0)
+        order = a->by_parent - b->by_parent;
     return order ? order : compare_numbers((uint64_t)a->begin, (uint64_t)b->begin);
 }
 
@@ -229,8 +349,9 @@ static void sort_parts(struct mds_features *f)
 
     qsort(p, (size_t)f->n, sizeof *p, by_feature);
     for (int64_t i = 0; i < f->n; i++) {
-        int same =
-            i > 0 && p[i].record == p[i - 1].record && p[i].feature == p[i - 1].feature;
+        int same = i > 0 && p[i].record == p[i - 1].record &&
+                   p[i].feature == p[i - 1].feature &&
+                   p[i].by_parent == p[i - 1].by_parent;
 
         p[i].first = same ? p[i - 1].first : p[i].begin;
     }
@@ -249,6 +370,9 @@ static enum mds_rc read_features(struct gff3 *g)
         return mds_fail(MDS_EUSER, "%s: no feature of type '%s' in it%s%s",
                         g->out->path, g->out->type, g->others.s ? "; it has " : "",
                         g->others.s ? g->others.s : "");
+    sort_names(&g->parents);
+    sort_names(&g->out->circular);
+    settle_ids(g->out, &g->parents);
     sort_parts(g->out);
     return MDS_OK;
 }
@@ -270,6 +394,7 @@ enum mds_rc mds_features_read(const char *path, const char *type,
         mds_features_fini(out);
     mds_reader_close(g->reader);
     mds_str_fini(&g->others);
+    free(g->parents.hash);
     free(g);
     return rc;
 }
@@ -277,6 +402,7 @@ enum mds_rc mds_features_read(const char *path, const char *type,
 void mds_features_fini(struct mds_features *f)
 {
     free(f->part);
+    free(f->circular.hash);
     *f = (struct mds_features){0};
 }
 
@@ -300,6 +426,11 @@ int64_t mds_features_on(const struct mds_features *f, const char *record,
         ;
     *parts = f->part + low;
     return end - low;
+}
+
+int mds_features_circular(const struct mds_features *f, const char *record)
+{
+    return has_name(&f->circular, hash_name(record, strlen(record)));
 }
 
 enum mds_rc mds_features_check(const struct mds_features *f, const char *record,

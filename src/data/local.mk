@@ -11,6 +11,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/dataset_seen.c \
   src/data/fasta.c src/data/fasta.h \
   src/data/feature_bases.c src/data/feature_bases.h \
+  src/data/feature_join.c src/data/feature_join.h \
   src/data/features.c src/data/features.h \
   src/data/fingerprint.c src/data/fingerprint.h \
   src/data/id_lines.c src/data/id_lines.h \

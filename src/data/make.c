@@ -155,6 +155,7 @@ static void add_stats(struct work *w, const struct mds_make_stats *s)
     sum->records += s->records;
     sum->annotated += s->annotated;
     sum->both_strands += s->both_strands;
+    sum->apart += s->apart;
     sum->unknown += s->unknown;
     sum->empty += s->empty;
     sum->skipped += s->skipped;

@@ -46,6 +46,7 @@ struct mds_make_stats {
     int64_t skipped;         /* records without a whole codon or base in each frame */
     int64_t annotated;       /* records with features */
     int64_t both_strands;    /* features left out: they have parts on both */
+    int64_t apart;           /* parts of features that begin a document of their own */
     char record[64];         /* the name of one record of FASTA */
 };
 

@@ -5,6 +5,7 @@
 #include "base/minmax.h"
 #include "data/fasta.h"
 #include "data/feature_bases.h"
+#include "data/feature_join.h"
 #include "data/record_file.h"
 
 #include <ctype.h>
@@ -180,7 +181,7 @@ static enum mds_rc tokenize_whole_record(struct fasta_work *w)
     return MDS_OK;
 }
 
-/* One feature of n parts.  Codons begin where its phase says. */
+/* The sequence of n parts of a feature.  Codons begin where its phase says. */
 static enum mds_rc add_feature(struct fasta_work *w,
                                const struct mds_feature_part *parts, int64_t n)
 {
@@ -205,11 +206,19 @@ static enum mds_rc add_feature(struct fasta_work *w,
 static enum mds_rc cut_out_features(struct fasta_work *w,
                                     const struct mds_feature_part *parts, int64_t n)
 {
-    for (int64_t i = 0, one; i < n; i += one) {
-        one = mds_feature_parts(parts + i, n - i);
-        MDS_TRY(add_feature(w, parts + i, one));
+    int circular = mds_features_circular(w->t->m->features, mds_fasta_name(w->fasta));
+    struct mds_joined_features joined;
+    enum mds_rc rc = MDS_OK;
+    int64_t at = 0;
+
+    MDS_TRY(mds_features_join(parts, n, w->record.length, circular, &joined));
+    w->t->stats.apart += joined.apart;
+    for (int64_t i = 0; i < joined.n && !rc; i++) {
+        rc = add_feature(w, joined.part + at, joined.parts[i]);
+        at += joined.parts[i];
     }
-    return MDS_OK;
+    mds_joined_features_fini(&joined);
+    return rc;
 }
 
 static enum mds_rc tokenize_annotated_record(struct fasta_work *w)

@@ -57,7 +57,8 @@ static const struct mds_option rows[] = {
     {make, NULL, "--gff3", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(gff3), "file",
      .help =
          "FASTA: features of the records; each becomes a document, on its own strand, "
-         "with the parts of the same ID joined; with --gff3-loss-weight, what they "
+         "with the parts of the same ID or Parent joined; with --gff3-loss-weight, "
+         "what they "
          "cover has that weight"},
     {make, "make.gff3_type", "--gff3-type", NULL, MDS_OPT_STRING, "CDS", 0, 0, NULL,
      AT(gff3_type), "type", .help = "which features, such as gene"},
@@ -273,6 +274,12 @@ static void print_make_stats(const struct mds_make *m, const struct mds_make_sta
     if (s->both_strands > 0)
         mds_warn("%lld feature%s with parts on both strands left out",
                  (long long)s->both_strands, mds_plural(s->both_strands));
+    if (s->apart > 0)
+        mds_warn("%lld part%s of type %s not joined to the part before of the same "
+                 "Parent, whose end %s not continue (phase, strand or overlap): a "
+                 "document begins there",
+                 (long long)s->apart, mds_plural(s->apart), m->features->type,
+                 s->apart == 1 ? "it does" : "they do");
     if (s->unknown * 10 > s->tokens)
         mds_warn("%.0f %% of the tokens stand for ambiguous bases (N)",
                  100.0 * (double)s->unknown / (double)s->tokens);

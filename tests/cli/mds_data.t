@@ -259,6 +259,69 @@ test_expect_success 'genes of a GFF3 file are cut out, or have a weight' '
     genes genes.gff3 --gff3-loss-weight 2 --kind ec --strand both >out && grep "4 documents from 2 records" out &&
     mds_data info g.h5 >out && grep "^kind *ec: weight 1, 58 tokens" out && grep "^kind *ec:CDS: weight 2, 40 tokens" out
 '
+# Annotations of one record of 30 bases.  forward, reverse RANGE...: these bases in one line.
+dna=ACGTTGCAACCGGTTAGCATCGATTACGGA
+printf ">r\n%s\n" $dna >r.fa
+forward() {
+    for range in "$@"; do echo "$dna" | cut -c "$range"; done | tr -d "\n" | awk 1
+}
+reverse() {
+    forward "$@" | tr ACGT TGCA | awk '{ for (i = length; i > 0; i--) printf "%s", substr($0, i, 1); print "" }'
+}
+# cuts TYPE LINE...: what is cut out is in want; a LINE has type, begin, end, strand, phase and
+# attributes, parted by blanks
+cuts() {
+    type=$1
+    shift
+    printf "r x %s\n" "$@" | awk '{ print $1, $2, $3, $4, $5, ".", $6, $7, $8 }' | tr " " "\t" >r.gff3 &&
+        mds_data make --tokenizer nucleotide --gff3 r.gff3 --gff3-type "$type" --output r.h5 r.fa >out 2>err &&
+        mds_data dump r.h5 >got && cat r.gff3 out err && test_cmp want got
+}
+apart() {
+    grep "warn: $1 of type CDS not joined" err && test "$(wc -l <err)" -eq 1
+}
+test_expect_success 'parts with IDs of their own and a Parent are joined where phases chain' '
+    forward 2-5 8-12 20-24 >want &&
+    cuts CDS "CDS 8 12 + 2 ID=t.2;Parent=t" "CDS 2 5 + 0 ID=t.1;Parent=t" "CDS 20 24 + 0 ID=t.3;Parent=t" &&
+    ! test -s err && cuts CDS "CDS 8 12 + . Parent=t" "CDS 2 5 + . Parent=t" "CDS 20 24 + 0 ID=t.3;Parent=t" &&
+    reverse 2-5 8-12 20-24 >want &&
+    cuts CDS "CDS 8 12 - 1 ID=t.2;Parent=t" "CDS 2 5 - 2 ID=t.3;Parent=t" "CDS 20 24 - 0 ID=t.1;Parent=t" &&
+    ! test -s err && forward 2-5 8-12 >want && forward 20-24 >>want &&
+    cuts CDS "CDS 8 12 + 2 ID=t.2;Parent=t" "CDS 2 5 + 0 ID=t.1;Parent=t" "CDS 20 24 + 1 ID=t.3;Parent=t" && apart "1 part" &&
+    cuts CDS "CDS 8 12 + 2 Parent=t" "CDS 2 5 + 0 Parent=t" "CDS 20 24 + 1 Parent=t" && apart "1 part" &&
+    { forward 2-5 && reverse 8-10 && forward 20-24; } >want &&
+    cuts CDS "CDS 2 5 + 0 Parent=t" "CDS 8 10 - 0 Parent=t" "CDS 20 24 + 0 Parent=t" && apart "2 parts" &&
+    { forward 2-10 && forward 5-10; } >want &&
+    cuts CDS "CDS 2 10 + 0 ID=a;Parent=t" "CDS 5 10 + 0 ID=b;Parent=t" && apart "1 part" &&
+    { forward 2-5 20-24 && forward 8-12; } >want &&
+    cuts CDS "CDS 2 5 + 0 ID=a;Parent=t" "CDS 20 24 + 1 ID=a;Parent=t" "CDS 8 12 + 0 ID=b;Parent=t" && ! test -s err
+'
+test_expect_success 'parts of several Parents are in each; a sequence that all share is there once' '
+    { forward 2-4 8-12 && forward 2-4 20-24; } >want &&
+    cuts CDS "CDS 2 4 + 0 Parent=t1,t2" "CDS 8 12 + 0 Parent=t1" "CDS 20 24 + 0 ID=x;Parent=t2" &&
+    cuts CDS "CDS 2 4 + 0 ID=a;Parent=t1,t2;Note=b" "CDS 8 12 + 0 ID=b;Parent=t1" "CDS 20 24 + 0 ID=c;Parent=t2" &&
+    forward 2-4 8-12 >want &&
+    cuts CDS "CDS 2 4 + 0 Parent=t1,t2" "CDS 8 12 + 0 Parent=t2,t1" &&
+    cuts CDS "CDS 2 4 + 0 ID=a;Parent=t1,t2" "CDS 8 12 + 0 ID=a;Parent=t1,t2" && ! test -s err
+'
+test_expect_success 'exons are joined; transcripts, which have parts, are not' '
+    set -- "gene 1 30 + . ID=g" "mRNA 1 12 + . ID=t1;Parent=g" "mRNA 14 30 + . ID=t2;Parent=g" \
+        "exon 1 4 + . ID=e1;Parent=t1" "exon 6 12 + . ID=e2;Parent=t1" "exon 14 30 + . ID=e3;Parent=t2" &&
+    { forward 1-4 6-12 && forward 14-30; } >want && cuts exon "$@" && ! test -s err &&
+    { forward 1-12 && forward 14-30; } >want && cuts mRNA "$@" && ! test -s err
+'
+test_expect_success 'a feature in two lines around the start of a circular record' '
+    circle="region 1 30 + . ID=r;Is_circular=true" &&
+    forward 20-22 26-30 1-4 7-9 >want &&
+    cuts CDS "$circle" "CDS 20 22 + 0 ID=c" "CDS 26 30 + 0 ID=c" "CDS 1 4 + 1 ID=c" "CDS 7 9 + 0 ID=c" &&
+    forward 20-22 26-30 1-4 7-10 >want &&
+    cuts CDS "CDS 1 4 + 1 ID=3;Parent=c" "CDS 20 22 + 0 ID=1;Parent=c" "CDS 26 30 + 0 ID=2;Parent=c" \
+        "CDS 7 10 + 0 ID=4;Parent=c" && ! test -s err &&
+    forward 26-30 1-4 7-9 >want && cuts CDS "$circle" "CDS 7 9 + 0 ID=c" "CDS 26 34 + 0 ID=c" &&
+    reverse 26-30 1-4 >want && cuts CDS "$circle" "CDS 26 30 - 2 ID=c" "CDS 1 4 - 0 ID=c" &&
+    forward 1-4 26-30 >want && cuts CDS "CDS 26 30 + 2 ID=c" "CDS 1 4 + 0 ID=c" &&
+    cuts CDS "CDS 26 30 + . ID=c" "CDS 1 4 + . ID=c" && ! test -s err
+'
 test_expect_success 'genes of other sequences, files that are no GFF3' '
     fails "genes.gff3: no feature of type '\''exon'\'' in it; it has '\''CDS'\'', '\''gene'\''" genes genes.gff3 --gff3-type exon &&
     sed "s/^chr/scaffold/" genes.gff3 >other.gff3 && fails "it has '\''scaffold1'\'', they have '\''chr1'\''" genes other.gff3 &&
