@@ -52,24 +52,49 @@ static void add_json_eod(enum mds_tokenizer t, struct mds_str *out)
 
 /* ---- from text to words ---- */
 
-static void add_json_replace(const char *pattern, const char *content, const char *end,
-                             struct mds_str *out)
+/* What mds_data makes of the letters of a sequence (the table in data/fasta.c). */
+static const char not_bases[] = "[RYSWKMBDHVryswkmbdhvn.-]";
+static const struct rule {
+    const char *pattern, *content;
+} rules[] = {{"[ \\\\t\\\\r\\\\n]", ""},
+             {"a", "A"},
+             {"c", "C"},
+             {"g", "G"},
+             {"[tuU]", "T"},
+             {NULL, "N"}};
+enum { RULES = sizeof rules / sizeof *rules };
+
+/* In dna a tag is between bars, and stays as it is; so does text behind a bar that no
+ * other closes.  A tag goes on to the next bar if letters before that are in no
+ * sequence.  A match begins where the last one ended (\G), and only what is behind \K
+ * is replaced. */
+static void add_json_outside_tags(const char *pattern, struct mds_str *out)
 {
-    mds_str_add(out,
-                "    {\"type\": \"Replace\", \"pattern\": {\"Regex\": \"%s\"}, "
-                "\"content\": \"%s\"}%s\n",
-                pattern, content, end);
+    static const char tag[] =
+        "\\\\|[^|]*\\\\|(?:[^|]*[^|ACGTURYSWKMBDHVNacgturyswkmbdhvn. \\\\t\\\\r\\\\n-]"
+        "[^|]*\\\\|)*+";
+
+    mds_str_add(out, "\\\\G(?:%s|(?!%s)[^|])*+\\\\K%s", tag, pattern, pattern);
 }
 
-static void add_json_base_normalizers(struct mds_str *out)
+static void add_json_normalizers(enum mds_tokenizer t, struct mds_str *out)
 {
+    int tags = t == MDS_TOKENIZER_DNA;
+
     mds_str_add(out, "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [\n");
-    add_json_replace("[ \\\\t\\\\r\\\\n]", "", ",", out);
-    add_json_replace("a", "A", ",", out);
-    add_json_replace("c", "C", ",", out);
-    add_json_replace("g", "G", ",", out);
-    add_json_replace("[tuU]", "T", ",", out);
-    add_json_replace("[^ACGT]", "N", "", out);
+    for (int i = 0; i < RULES; i++) {
+        const char *pattern = rules[i].pattern ? rules[i].pattern
+                              : tags           ? not_bases
+                                               : "[^ACGT]";
+
+        mds_str_add(out, "    {\"type\": \"Replace\", \"pattern\": {\"Regex\": \"");
+        if (tags)
+            add_json_outside_tags(pattern, out);
+        else
+            mds_str_add(out, "%s", pattern);
+        mds_str_add(out, "\"}, \"content\": \"%s\"}%s\n", rules[i].content,
+                    i < RULES - 1 ? "," : "");
+    }
     mds_str_add(out, "  ]},\n");
 }
 
@@ -89,7 +114,6 @@ static void add_json_byte_level(struct mds_str *out)
                                "\"use_regex\": false";
 
     mds_str_add(out,
-                "  \"normalizer\": null,\n"
                 "  \"pre_tokenizer\": {\"type\": \"ByteLevel\", %s},\n"
                 "  \"post_processor\": null,\n"
                 "  \"decoder\": {\"type\": \"ByteLevel\", %s},\n",
@@ -121,10 +145,13 @@ void mds_tokenizer_json(enum mds_tokenizer t, struct mds_str *tokenizer,
     mds_str_add(tokenizer, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n"
                            "  \"padding\": null,\n");
     add_json_eod(t, tokenizer);
+    if (t == MDS_TOKENIZER_BYTES)
+        mds_str_add(tokenizer, "  \"normalizer\": null,\n");
+    else
+        add_json_normalizers(t, tokenizer);
     if (is_of_bytes(t)) {
         add_json_byte_level(tokenizer);
     } else {
-        add_json_base_normalizers(tokenizer);
         add_json_split(&"......"[6 - mds_tokenizer_bases(t)], tokenizer);
     }
     add_json_model(t, tokenizer);

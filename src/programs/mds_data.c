@@ -170,6 +170,10 @@ static enum mds_rc check_tag(const struct mds_invocation *c, enum mds_tokenizer 
     if (!*a->tag || strlen(a->tag) > 512)
         return mds_fail(MDS_EUSER, "--tag: %zu characters; must be 1 to 512",
                         strlen(a->tag));
+    if (a->tag[0] != '|' || !a->tag[1] || a->tag[strlen(a->tag) - 1] != '|')
+        mds_warn("--tag %s: not between bars (|): an exported tokenizer will take "
+                 "its letters for bases",
+                 a->tag);
     return MDS_OK;
 }
 

@@ -14,7 +14,7 @@ TESTS += tests/parity/matrix.t tests/parity/parity.t tests/parity/hf.t \
 dist_check_SCRIPTS += tests/parity/matrix.t tests/parity/parity.t tests/parity/hf.t \
   tests/parity/megatron.t
 EXTRA_DIST += tests/parity/layouts.awk tests/parity/quick.list tests/parity/setup.sh \
-  tests/parity/hf.py tests/parity/hf_tokens.py tests/parity/megatron.py tests/parity/reference.py tests/parity/stfile.py
+  tests/parity/hf.py tests/parity/hf_tokens.py tests/parity/tokens.pl tests/parity/megatron.py tests/parity/reference.py tests/parity/stfile.py
 
 # Every layout: two hours on two cores.  PARITY_SHARD=3/20 runs the third of twenty parts.
 check-parity: all tests/parity/compare tests/parity/train_rows
