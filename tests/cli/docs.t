@@ -208,6 +208,54 @@ test_expect_success 'docs/running.md: what a run prints and writes' '
         grep -q "\"event\":\"$event\"" m.jsonl || return 1
     done
 '
+# The commands of start-laptop.md, a line each, and what they print; for the losses of 600 steps
+# run this test with TEST_LONG=1.
+ecoli=/usr/share/doc/bowtie/examples/genomes/NC_008253.fna.gz
+test -r $ecoli && test_set_prereq ECOLI
+laptop() {
+    sed -n "/^## 2/,/^## Longer/p" "$srcdir/docs/start-laptop.md" |
+        sed -e ":more" -e "/\\\\$/{N;s/\\\\\n *//;b more" -e "}" |
+        sed -n "s/^    \(cp .*\|mds_data .*\|mds_pretrain .*\|mds_ckpt .*\|mpiexec .*\)/\1/p"
+}
+# quoted FILE FROM TO: lines of code in the part of a page between two lines
+quoted() {
+    sed -n "/$2/,/$3/p" "$srcdir/docs/$1" | sed -n "s/^    //p" | tr -s " "
+}
+# printed FILE: each line that comes in is one of FILE, but for what "..." stands for
+printed() {
+    tr -s " " <"$1" >file &&
+        sed "s/[][*.^$]/\\\\&/g; s/\\\\\.\\\\\.\\\\\./.*/g" | while read -r line; do
+        grep -q "^ *$line$" file || { echo "not printed: $line" && cat file && return 1; }
+    done
+}
+# any_loss: lines of 600 steps, of two steps and any loss
+any_loss() {
+    sed "s/iteration 600/iteration 2/; s/of 600/of 2/
+        s/\(value\|PPL\|token\): [0-9.E+]*/\1: .../g; s/\(training\|validation\|test\) loss [0-9.]*/\1 loss .../g"
+}
+test_expect_success ECOLI 'docs/start-laptop.md and docs/running.md: the commands print what is quoted' '
+    laptop | sed "s/^mpiexec /\$MPIEXEC /; s/--train-iters 600/--train-iters 2/; s/-iters 40/-iters 1/" >commands &&
+    test "$(wc -l <commands)" -eq 7 && cat commands && mkdir laptop &&
+    (cd laptop && sh -e -x ../commands >../o 2>../e) || { cat o e && return 1; } &&
+    cat o e >out && quoted start-laptop.md "among other" "entropy. is the loss" >want &&
+    test "$(wc -l <want)" -eq 4 && printed out <want &&
+    grep -q "prints the memory by purpose: 86 MiB" "$srcdir/docs/start-laptop.md" && grep "^  all .* 86\.[0-9]* MiB " o &&
+    quoted running.md "^## What it prints" "^Then, every" | sed "s/OpenBLAS [0-9.]*/.../; s/^mds 0[0-9.]*:/mds .../" >want &&
+    quoted running.md "^A loss below" "^Warnings" | any_loss >>want && test "$(wc -l <want)" -eq 8 && printed out <want &&
+    quoted running.md "^## Evaluate a checkpoint" "^.--load. names" | sed 1d | any_loss >want &&
+    test "$(wc -l <want)" -eq 4 && printed out <want &&
+    sed -n "s/.*\(validation loss .*\)/\1/p" o | grep nats | uniq | wc -l | grep -x 1 &&
+    quoted running.md "^A loss below" "^## What it writes" | grep "loss at\|^done" | sed "s/.*training loss [0-9.]*, //" >a &&
+    quoted running.md "^## Evaluate a checkpoint" "^.--load. names" | grep "loss at\|^done" | sed "s/.* in \.\.\., //" >b &&
+    test "$(wc -l <a)" -eq 3 && test_cmp a b
+'
+test_expect_success ECOLI,EXPENSIVE 'docs/running.md: the losses after 600 steps' '
+    laptop | sed "s/^mpiexec /\$MPIEXEC /" >commands && rm -rf laptop && mkdir laptop &&
+    (cd laptop && sh -e ../commands >../o 2>../e) || { cat o e && return 1; } &&
+    { quoted running.md "^A loss below" "^Warnings" && cat o; } | grep "^done: iteration 600 of" | sed "s/;.*//" | tr "," "\n" |
+        awk "!/loss/ { next } !(\$1 in said) { said[\$1] = \$3; next }
+            { n++; d = said[\$1] - \$3; bad += d > 0.01 || d < -0.01 } END { exit bad || n != 3 }"
+'
 test_expect_success 'docs/checkpoints.md: the size of a checkpoint' '
     said="checkpoint 144.05 GiB in 33 files at most, 4.61 GiB of this rank; 1 min 17 s at 2 GB/s" &&
     grep -q -F "$said" "$srcdir/docs/checkpoints.md" &&
