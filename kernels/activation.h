@@ -17,11 +17,14 @@
  *              arXiv:1606.08415
  * SWIGLU       silu(gate) * up, silu(g) = g / (1 + exp(-g)): Shazeer 2020,
  *              arXiv:2002.05202
- * SQUARED_RELU  max(x, 0)^2: So et al. 2021, arXiv:2109.08668 */
+ * SQUARED_RELU  max(x, 0)^2: So et al. 2021, arXiv:2109.08668
+ * EXACT_GELU    x Phi(x) = 0.5 x (1 + erf(x / sqrt(2))), which GELU approximates: the
+ *               same source */
 #define MDSK_ACTIVATIONS(X)                                                            \
     X(GELU, gelu, 0, " gelu_new gelu_pytorch_tanh gelu_fast ")                         \
     X(SWIGLU, swiglu, 1, " silu ")                                                     \
-    X(SQUARED_RELU, squared_relu, 0, " relu2 ")
+    X(SQUARED_RELU, squared_relu, 0, " relu2 ")                                        \
+    X(EXACT_GELU, exact_gelu, 0, " gelu gelu_python ")
 
 enum mdsk_activation_kind {
 #define MDSK_KIND(NAME, ...) MDSK_##NAME,

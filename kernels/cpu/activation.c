@@ -33,6 +33,28 @@ MDSK_DISPATCH static void gelu_bwd(int64_t n, const float *x, const float *dy,
     }
 }
 
+MDSK_DISPATCH static void exact_gelu(int64_t n, const float *x, float *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float density;
+
+        y[i] = x[i] * mdsk_normal(x[i], &density);
+    }
+}
+
+/* d/dx x Phi(x) = Phi + x phi */
+MDSK_DISPATCH static void exact_gelu_bwd(int64_t n, const float *x, const float *dy,
+                                         float *dx)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float density, below = mdsk_normal(x[i], &density);
+
+        dx[i] = dy[i] * (below + x[i] * density);
+    }
+}
+
 MDSK_DISPATCH static void squared_relu(int64_t n, const float *x, float *y)
 {
 #pragma omp simd
@@ -85,6 +107,7 @@ static const struct {
 } ungated[MDSK_ACTIVATION_KINDS] = {
     [MDSK_GELU] = {gelu, gelu_bwd},
     [MDSK_SQUARED_RELU] = {squared_relu, squared_relu_bwd},
+    [MDSK_EXACT_GELU] = {exact_gelu, exact_gelu_bwd},
 };
 
 static const struct {

@@ -49,6 +49,29 @@ MDSK_INLINED float mdsk_sigmoid(float x, float *other)
     return s;
 }
 
+/* The normal distribution's Phi(x), within 1e-7 (below 0 within 1e-6 of itself), and in
+ * *density phi(x).  For t = |x|, Phi(-t) is exp(-t^2 / 2) times a polynomial in
+ * s = 1 / (1 + 0.27 t), as in Abramowitz, Stegun 1964, 26.2.17, here with nine terms
+ * fitted to the relative error (2.4e-8 for t < 13). */
+MDSK_INLINED float mdsk_normal(float x, float *density)
+{
+    float t = x < 0 ? -x : x, s = 1 / (1 + 0.27f * t), e = mdsk_expf(-0.5f * x * x);
+    float p;
+
+    p = 0x1.d8c47ap-6f;
+    p = p * s - 0x1.01f3e6p-3f;
+    p = p * s + 0x1.596114p-3f;
+    p = p * s - 0x1.15e448p-4f;
+    p = p * s + 0x1.b59a12p-4f;
+    p = p * s + 0x1.28eeb8p-4f;
+    p = p * s + 0x1.a08648p-4f;
+    p = p * s + 0x1.b8919ep-4f;
+    p = p * s + 0x1.b93820p-4f;
+    p *= s * e;
+    *density = 0.3989422804f * e;
+    return x < 0 ? p : 1 - p;
+}
+
 /* cos and sin of t (radians, |t| < 1e9) by reduction modulo pi/2 in three parts and
  * Taylor polynomials: 1e-11 for |t| < 1e6, where a float keeps 6e-8. */
 MDSK_INLINED void mdsk_cos_sin(double t, float *c, float *s)

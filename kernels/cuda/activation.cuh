@@ -50,6 +50,21 @@ template <class T> struct gelu {
     }
 };
 
+template <class T> struct exact_gelu {
+    static constexpr bool is_gated = false;
+
+    static __device__ float fwd(float x)
+    {
+        return x * normcdff(x);
+    }
+
+    /* d/dx x Phi(x) = Phi + x phi */
+    static __device__ float bwd(float x, float dy)
+    {
+        return dy * (normcdff(x) + x * (0.3989422804f * exp_for<T>(-0.5f * x * x)));
+    }
+};
+
 template <class T> struct squared_relu {
     static constexpr bool is_gated = false;
 

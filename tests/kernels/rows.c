@@ -380,6 +380,16 @@ static double squared_relu_slope(double x)
     return x > 0 ? 2 * x : 0;
 }
 
+static double exact_gelu(double x)
+{
+    return 0.5 * x * erfc(-x / sqrt(2));
+}
+
+static double exact_gelu_slope(double x)
+{
+    return 0.5 * erfc(-x / sqrt(2)) + x * exp(-x * x / 2) / sqrt(2 * M_PI);
+}
+
 /* Of x, or of the gate. */
 static const struct {
     double (*value)(double x), (*slope)(double x);
@@ -387,6 +397,7 @@ static const struct {
     [MDSK_GELU] = {gelu, gelu_slope},
     [MDSK_SWIGLU] = {silu, silu_slope},
     [MDSK_SQUARED_RELU] = {squared_relu, squared_relu_slope},
+    [MDSK_EXACT_GELU] = {exact_gelu, exact_gelu_slope},
 };
 
 struct activation {
