@@ -5,10 +5,13 @@
  *   gpt2      learned positions, LayerNorm, any activation without a gate, biases
  *   gpt_neox  rotary positions, the same, one branch after the other or both
  *   llama     rotary positions, RMSNorm, SwiGLU, any number of key/value heads
+ *   qwen2     the same with biases of queries, keys and values alone
  *   qwen3     the same with norms of heads, and without biases
  *
- * GELU is the tanh form ("gelu_new"); rotary pairs are the halves of a head, in all
- * three as here.  Source: transformers 4.46, models/{gpt2,gpt_neox,llama}. */
+ * GELU is the tanh form ("gelu_new") or exact ("gelu"); rotary pairs are the halves of
+ * a head, in all as here.  Source: transformers 4.46, models/{gpt2,gpt_neox,llama,
+ * qwen2}.
+ */
 #ifndef MDS_CKPT_HF_H
 #define MDS_CKPT_HF_H
 
@@ -24,7 +27,8 @@ enum mds_hf_kind {
     MDS_HF_LLAMA,
     MDS_HF_MISTRAL,
     MDS_HF_MINISTRAL,
-    MDS_HF_QWEN3
+    MDS_HF_QWEN3,
+    MDS_HF_QWEN2
 };
 
 /* Their name of it: model_type in config.json. */

@@ -14,7 +14,8 @@
 static const char *const names[] = {
     [MDS_HF_GPT2] = "gpt2",           [MDS_HF_NEOX] = "gpt_neox",
     [MDS_HF_LLAMA] = "llama",         [MDS_HF_MISTRAL] = "mistral",
-    [MDS_HF_MINISTRAL] = "ministral", [MDS_HF_QWEN3] = "qwen3"};
+    [MDS_HF_MINISTRAL] = "ministral", [MDS_HF_QWEN3] = "qwen3",
+    [MDS_HF_QWEN2] = "qwen2"};
 enum { KINDS = sizeof names / sizeof *names };
 
 const char *mds_hf_name(enum mds_hf_kind kind)
@@ -56,7 +57,7 @@ static enum mds_rc check_gpt(enum mds_hf_kind kind, const struct mds_model_confi
     return MDS_OK;
 }
 
-/* What llama, mistral, ministral and qwen3 have in common. */
+/* What llama, mistral, ministral, qwen2 and qwen3 have in common. */
 static enum mds_rc check_llama(enum mds_hf_kind kind, const struct mds_model_config *m)
 {
     if (m->norm != MDS_NORM_RMSNORM)
@@ -67,7 +68,7 @@ static enum mds_rc check_llama(enum mds_hf_kind kind, const struct mds_model_con
     if (m->rotary_percent < 1)
         return fail_unsupported(kind, "--rotary-percent",
                                 "rotary positions on whole heads");
-    if (m->qk_layernorm && m->linear_bias)
+    if (m->qk_layernorm && (m->linear_bias || m->qkv_bias))
         return fail_unsupported(kind, "--qk-layernorm with biases",
                                 "no biases (--disable-bias-linear)");
     if (m->window > 0 && m->linear_bias)
@@ -83,10 +84,11 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
     if (m->position == MDS_POSITION_LEARNED)
         kind = MDS_HF_GPT2;
     else if (m->norm == MDS_NORM_RMSNORM || is_gated(m))
-        kind = m->qk_layernorm  ? MDS_HF_QWEN3
-               : m->window == 0 ? MDS_HF_LLAMA
-               : m->window_skip ? MDS_HF_MINISTRAL
-                                : MDS_HF_MISTRAL;
+        kind = m->qk_layernorm                  ? MDS_HF_QWEN3
+               : m->qkv_bias && !m->linear_bias ? MDS_HF_QWEN2
+               : m->window == 0                 ? MDS_HF_LLAMA
+               : m->window_skip                 ? MDS_HF_MINISTRAL
+                                                : MDS_HF_MISTRAL;
     if (m->position == MDS_POSITION_NONE)
         return fail_unsupported(kind, "--position-embedding-type none",
                                 "rotary positions");
@@ -197,11 +199,13 @@ void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
                                           [MDS_HF_LLAMA] = "LlamaForCausalLM",
                                           [MDS_HF_MISTRAL] = "MistralForCausalLM",
                                           [MDS_HF_MINISTRAL] = "MinistralForCausalLM",
-                                          [MDS_HF_QWEN3] = "Qwen3ForCausalLM"};
+                                          [MDS_HF_QWEN3] = "Qwen3ForCausalLM",
+                                          [MDS_HF_QWEN2] = "Qwen2ForCausalLM"};
     static void (*const put[])(const struct mds_model_config *, struct mds_str *) = {
         [MDS_HF_GPT2] = put_gpt2,       [MDS_HF_NEOX] = put_neox,
         [MDS_HF_LLAMA] = put_llama,     [MDS_HF_MISTRAL] = put_llama,
-        [MDS_HF_MINISTRAL] = put_llama, [MDS_HF_QWEN3] = put_llama};
+        [MDS_HF_MINISTRAL] = put_llama, [MDS_HF_QWEN3] = put_llama,
+        [MDS_HF_QWEN2] = put_llama};
 
     mds_str_add(out, "{\n  \"architectures\": [\"%s\"],\n", classes[kind]);
     put_text(out, "model_type", names[kind]);
@@ -267,7 +271,7 @@ static const struct fixed gpt2_fixed[] = {
     {"add_cross_attention", " false ", "false"},
     {0},
 };
-/* The names that gpt_neox, llama and qwen3 share. */
+/* The names that gpt_neox, llama, qwen2 and qwen3 share. */
 static const struct number size_numbers[] = {
     {.theirs = "num_hidden_layers", .ours = "layers"},
     {.theirs = "hidden_size", .ours = "hidden"},
@@ -287,7 +291,7 @@ static const struct fixed neox_fixed[] = {
     {"attention_bias", " true ", "true"},
     {0},
 };
-/* The names that llama and qwen3 share; their defaults for heads differ. */
+/* The names that llama, qwen2 and qwen3 share; their defaults for heads differ. */
 static const struct number llama_numbers[] = {
     {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-6"},
     {"rope_theta", "rotary_base", "10000", "rope_theta"},
@@ -300,6 +304,11 @@ static const struct number llama_heads[] = {
 };
 static const struct number mistral_heads[] = {
     {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "8"},
+    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
+    {0},
+};
+static const struct number qwen2_heads[] = {
+    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "32"},
     {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
     {0},
 };
@@ -353,6 +362,16 @@ static const struct form mistral_form = {
                 "  linear_bias: false\n",
     .tied = "false",
 };
+static const struct form qwen2_form = {
+    .numbers = {size_numbers, llama_numbers, qwen2_heads},
+    .fixed = llama_fixed,
+    .activation = "hidden_act",
+    .activation_fallback = "silu",
+    .gated = 1,
+    .constant = "  position: rope\n  norm: RMSNorm\n"
+                "  linear_bias: false\n  qkv_bias: true\n",
+    .tied = "false",
+};
 static const struct form qwen3_form = {
     .numbers = {size_numbers, llama_numbers, qwen3_heads},
     .fixed = qwen3_fixed,
@@ -368,6 +387,7 @@ static const struct form *const forms[] = {
     [MDS_HF_GPT2] = &gpt2_form,         [MDS_HF_NEOX] = &neox_form,
     [MDS_HF_LLAMA] = &llama_form,       [MDS_HF_MISTRAL] = &mistral_form,
     [MDS_HF_MINISTRAL] = &mistral_form, [MDS_HF_QWEN3] = &qwen3_form,
+    [MDS_HF_QWEN2] = &qwen2_form,
 };
 
 /* The value of a key; NULL if it is missing, null or not a scalar. */

@@ -118,6 +118,7 @@ static const struct shape shapes[] = {
     [MDS_HF_MISTRAL] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
     [MDS_HF_MINISTRAL] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
     [MDS_HF_QWEN3] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
+    [MDS_HF_QWEN2] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
 };
 
 /* ---- the tensors of a model ---- */

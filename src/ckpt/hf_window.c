@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention windows in config.json: mistral has one sliding_window for all layers;
- * ministral and qwen3 also have a type for each layer. */
+ * ministral, qwen2 and qwen3 also have a type for each layer. */
 #include "base/units.h"
 #include "ckpt/hf.h"
 
@@ -8,6 +8,12 @@
 #include <string.h>
 
 /* ---- writing ---- */
+
+/* qwen2 or qwen3, whose windows are alike. */
+static int is_qwen(enum mds_hf_kind kind)
+{
+    return kind == MDS_HF_QWEN2 || kind == MDS_HF_QWEN3;
+}
 
 /* Whether the layer has the window, even if sequences are shorter than it. */
 static int is_local(const struct mds_model_config *m, int64_t layer)
@@ -18,6 +24,20 @@ static int is_local(const struct mds_model_config *m, int64_t layer)
     return mds_model_window(&any, layer) > 0;
 }
 
+/* Older versions of transformers do not read layer_types, but this, if layers without a
+ * window are the first ones. */
+static void put_first_window(const struct mds_model_config *m, struct mds_str *out)
+{
+    int64_t first = 0, globals = 0;
+
+    while (first < m->layers && !is_local(m, first))
+        first++;
+    for (int64_t i = 0; i < m->layers; i++)
+        globals += !is_local(m, i);
+    if (globals == first)
+        mds_str_add(out, "  \"max_window_layers\": %" PRId64 ",\n", first);
+}
+
 void mds_hf_put_window(enum mds_hf_kind kind, const struct mds_model_config *m,
                        struct mds_str *out)
 {
@@ -26,8 +46,10 @@ void mds_hf_put_window(enum mds_hf_kind kind, const struct mds_model_config *m,
     mds_str_add(out, "  \"sliding_window\": %" PRId64 ",\n", m->window);
     if (kind == MDS_HF_MISTRAL)
         return;
-    if (kind == MDS_HF_QWEN3)
+    if (is_qwen(kind)) {
         mds_str_add(out, "  \"use_sliding_window\": true,\n");
+        put_first_window(m, out);
+    }
     mds_str_add(out, "  \"layer_types\": [");
     for (int64_t i = 0; i < m->layers; i++)
         mds_str_add(out, "%s\"%s_attention\"", i ? ", " : "",
@@ -103,8 +125,8 @@ static enum mds_rc get_types(const struct mds_tree *t, const struct mds_node *ty
     return rc;
 }
 
-/* Without layer_types, the first max_window_layers layers of qwen3 are global. */
-static enum mds_rc get_qwen3_layers(const struct mds_tree *t, struct mds_str *out)
+/* Without layer_types, the first max_window_layers layers of qwens are global. */
+static enum mds_rc get_qwen_layers(const struct mds_tree *t, struct mds_str *out)
 {
     int64_t layers, global;
 
@@ -129,7 +151,7 @@ enum mds_rc mds_hf_get_window(enum mds_hf_kind kind, const struct mds_tree *t,
     const struct mds_node *types = mds_node_get(t->root, "layer_types");
     int64_t window;
 
-    if (kind == MDS_HF_QWEN3 && (!used || strcmp(used, "true") != 0))
+    if (is_qwen(kind) && (!used || strcmp(used, "true") != 0))
         return MDS_OK;
     if (kind < MDS_HF_MISTRAL || !size)
         return MDS_OK;
@@ -137,5 +159,5 @@ enum mds_rc mds_hf_get_window(enum mds_hf_kind kind, const struct mds_tree *t,
     mds_str_add(out, "  window_size: %" PRId64 "\n", window);
     if (kind != MDS_HF_MISTRAL && types && types->kind == MDS_NODE_LIST && types->first)
         return get_types(t, types, out);
-    return kind == MDS_HF_QWEN3 ? get_qwen3_layers(t, out) : MDS_OK;
+    return is_qwen(kind) ? get_qwen_layers(t, out) : MDS_OK;
 }

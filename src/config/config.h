@@ -82,6 +82,7 @@ struct mds_model_config {
     int parallel_residual; /* a block's MLP takes what its attention takes */
     int qk_layernorm; /* norms of each head's queries and keys, before they rotate */
     int linear_bias;  /* biases in linears (and, with layernorm, always beta) */
+    int qkv_bias;     /* biases of queries, keys and values, also without those */
     int tied_head;    /* head shares the token embedding */
     double init_std;
     double hidden_dropout, attention_dropout;

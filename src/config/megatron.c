@@ -333,7 +333,6 @@ const struct mds_option_foreign mds_megatron_unsupported[] = {
     {"--fp32-residual-connection", variants},
     {"--openai-gelu", variants},
     {"--onnx-safe", variants},
-    {"--add-qkv-bias", variants},
     {"--word-embedding-init-std", embeddings},
     {"--adjust-word-embedding-init", embeddings},
     {"--init-method-xavier-uniform", embeddings},

@@ -176,6 +176,10 @@ static const struct mds_option rows[] = {
     {shape, "model.linear_bias", "--disable-bias-linear", "MDS_LINEAR_BIAS",
      MDS_OPT_FLAG, "1", 0, 0, NULL, AT(model.linear_bias), NULL,
      "linear layers without biases", .inverted = 1},
+    {shape, "model.qkv_bias", "--add-qkv-bias", "MDS_QKV_BIAS", MDS_OPT_FLAG, "0", 0, 0,
+     NULL, AT(model.qkv_bias), NULL,
+     .help = "with --disable-bias-linear: biases of queries, keys and values, as in "
+             "Qwen2"},
     {shape, "model.tied_head", "--untie-embeddings-and-output-weights", "MDS_TIED_HEAD",
      MDS_OPT_FLAG, "1", 0, 0, NULL, AT(model.tied_head), NULL,
      "an output matrix of its own instead of the token embedding's", .inverted = 1},

@@ -137,7 +137,7 @@ void mds_config_set_packing(struct mds_config_run *run, enum mds_pack pack);
  *   embeddings  V H, and V H more for an untied head; learned positions P H
  *   a block     norms 2 (2 H, or H with RMSNorm); attention H A D + 2 H G D + A D H;
  *               MLP 2 H F, or 3 H F with SwiGLU; and biases (A + 2 G) D + H for the
- *               attention, F (2 F with SwiGLU) + H for the MLP
+ *               attention, F (2 F with SwiGLU) + H for the MLP; or (A + 2 G) D alone
  *   final norm  2 H, or H
  *
  * V is padded_vocab, P max_positions, F ffn_hidden (letters: kernels/README.md). */

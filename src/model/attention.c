@@ -15,7 +15,13 @@ static struct linears qkv_linears(const struct mds_model_config *m, int64_t head
 {
     heads[0] = m->heads * m->head_dim;
     heads[1] = heads[2] = m->kv_heads * m->head_dim;
-    return (struct linears){inputs, 3, m->hidden, heads, MDS_SHARD_ROWS, m->init_std};
+    return (struct linears){inputs,
+                            3,
+                            m->hidden,
+                            heads,
+                            MDS_SHARD_ROWS,
+                            m->init_std,
+                            m->linear_bias || m->qkv_bias};
 }
 
 static struct linears out_linear(const struct mds_model_config *m)
@@ -25,7 +31,8 @@ static struct linears out_linear(const struct mds_model_config *m)
                             m->heads * m->head_dim,
                             &m->hidden,
                             MDS_SHARD_COLS,
-                            m->init_std / sqrt(2.0 * (double)m->layers)};
+                            m->init_std / sqrt(2.0 * (double)m->layers),
+                            m->linear_bias};
 }
 
 void mds_gpt_add_attention_weights(struct registrar *reg, const char *layer,

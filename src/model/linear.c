@@ -33,7 +33,7 @@ int mds_gpt_add_biases(struct registrar *reg, const char *layer,
     int first = -1;
     char full[48];
 
-    for (int i = 0; i < l->n && reg->g->cfg.linear_bias; i++) {
+    for (int i = 0; i < l->n && l->bias; i++) {
         int b;
 
         snprintf(full, sizeof full, "%s.%s", layer, l->name[i]);

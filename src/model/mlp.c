@@ -25,16 +25,17 @@ static struct linears up_linears(const struct mds_model_config *m, int64_t wide[
                             m->hidden,
                             wide,
                             MDS_SHARD_ROWS,
-                            m->init_std};
+                            m->init_std,
+                            m->linear_bias};
 }
 
 /* Initialised like attention's output layer (attention.c). */
 static struct linears down_linear(const struct mds_model_config *m)
 {
-    return (struct linears){
-        last,           1,
-        m->ffn_hidden,  &m->hidden,
-        MDS_SHARD_COLS, m->init_std / sqrt(2.0 * (double)m->layers)};
+    return (struct linears){last,           1,
+                            m->ffn_hidden,  &m->hidden,
+                            MDS_SHARD_COLS, m->init_std / sqrt(2.0 * (double)m->layers),
+                            m->linear_bias};
 }
 
 void mds_gpt_add_mlp_weights(struct registrar *reg, const char *layer,

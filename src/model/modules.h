@@ -69,6 +69,7 @@ struct linears {
     const int64_t *out;
     enum mds_shard shard;
     double std;
+    int bias; /* whether they have biases */
 };
 
 struct linear_ids mds_gpt_add_weights(struct registrar *reg, const char *layer,

@@ -22,13 +22,14 @@ gpt_neox="--num-attention-heads 4 $rope --rotary-percent 0.5"
 llama="--num-attention-heads 8 --num-key-value-heads 2 --normalization rmsnorm --swiglu
     --disable-bias-linear $rope"
 
+qwen2="$llama --add-qkv-bias"
 qwen3="$llama --qk-layernorm --kv-channels 6"
 mistral="$llama --window-size 9"
 ministral="$mistral --window-attn-skip-freq 2"
 
 parallel="$gpt_neox --use-parallel-residual"
 
-for kind in gpt2 gpt_neox llama mistral ministral qwen3; do
+for kind in gpt2 gpt_neox llama mistral ministral qwen2 qwen3; do
     eval options=\$$kind
     test_expect_success "$kind: exported and imported again, the same bits" '
         pretrain $options --train-iters 3 --save $kind-ours &&
@@ -93,6 +94,36 @@ test_expect_success 'squared ReLU is exported and imported as relu2' '
         mds_ckpt import $kind-relu2-hf $kind-relu2-back && mds_ckpt diff --weights $kind-relu2 $kind-relu2-back &&
         mds_ckpt info --config $kind-relu2-back | grep "^  squared_relu: true " || return 1
     done
+'
+test_expect_success 'exact GELU is exported and imported as gelu, which gpt_neox has if it does not say' '
+    for kind in gpt2 gpt_neox; do
+        eval options=\$$kind && pretrain $options --exact-gelu --train-iters 1 --save $kind-gelu &&
+        mds_ckpt export --format hf --output $kind-gelu-hf $kind-gelu &&
+        grep "\": \"gelu\"," $kind-gelu-hf/config.json &&
+        mds_ckpt import $kind-gelu-hf $kind-gelu-back && mds_ckpt diff --weights $kind-gelu $kind-gelu-back &&
+        mds_ckpt info --config $kind-gelu-back | grep "^  exact_gelu: true " || return 1
+    done &&
+    sed "/hidden_act/d" gpt_neox-gelu-hf/config.json >c && mv c gpt_neox-gelu-hf/config.json &&
+    mds_ckpt import gpt_neox-gelu-hf unsaid && mds_ckpt info --config unsaid | grep "^  exact_gelu: true " &&
+    test_must_fail pretrain $gpt_neox --load unsaid --train-iters 1 --exact-gelu=0 && grep "exact-gelu true (now false)" out
+'
+test_expect_success 'biases of q, k and v alone: qwen2, in any layout; zeros for the others in gpt2' '
+    mds_ckpt info --tensors qwen2-back >tensors && grep "layer.1.attention.[qkv].bias" tensors >biases &&
+    test "$(wc -l <biases)" -eq 3 && ! grep "\(out\|up\|down\|gate\).bias" tensors &&
+    mds_ckpt info --config qwen2-back | grep "^  qkv_bias: true " &&
+    pretrain $qwen2 --train-iters 3 --load qwen2-back --metrics-jsonl one.jsonl && losses one.jsonl >one-rank.steps &&
+    for layout in "--tensor-model-parallel-size 2" "--zero-stage 3" "--attention-head-groups 2 --recompute-granularity full --sequence-tile 16"; do
+        rm -f two.jsonl && $MPIEXEC -n 2 mds_pretrain --seq-length 32 --global-batch-size 4 --lr 1e-2 --eval-iters 0 --threads 1 \
+            --data-path t.h5 --train-iters 3 --load qwen2-back $layout --metrics-jsonl two.jsonl >out 2>&1 &&
+        losses two.jsonl | paste one-rank.steps - | awk "{ d = \$1 - \$2; if (d < 0) d = -d; if (d > 1e-5 * \$1) exit 1 } END { exit NR != 3 }" || return 1
+    done &&
+    pretrain $qwen2 --window-size 9 --window-attn-skip-freq "[0,1]" --train-iters 1 --save qwen2-window &&
+    mds_ckpt export --format hf --output qwen2-window-hf qwen2-window && grep "\"max_window_layers\": 1," qwen2-window-hf/config.json &&
+    mds_ckpt import qwen2-window-hf qwen2-window-back && mds_ckpt diff --weights qwen2-window qwen2-window-back &&
+    pretrain $gpt2 --disable-bias-linear --add-qkv-bias --train-iters 1 --save gpt2-qkv && mds_ckpt export --format hf --output gpt2-qkv-hf gpt2-qkv &&
+    mds_ckpt import gpt2-qkv-hf gpt2-qkv-back && pretrain $gpt2 --train-iters 1 --load gpt2-qkv-back --lr 0 --metrics-jsonl a.jsonl &&
+    pretrain $gpt2 --disable-bias-linear --add-qkv-bias --train-iters 1 --load gpt2-qkv --finetune --lr 0 --metrics-jsonl b.jsonl &&
+    losses a.jsonl >a && losses b.jsonl >b && test_cmp a b && rm ?.jsonl
 '
 test_expect_success 'a model without biases is exported with zero biases' '
     for kind in gpt2 gpt_neox; do
@@ -260,7 +291,7 @@ with() {
         ! cmp -s "$1/config.json" changed/config.json
 }
 test_expect_success 'models that mds does not support are refused by name' '
-    with gpt2 "s/gelu_new/gelu/" && not_in "activation_function is gelu; mds supports gelu_new" &&
+    with gpt2 "s/gelu_new/quick_gelu/" && not_in "activation_function is quick_gelu; mds supports gelu_new .* gelu " &&
     with gpt2 "s/\"n_embd\"/\"other\"/" && not_in "config.json: n_embd is missing" &&
     with gpt2 "s/\"n_head\": 4/\"n_head\": \"x\"/" && not_in "n_head is .x., not a number" &&
     with gpt2 "s/\"gpt2\"/\"bloom\"/" && not_in "model_type is bloom; mds reads gpt2" &&

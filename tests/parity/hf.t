@@ -52,6 +52,9 @@ result "transformers makes models" "$python" "$here/hf.py" make made
     result "llama with grouped heads is exported" exported llama-ours $llama
     result "parallel residual is exported" exported parallel-ours $gpt $rope --rotary-percent 0.5 \
         --use-parallel-residual
+    result "qwen2 is exported" exported qwen2-ours $llama --add-qkv-bias
+    result "gpt_neox with exact GELU is exported" exported pythia-ours $gpt $rope --exact-gelu --use-parallel-residual \
+        --init-method-std 0.3
     result "qwen3 is exported" exported qwen3-ours $llama --qk-layernorm
     result "gpt2 without biases is exported" exported gpt2-plain $gpt --disable-bias-linear
     result "gpt_neox without biases is exported" exported neox-plain $gpt $rope --disable-bias-linear
@@ -69,9 +72,11 @@ checks='out-gpt2-ours trace-gpt2-ours gpt2-ours.jsonl
     out-relu2-ours trace-relu2-ours relu2-ours.jsonl
     out-parallel-ours trace-parallel-ours parallel-ours.jsonl
     out-llama-ours trace-llama-ours llama-ours.jsonl
+    out-qwen2-ours trace-qwen2-ours qwen2-ours.jsonl
+    out-pythia-ours trace-pythia-ours pythia-ours.jsonl
     out-gpt2-plain trace-gpt2-plain gpt2-plain.jsonl
     out-neox-plain trace-neox-plain neox-plain.jsonl'
-for m in gpt2 neox neox-parallel neox-relu2 llama llama-bias llama-attention-bias gpt2-bare gpt2-bf16 llama-bf16; do
+for m in gpt2 neox neox-parallel neox-relu2 pythia qwen2 llama llama-bias llama-attention-bias gpt2-bare gpt2-bf16 llama-bf16; do
     result "$m is imported" imported $m
     checks="$checks made/$m trace-$m $m.jsonl"
 done

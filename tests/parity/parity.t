@@ -46,7 +46,7 @@ a, b = (stfile.load(p) for p in sys.argv[1:])
 sys.exit(a.keys() != b.keys() or any(a[n].tobytes() != b[n].tobytes() for n in a))' "$@"
 }
 
-mkdir gpt relu2 gpt-both gpt-qk llama llama-2 llama-qk
+mkdir gpt relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
 # the shapes are lists of words
 # shellcheck disable=SC2086
 {
@@ -54,6 +54,8 @@ mkdir gpt relu2 gpt-both gpt-qk llama llama-2 llama-qk
     compare gpt $gpt
     result "squared ReLU: mds trains 50 steps" pretrain relu2 1 $gpt --squared-relu
     compare relu2 $gpt --squared-relu
+    result "exact GELU: mds trains 50 steps" pretrain exact 1 $gpt --exact-gelu
+    compare exact $gpt --exact-gelu
     result "norms of heads: mds trains 50 steps" pretrain gpt-qk 1 $gpt \
         --qk-layernorm --use-rotary-position-embeddings
     compare gpt-qk $gpt --qk-layernorm --use-rotary-position-embeddings
@@ -73,5 +75,8 @@ mkdir gpt relu2 gpt-both gpt-qk llama llama-2 llama-qk
     result "llama: norms of heads, on 2 tensor ranks" pretrain llama-qk 2 $llama --qk-layernorm \
         --tensor-model-parallel-size 2 --recompute-granularity full
     compare llama-qk $llama --qk-layernorm
+    result "llama: biases of q, k and v, on 2 tensor ranks" pretrain llama-bias 2 $llama --add-qkv-bias \
+        --tensor-model-parallel-size 2
+    compare llama-bias $llama --add-qkv-bias
 }
 finish

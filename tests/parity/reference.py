@@ -38,9 +38,11 @@ def options(argv):
         "use-rotary-position-embeddings",
         "swiglu",
         "squared-relu",
+        "exact-gelu",
         "qk-layernorm",
         "use-parallel-residual",
         "disable-bias-linear",
+        "add-qkv-bias",
         "untie-embeddings-and-output-weights",
     ):
         p.add_argument(f"--{flag}", action="store_true")
@@ -118,7 +120,7 @@ def mlp(w, name, x, o):
     elif o.squared_relu:
         inner = F.relu(up) ** 2
     else:
-        inner = F.gelu(up, approximate="tanh")
+        inner = F.gelu(up, approximate="none" if o.exact_gelu else "tanh")
     return linear(w, f"{name}.down", inner)
 
 
@@ -172,7 +174,8 @@ def shapes(o):
     for i in range(o.num_layers):
         for part, shape in linears.items():
             yield f"layer.{i}.{part}.weight", shape
-            if not o.disable_bias_linear:
+            is_qkv = part[-2:] in (".q", ".k", ".v")
+            if not o.disable_bias_linear or (o.add_qkv_bias and is_qkv):
                 yield f"layer.{i}.{part}.bias", shape[:1]
     if o.untie_embeddings_and_output_weights:
         yield "head.weight", (V, H)
