@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/log.h"
+#include "base/stream.h"
 #include "base/units.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { KEPT_WARNINGS = 16, TEXT_SIZE = 2048 };
 
@@ -47,8 +47,7 @@ static void print_line(enum mds_log_level level, const char *text)
     if (state.ranks > 1 && level <= MDS_LOG_WARN)
         snprintf(who, sizeof who, "[rank %d %s] ", state.rank, state.host);
     n = snprintf(line, sizeof line, "mds: %s%s: %s\n", who, level_names[level], text);
-    if (write(STDERR_FILENO, line, (size_t)n) < 0)
-        return; /* there is no other place to say it */
+    (void)mds_stream_log(line, (size_t)n); /* there is no other place to say it */
 }
 
 void mds_log(enum mds_log_level level, const char *fmt, ...)
@@ -68,12 +67,14 @@ void mds_log(enum mds_log_level level, const char *fmt, ...)
 
 void mds_log_repeat_warnings(void)
 {
-    int n = state.warnings < KEPT_WARNINGS ? state.warnings : KEPT_WARNINGS;
+    int n = state.warnings < KEPT_WARNINGS ? state.warnings : KEPT_WARNINGS, n_text;
+    char text[64];
 
     if (n == 0)
         return;
-    fprintf(stderr, "mds: %d warning%s in this run:\n", state.warnings,
-            mds_plural(state.warnings));
+    n_text = snprintf(text, sizeof text, "mds: %d warning%s in this run:\n",
+                      state.warnings, mds_plural(state.warnings));
+    (void)mds_stream_log(text, (size_t)n_text);
     for (int i = 0; i < n; i++)
         print_line(MDS_LOG_WARN, state.kept[i]);
 }

@@ -2,6 +2,7 @@
 #include "io/jsonl.h"
 #include "base/alloc.h"
 #include "base/str.h"
+#include "base/stream.h"
 #include "base/units.h"
 #include "io/durable.h"
 #include "io/output.h"
@@ -17,6 +18,7 @@
 struct mds_jsonl {
     char *path;
     FILE *file;
+    struct mds_stream pipe; /* if it is no regular file; fd -1: it is */
     struct mds_str line;
 };
 
@@ -90,6 +92,7 @@ enum mds_rc mds_jsonl_truncate(const char *path, const char *key, int64_t most)
 enum mds_rc mds_jsonl_open(const char *path, int append, struct mds_jsonl **out)
 {
     struct mds_jsonl *j = mds_zalloc(1, sizeof *j);
+    struct stat st;
     enum mds_rc rc;
 
     if (!j)
@@ -104,6 +107,8 @@ enum mds_rc mds_jsonl_open(const char *path, int append, struct mds_jsonl **out)
         rc = mds_fail_write(MDS_EIO, path);
         goto free_path;
     }
+    j->pipe.fd =
+        fstat(fileno(j->file), &st) == 0 && S_ISREG(st.st_mode) ? -1 : fileno(j->file);
     *out = j;
     return MDS_OK;
 
@@ -160,7 +165,9 @@ enum mds_rc mds_jsonl_end(struct mds_jsonl *j)
     mds_str_add(&j->line, "}\n");
     if (j->line.failed)
         return MDS_EMEM;
-    if (fwrite(j->line.s, 1, j->line.len, j->file) != j->line.len || fflush(j->file))
+    if (j->pipe.fd >= 0 ? mds_stream_write(&j->pipe, j->line.s, j->line.len) != 0
+                        : fwrite(j->line.s, 1, j->line.len, j->file) != j->line.len ||
+                              fflush(j->file) != 0)
         return mds_fail_write(MDS_EIO, j->path);
     return MDS_OK;
 }
@@ -176,6 +183,9 @@ enum mds_rc mds_jsonl_close(struct mds_jsonl *j)
 
     if (!j)
         return MDS_OK;
+    if (j->pipe.fd >= 0)
+        (void)mds_stream_drain(&j->pipe, 5);
+    free(j->pipe.kept);
     if (fclose(j->file))
         rc = mds_fail_write(MDS_EIO, j->path);
     mds_str_fini(&j->line);

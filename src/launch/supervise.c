@@ -2,6 +2,7 @@
 #include "launch/supervise.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -68,25 +69,11 @@ int mds_supervise_caught(void)
 
 /* What arrives at `in` goes on to `out`, and is read by lines. */
 struct stream {
-    int in, out; /* in -1: at its end */
+    int in; /* -1: at its end */
+    struct mds_stream out;
     size_t n;
     char line[4096]; /* its first bytes; a longer one is cut */
 };
-
-/* That nobody reads our output is no reason to end the run. */
-static void write_all(int fd, const char *text, size_t n)
-{
-    while (n > 0) {
-        ssize_t done = write(fd, text, n);
-
-        if (done < 0 && errno != EINTR)
-            return;
-        if (done > 0) {
-            text += done;
-            n -= (size_t)done;
-        }
-    }
-}
 
 static void read_lines(struct stream *s, const char *text, size_t n,
                        struct mds_losses *lost)
@@ -108,6 +95,7 @@ static void pass_on(struct stream *s, struct mds_losses *lost)
     char part[16384];
     ssize_t n;
 
+    (void)mds_stream_write(&s->out, NULL, 0); /* what was kept */
     while (s->in >= 0) {
         n = read(s->in, part, sizeof part);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -117,7 +105,8 @@ static void pass_on(struct stream *s, struct mds_losses *lost)
             s->in = -1;
             return;
         }
-        write_all(s->out, part, (size_t)n);
+        /* that nobody reads our output is no reason to hold up or to end the run */
+        (void)mds_stream_write(&s->out, part, (size_t)n);
         read_lines(s, part, (size_t)n, lost);
     }
 }
@@ -130,7 +119,7 @@ static enum mds_rc open_streams(struct stream s[2], int ends[2])
         if (pipe2(both, O_CLOEXEC))
             return mds_fail(MDS_EMEM, "no pipe for the ranks' output: %s",
                             strerror(errno));
-        s[i] = (struct stream){.in = both[0], .out = STDOUT_FILENO + i};
+        s[i] = (struct stream){.in = both[0], .out.fd = STDOUT_FILENO + i};
         fcntl(both[0], F_SETFL, O_NONBLOCK);
         ends[i] = both[1];
     }
@@ -212,6 +201,7 @@ static int wait_for_command(const char *name, struct stream s[2],
 enum mds_rc mds_supervise(const struct mds_argv *command, struct mds_outcome *out)
 {
     struct stream s[2] = {{.in = -1}, {.in = -1}};
+    const double drain_s = 5;
     int ends[2] = {-1, -1}, status = 0;
     enum mds_rc rc = open_streams(s, ends);
 
@@ -227,6 +217,8 @@ enum mds_rc mds_supervise(const struct mds_argv *command, struct mds_outcome *ou
         pass_on(&s[i], &out->lost);
         if (s[i].in >= 0)
             close(s[i].in);
+        (void)mds_stream_drain(&s[i].out, drain_s);
+        free(s[i].out.kept);
     }
     if (!rc)
         out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

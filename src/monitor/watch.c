@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "kernels/types.h"
 
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -193,6 +194,7 @@ int mds_watch_line(char *line, int size)
 
 ssize_t mds_watch_write(const char *text)
 {
+    struct pollfd reader = {.fd = STDERR_FILENO, .events = POLLOUT};
     char line[1024];
     struct text t = {line, 0, sizeof line - 1};
 
@@ -202,5 +204,7 @@ ssize_t mds_watch_write(const char *text)
         append_wait_line(&t);
     }
     line[t.used++] = '\n';
+    if (poll(&reader, 1, 1000) == 0)
+        return 0; /* it may have stopped for good */
     return write(STDERR_FILENO, line, (size_t)t.used);
 }

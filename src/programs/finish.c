@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "programs/finish.h"
 #include "base/log.h"
+#include "base/stream.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 enum mds_rc mds_stdout_flush(void)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    if (fflush(stdout) == 0 && !ferror(stdout) && !mds_streams_drain())
         return MDS_OK;
     return mds_fail(MDS_EIO, "standard output: %s", strerror(errno));
 }

@@ -5,6 +5,7 @@
 #endif
 #include "base/host.h"
 #include "base/log.h"
+#include "base/stream.h"
 #include "base/units.h"
 #include "ckpt/configuration.h"
 #include "comm/comm.h"
@@ -46,6 +47,7 @@ static _Noreturn void fail_and_abort(const struct mds_world *w, enum mds_rc rc)
     if (rc == MDS_EDEVICE && w->ranks > 1) /* mds_launch reads it */
         mds_error("the device of rank %d on %s has failed", w->rank, w->host);
     mds_log_repeat_warnings();
+    (void)mds_streams_drain();
     mds_world_abort(is_lost ? EXIT_LOST : EXIT_FAILURE);
 }
 
@@ -208,6 +210,7 @@ int main(int argc, char **argv)
         fail_and_abort(&world, rc);
     /* who reads our output may leave before the run is over */
     signal(SIGPIPE, SIG_IGN);
+    mds_streams_never_wait();
     if (run)
         mds_comm_set_timeout_s(run->config.parallel.timeout_s);
     started = mds_world_init(&world);
@@ -224,6 +227,7 @@ int main(int argc, char **argv)
         fail_and_abort(&world, rc);
     flush_output_or_abort(&world);
     mds_log_repeat_warnings();
+    (void)mds_streams_drain();
     mds_config_run_destroy(run);
     mds_diag_fini(&diag);
     mds_world_end(&world,

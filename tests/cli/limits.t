@@ -35,6 +35,24 @@ test_expect_success 'nobody reads what is printed any more: all is saved, then i
     test "$(cat ck/latest)" = iter_0000400 && mds_ckpt verify ck
 '
 
+# More than the pipe and what is kept for it hold, while nobody reads.  Then somebody does.
+test_expect_success 'a reader that has stopped holds up no step, and learns what was left out' '
+    rm -f pipe slow && mkfifo pipe slow && { cat <pipe >seen & } && reader=$! && { sleep 60 <slow & } && asleep=$! &&
+    { one --train-iters 1500 --log-interval 1 --save ck3 --metrics-jsonl slow >pipe 2>err & } && run=$! &&
+    until grep -q "iteration  *1/" seen; do sleep 0.01; done && kill -STOP $reader &&
+    until test -e ck3/latest || ! kill -0 $run 2>/dev/null; do sleep 0.1; done
+    kill -CONT $reader && wait $run && wait $reader && kill $asleep && test -e ck3/latest || { cat err; return 1; }
+    grep "mds: warn: [1-9][0-9]* lines were left out up to here: nobody read them" seen && tail -n 1 seen | grep "^done: iteration 1500 of 1500" &&
+    grep "iteration *1500/" seen
+'
+test_expect_success 'nor does one of mds_launch: no rank seems to be silent' '
+    rm -f pipe && mkfifo pipe && { sleep 60 <pipe & } && asleep=$! &&
+    printf "T: {layers: 2, hidden: 32, heads: 4}\n" >table.yaml &&
+    mds_launch --machine localhost --ranks 2 -- --model-table table.yaml --model-size-key T --seq-length 32 --global-batch-size 4 \
+        --data-path t.h5 --eval-iters 0 --threads 1 --train-iters 1500 --log-interval 1 --distributed-timeout-minutes 3s >pipe 2>err; status=$?
+    kill $asleep; cat err; test $status -eq 0
+'
+
 # ---- limits ----
 
 # ulimit counts in blocks of 512 bytes or of 1024; MPI wants files of 5 MiB.

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "base/stream.h"
 #include "base/units.h"
 
 #include <stdio.h>
@@ -191,6 +192,47 @@ static void test_host_name(void **state)
     assert_string_equal(host, here.nodename);
 }
 
+/* Nobody reads while 10000 lines are written, which neither the pipe nor the stream can
+ * hold.  What comes out is whole lines in order, with one for those left out. */
+static void test_a_stream_does_not_wait(void **state)
+{
+    enum { LINES = 10000 };
+    struct mds_stream s = {.fd = -1};
+    char text[128];
+    long line, next = 0, left_out = 0;
+    int ends[2];
+    FILE *in;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    s.fd = ends[1];
+    in = fdopen(ends[0], "r");
+    for (int i = 0; i < LINES; i++) {
+        int n =
+            snprintf(text, sizeof text, "line %d of some letters more or less\n", i);
+
+        assert_int_equal(mds_stream_write(&s, text, (size_t)n), 0);
+    }
+    assert_true(s.n > 0 && s.left_out > 0);
+    while (next < LINES) {
+        assert_int_equal(mds_stream_write(&s, NULL, 0), 0);
+        assert_non_null(fgets(text, sizeof text, in));
+        if (sscanf(text, "mds: warn: %ld lines were left out", &left_out) == 1) {
+            next += left_out;
+        } else {
+            assert_int_equal(sscanf(text, "line %ld of some letters", &line), 1);
+            assert_int_equal(line, next++);
+        }
+    }
+    assert_int_equal(left_out, s.left_out);
+    assert_int_equal(mds_stream_drain(&s, 1), 0);
+    close(ends[1]);
+    assert_null(fgets(text, sizeof text, in));
+    fclose(in);
+    assert_int_equal(mds_stream_write(&s, "x", 1), -1);
+    free(s.kept);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +245,7 @@ int main(void)
         cmocka_unit_test(test_log_levels),
         cmocka_unit_test(test_a_log_line_is_one_write),
         cmocka_unit_test(test_host_name),
+        cmocka_unit_test(test_a_stream_does_not_wait),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
