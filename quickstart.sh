@@ -199,7 +199,7 @@ make_tokens() {
         say "no E. coli genome on this machine: taking phage lambda, which is small"
     fi
     say "making tokens (codons) of $genome"
-    logged tokens mds_data make --tokenizer codon --output "$run/tokens.h5" "$genome"
+    logged tokens mds_data make --tokenizer codon --output "$run/tokens.h5" --overwrite "$genome"
     mds_data info "$run/tokens.h5"
 }
 
@@ -215,7 +215,7 @@ train() {
         --weight-decay 0.1 --clip-grad 1.0 --log-interval 20 \
         --eval-interval 100 --eval-iters 10 \
         --metrics-jsonl "$run/run.jsonl" --tensorboard-dir "$run/tensorboard" \
-        --export-weights "$run/weights.safetensors" \
+        --export-weights "$run/weights.safetensors" --overwrite \
         || die "training failed; what it was run on: $run"
 }
 

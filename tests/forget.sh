@@ -6,3 +6,6 @@ for name in $(mds_pretrain --help | tr '\n' ' ' | tr '[' '\n' |
     sed -n 's/^\([A-Z][A-Z0-9_, ]*\)\(=0\)\{0,1\}\].*/\1/p' | tr -d ,); do
     unset "$name"
 done
+# Tests use a name again and again; those that are about that unset this.
+MDS_OVERWRITE=1
+export MDS_OVERWRITE

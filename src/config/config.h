@@ -215,6 +215,7 @@ struct mds_output_config {
     char *trace_dir;       /* initial weights, step-1 gradients and batches, or NULL */
     int64_t trace_steps;   /* steps whose batches and losses are traced */
     char *log_level;
+    int overwrite; /* replace what another run has left */
 };
 
 /* What the rows of embedding and head begin with that a checkpoint does not have. */

@@ -490,6 +490,17 @@ static void resolve_skip_train(struct mds_config_run *run, struct mds_diag *diag
     }
 }
 
+/* A run that saves does so when it is interrupted. */
+static void resolve_signals(struct mds_config_run *run)
+{
+    static const char key[] = "train.exit_signal_handler";
+
+    if (!run->config.checkpoint.save || mds_settings_of(&run->settings, key)->level)
+        return;
+    run->config.train.exit_signal_handler = 1;
+    mds_settings_derived(&run->settings, key, "--save is given");
+}
+
 enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
                                struct mds_diag *diag)
 {
@@ -510,6 +521,7 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
     resolve_documents(run);
     check_data_options(run, diag);
     check_checkpoints(run, diag);
+    resolve_signals(run);
     check_profiled_steps(run, diag);
     resolve_skip_train(run, diag);
     resolve_dry_run(run, diag);

@@ -23,7 +23,7 @@ static const char buffers[] = "buffers are laid out once, before the first step"
 static const char overlapped[] = "communication overlaps computing wherever it can";
 static const char launcher[] = "mds_launch starts the ranks on the nodes of the job";
 static const char requeued[] =
-    "--exit-signal-handler ends a run in order; jobs of mds_launch submit go on";
+    "a signal ends a run in order if there is --save; jobs of mds_launch submit go on";
 
 static const char experts[] =
     "mixture of experts (a dense model, of 1 expert, needs no such option)";

@@ -373,7 +373,7 @@ static const struct mds_option rows[] = {
      "MDS_EXIT_SIGNAL_HANDLER", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.exit_signal_handler), NULL,
      .help = "on Ctrl-C, SIGTERM or SIGUSR1 finish the step, or leave an evaluation, "
-             "save and exit; on a second one exit at once"},
+             "save and exit; on a second one exit at once; the default with --save"},
 
     {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "auto", 0, 0,
      devices, AT(output.device), "device",
@@ -581,7 +581,7 @@ static const struct mds_option rows[] = {
     {output, "output.metrics_jsonl", "--metrics-jsonl", "MDS_METRICS_JSONL",
      MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.metrics_jsonl), "file",
      .help = "a JSON line per step; a resumed run appends, after dropping records of "
-             "later iterations",
+             "later iterations; another run's are kept, unless with --overwrite",
      .path = MDS_PATH_FILE},
     {output, "output.tensorboard_dir", "--tensorboard-dir", "MDS_TENSORBOARD_DIR",
      MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.tensorboard_dir), "folder",
@@ -600,6 +600,10 @@ static const struct mds_option rows[] = {
      .path = MDS_PATH_FOLDER},
     {output, "output.trace_steps", "--trace-steps", "MDS_TRACE_STEPS", MDS_OPT_COUNT,
      "1", 1, 1e6, NULL, AT(output.trace_steps), "steps", .help = "steps to trace"},
+    {output, "output.overwrite", "--overwrite", "MDS_OVERWRITE", MDS_OPT_FLAG, "0", 0,
+     0, NULL, AT(output.overwrite), NULL,
+     .help = "replace what another run has left in --save, --metrics-jsonl, "
+             "--export-weights and --trace-dir; unset: an error"},
     {output, "output.log_level", "--log-level", "MDS_LOG_LEVEL", MDS_OPT_STRING, "info",
      0, 0, levels, AT(output.log_level), "level", .help = "how much to log"},
 

@@ -10,6 +10,7 @@
 #include "data/token_file.h"
 #include "data/token_log.h"
 #include "data/tokenize.h"
+#include "io/output.h"
 #include "io/worker.h"
 
 #include <stdatomic.h>
@@ -125,7 +126,7 @@ static int64_t count_bytes(const struct mds_make *m)
 
 /* ---- the inputs ---- */
 
-/* The output must not replace an input. */
+/* The output must not replace an input, nor, by default, anything. */
 static enum mds_rc check_output(const struct mds_make *m)
 {
     struct stat out, in;
@@ -139,7 +140,7 @@ static enum mds_rc check_output(const struct mds_make *m)
                             "%s: is an input and would be overwritten; give --output "
                             "another name",
                             m->output);
-    return MDS_OK;
+    return mds_output_check_new(m->output, m->overwrite);
 }
 
 static void add_stats(struct work *w, const struct mds_make_stats *s)

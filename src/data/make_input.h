@@ -23,6 +23,7 @@ struct mds_make {
     struct mds_vocabulary vocabulary;
     struct mds_reading reading; /* of FASTA */
     const char *output;
+    int overwrite;             /* replace the output, if there is one */
     const char *const *inputs; /* [n_inputs]; "-" is standard input */
     int n_inputs;
     const char *kind;        /* of the tokens, for logs; NULL: does not matter */

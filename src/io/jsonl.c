@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "io/jsonl.h"
 #include "base/alloc.h"
-#include "base/str.h"
 #include "base/stream.h"
 #include "base/units.h"
 #include "io/durable.h"
@@ -85,6 +84,23 @@ enum mds_rc mds_jsonl_truncate(const char *path, const char *key, int64_t most)
     mds_str_fini(&quoted);
     fclose(from);
     return rc;
+}
+
+void mds_jsonl_find_last(const char *path, const char *text, struct mds_str *out)
+{
+    char *line = NULL;
+    size_t size = 0;
+    struct stat st;
+    FILE *f = stat(path, &st) || !S_ISREG(st.st_mode) ? NULL : fopen(path, "re");
+
+    while (f && getline(&line, &size, f) > 0)
+        if (strstr(line, text)) {
+            mds_str_fini(out);
+            mds_str_add(out, "%s", line);
+        }
+    free(line);
+    if (f)
+        fclose(f);
 }
 
 /* ---- ours ---- */

@@ -4,6 +4,7 @@
 #define MDS_IO_JSONL_H
 
 #include "base/status.h"
+#include "base/str.h"
 
 #include <stdint.h>
 
@@ -13,6 +14,10 @@ struct mds_jsonl;
  * for a run that resumes from an earlier iteration.  Does nothing if path is not a
  * regular file. */
 enum mds_rc mds_jsonl_truncate(const char *path, const char *key, int64_t most);
+
+/* Append to out the last line that has `text` in it; nothing if there is none, or no
+ * regular file. */
+void mds_jsonl_find_last(const char *path, const char *text, struct mds_str *out);
 
 /* Create or truncate the file; with append, keep its contents. */
 enum mds_rc mds_jsonl_open(const char *path, int append, struct mds_jsonl **out);

@@ -28,6 +28,17 @@ static int owns_partial_file(const struct mds_output *o)
     return open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
+enum mds_rc mds_output_check_new(const char *path, int overwrite)
+{
+    struct stat st;
+
+    if (overwrite || stat(path, &st) || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return MDS_OK;
+    return mds_fail(
+        MDS_EUSER,
+        "%s: exists already; give another name, or --overwrite to replace it", path);
+}
+
 enum mds_rc mds_output_open(const char *path, struct mds_output *out)
 {
     struct mds_output o = {0};

@@ -14,6 +14,10 @@ struct mds_output {
     FILE *file;    /* path.partial, open for writing and reading */
 };
 
+/* MDS_EUSER if there is a file already that is not empty, unless overwrite is set, as
+ * by the option --overwrite. */
+enum mds_rc mds_output_check_new(const char *path, int overwrite);
+
 /* Create path.partial, so that an unwritable folder is reported before any long work.
  * If several processes write the same file, the last to open it wins and the others
  * fail at commit. */

@@ -22,6 +22,8 @@ struct mds_metrics_run {
     const char *device;             /* "cpu" */
     const char *dtype, *fp8_format; /* "bf16", "none" */
     const char *data_path;          /* or NULL */
+    const char *save, *load;        /* folders of checkpoints, or NULL */
+    int overwrite;                  /* replace another run's records */
     struct mds_flops_model model;
     int64_t vocab; /* words of the data; the model pads them to padded_vocab */
     int64_t parameters;
@@ -74,9 +76,10 @@ struct mds_metrics_summary {
 struct mds_metrics;
 
 /* Print a description of the run to standard output and open the outputs (NULL: none).
- * A new run replaces jsonl_path; a run resumed at first_iteration removes later records
- * and appends.  tensorboard_dir is created if needed and gets one new file.  MDS_EUSER
- * or MDS_EIO if one cannot be written. */
+ * A new run replaces what is in jsonl_path; a run resumed at first_iteration removes
+ * later records and appends.  tensorboard_dir is created if needed and gets one new
+ * file.  MDS_EUSER if what is in jsonl_path is not of this run and `overwrite` is not
+ * set; that or MDS_EIO if one cannot be written. */
 enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *jsonl_path,
                              const char *tensorboard_dir, struct mds_metrics **out);
 

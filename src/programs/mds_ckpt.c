@@ -48,6 +48,9 @@ static const struct mds_option rows[] = {
     {exporting, NULL, "--output", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output),
      "path", .help = "needed: FILE.safetensors, or with --format hf a folder",
      .path = MDS_PATH_EITHER},
+    {exporting, NULL, "--overwrite", "MDS_OVERWRITE", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(overwrite), NULL,
+     .help = "replace FILE.safetensors if it exists; unset: an error"},
     {exporting, NULL, "--format", NULL, MDS_OPT_ENUM, "mds", 0, 0, formats, AT(format),
      NULL,
      .help = "mds: one file of f32 under the names they have here; hf: a folder for "
@@ -65,6 +68,9 @@ static const struct mds_option rows[] = {
     {.help = NULL},
 };
 
+static const struct mds_option_alias aliases[] = {{"-o", "--output", NULL, NULL},
+                                                  {.name = NULL}};
+
 static const struct mds_option_set options = {
     .program = "mds_ckpt",
     .version = PACKAGE_VERSION,
@@ -79,6 +85,7 @@ static const struct mds_option_set options = {
         "mds_ckpt SUBCOMMAND --help says more of each.\n"
         "Exit status: 0 done and sound, 1 failed, damaged or different.",
     .options = rows,
+    .aliases = aliases,
     .operands = "path",
 };
 

@@ -12,7 +12,7 @@
 enum { MDS_FORMAT_MDS, MDS_FORMAT_HF }; /* --format */
 
 struct mds_ckpt_options {
-    int config, tensors, all, dry_run, weights, force;
+    int config, tensors, all, dry_run, weights, force, overwrite;
     int64_t keep_last, keep_every;
     double tolerance;
     char *output;

@@ -6,6 +6,7 @@
 #include "ckpt/safetensors.h"
 #include "data/tokenizer_json.h"
 #include "engine/engine.h"
+#include "io/output.h"
 #include "programs/mds_ckpt.h"
 
 #include <inttypes.h>
@@ -135,6 +136,8 @@ enum mds_rc mds_ckpt_run_export(const struct mds_invocation *c)
     if (a->format == MDS_FORMAT_MDS && (a->type || a->max_shard_bytes))
         return mds_fail(MDS_EUSER, "export: --type and --max-shard-bytes are for "
                                    "--format hf");
+    if (a->format == MDS_FORMAT_MDS)
+        MDS_TRY(mds_output_check_new(a->output, a->overwrite));
     MDS_TRY(mds_ckpt_input_open(c->operand[0], &o));
     rc = a->format == MDS_FORMAT_HF ? export_hugging_face(&o, a)
                                     : export_mds(&o, a->output);

@@ -38,6 +38,8 @@ static const struct mds_option rows[] = {
     {make, NULL, "--output", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output),
      "file.h5", .help = "needed: where the tokens go; appears when complete",
      .path = MDS_PATH_FILE},
+    {make, NULL, "--overwrite", "MDS_OVERWRITE", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(overwrite), NULL, .help = "replace --output if it exists; unset: an error"},
     {make, "make.vocab_size", "--vocab-size", NULL, MDS_OPT_COUNT, NULL, 1,
      (double)MDS_VOCAB_MAX, NULL, AT(vocab), "words",
      .help = "ids: how many there are"},
@@ -106,6 +108,9 @@ static const struct mds_option rows[] = {
     {.help = NULL},
 };
 
+static const struct mds_option_alias aliases[] = {{"-o", "--output", NULL, NULL},
+                                                  {.name = NULL}};
+
 static const struct mds_option_set options = {
     .program = "mds_data",
     .version = PACKAGE_VERSION,
@@ -115,6 +120,7 @@ static const struct mds_option_set options = {
         ".bin/.idx pair; dump prints the tokens of either.\n"
         "mds_data SUBCOMMAND --help says more of each. Exit status: 0 done, 1 failed.",
     .options = rows,
+    .aliases = aliases,
     .operands = "file",
 };
 
@@ -254,6 +260,7 @@ static enum mds_rc check_make(const struct mds_invocation *c, struct mds_make *m
     m->reading.frames = mds_reading_frames(a->frame);
     m->reading.strands = mds_reading_strands(a->strand);
     m->output = a->output;
+    m->overwrite = a->overwrite;
     m->threads = a->threads ? (int)a->threads : mds_host_cores();
     return MDS_OK;
 }

@@ -8,7 +8,7 @@
 
 struct mds_data_options {
     char *tokenizer, *output, *split, *kind, *tag, *gff3, *gff3_type;
-    int frame, strand, split_at, ids, text;
+    int frame, strand, split_at, ids, text, overwrite;
     int64_t vocab, eod, from, count, seq_length, stride, tag_every, threads;
     double lowercase_weight, gff3_weight;
 };

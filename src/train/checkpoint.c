@@ -420,6 +420,11 @@ static enum mds_rc find_newest_own(const struct run *r, int64_t *iteration)
     return mds_run_find_own_checkpoint(r, path, iteration);
 }
 
+static enum mds_rc look_into_save_folder(const struct run *r, int64_t *newest)
+{
+    return mds_run_find_own_checkpoint(r, NULL, newest);
+}
+
 /* Whether a checkpoint that was loaded without continuing its run is nevertheless one
  * in --save: --load is that folder or a checkpoint in it.  Rank 0 only. */
 static int loaded_from_save_folder(const struct run *r, int same_folder, int itself)
@@ -438,11 +443,11 @@ static int loaded_from_save_folder(const struct run *r, int same_folder, int its
 enum mds_rc mds_run_load_or_start(struct run *r)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
-    int64_t iteration = -1, newest;
+    int64_t iteration = -1, newest = -1;
     int other_model, same_folder;
 
     if (!c->load) {
-        MDS_TRY(is_rank0(r) ? mds_run_find_own_checkpoint(r, NULL, &newest) : MDS_OK);
+        MDS_TRY(find_on_rank0(r, look_into_save_folder, &newest));
         return mds_run_start_weights(r);
     }
     r->load = c->load;

@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static enum mds_ckpt_begun start_kind(const struct mds_checkpoint_config *c)
@@ -23,15 +24,36 @@ enum mds_ckpt_begun mds_run_start_kind(const struct run *r)
     return start_kind(&r->config->checkpoint);
 }
 
+/* Whether the user named one of --save's own checkpoints, to go back to. */
+static int goes_back(const struct run *r, const char *path)
+{
+    char folder[MDS_PATH_SIZE];
+    const char *slash = path ? strrchr(path, '/') : NULL;
+
+    if (!slash || mds_run_start_kind(r) == MDS_BEGUN_FINETUNE)
+        return 0;
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    return mds_path_is_same(folder, r->config->checkpoint.save);
+}
+
 /* With --load forgotten, or --save of another run, earlier checkpoints would be lost.
  */
-static void warn_will_replace(const struct mds_checkpoint_config *c, int64_t latest)
+static enum mds_rc check_replaced(const struct run *r, const char *path, int64_t latest)
 {
-    mds_warn("--save %s has checkpoints up to iteration %" PRId64
-             ", and this run starts %s%s and will replace them; to continue from them, "
-             "give --load %s",
-             c->save, latest, c->load ? "from " : "anew", c->load ? c->load : "",
-             c->save);
+    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+    char what[2 * MDS_PATH_SIZE];
+
+    snprintf(what, sizeof what,
+             "--save %s has checkpoints up to iteration %" PRId64
+             ", and this run starts %s%s",
+             c->save, latest, c->load ? "from " : "anew", c->load ? c->load : "");
+    if (!r->config->output.overwrite && !goes_back(r, path))
+        return mds_fail(MDS_EUSER,
+                        "%s; to continue from them, give --load %s, else another "
+                        "--save, or --overwrite to replace them",
+                        what, c->save);
+    mds_warn("%s and will replace them", what);
+    return MDS_OK;
 }
 
 static void log_continuation(const struct mds_checkpoint_config *c, int64_t latest)
@@ -117,7 +139,7 @@ enum mds_rc mds_run_find_own_checkpoint(const struct run *r, const char *path,
         return MDS_OK; /* loading it will say what is wrong */
     MDS_TRY(rc);
     if (relation == UNRELATED)
-        warn_will_replace(c, latest);
+        MDS_TRY(check_replaced(r, path, latest));
     if (relation == CONTINUES)
         log_continuation(c, latest);
     if (relation == SAME_SAVE || relation == CONTINUES)

@@ -237,8 +237,8 @@ enum mds_ckpt_begun mds_run_start_kind(const struct run *r);
  *
  * path     the checkpoint that --load names; NULL without --load
  * *newest  iteration of the newest checkpoint in --save if its run started from `path`
- *          as this one does; else -1, with a warning if this run is going to replace
- *          another run's checkpoints */
+ *          as this one does; else -1; MDS_EUSER if this run would replace another run's
+ *          checkpoints without --overwrite */
 enum mds_rc mds_run_find_own_checkpoint(const struct run *r, const char *path,
                                         int64_t *newest);
 

@@ -74,6 +74,9 @@ static enum mds_rc open_metrics(struct run *r)
         .dtype = mds_number_type_names[c->train.type],
         .fp8_format = mds_fp8_format_names[c->model.fp8.format],
         .data_path = mds_config_data_paths(&c->data),
+        .save = c->train.skip_train ? NULL : c->checkpoint.save,
+        .load = c->checkpoint.load,
+        .overwrite = c->output.overwrite,
         .model = mds_flops_model_of(c),
         .vocab = c->model.vocab,
         .recompute = mds_recompute_of(&c->train.act),
@@ -113,6 +116,22 @@ static enum mds_rc check_outputs(const struct run *r)
     return MDS_OK;
 }
 
+/* A run that goes on from its own checkpoint replaces its own files. */
+static enum mds_rc check_replaced_files(const struct run *r)
+{
+    const struct mds_output_config *o = &r->config->output;
+    char traced[MDS_PATH_SIZE];
+
+    if (!is_rank0(r) || r->from >= 0)
+        return MDS_OK;
+    if (o->export_weights)
+        MDS_TRY(mds_output_check_new(o->export_weights, o->overwrite));
+    if (!o->trace_dir)
+        return MDS_OK;
+    MDS_TRY(mds_path_join(o->trace_dir, "weights.safetensors", traced));
+    return mds_output_check_new(traced, o->overwrite);
+}
+
 /* Say now, not after the last step, that the model cannot be exported. */
 static void warn_export_unsupported(const struct run *r)
 {
@@ -142,6 +161,7 @@ static enum mds_rc set_up_run(struct run *r)
     MDS_TRY(build_engine(r));
     if (is_rank0(r) && !r->config->train.skip_train)
         MDS_TRY(look_at_data(r));
+    MDS_TRY(check_replaced_files(r));
     if (is_rank0(r))
         mds_run_prune_surplus(r);
     if (is_rank0(r) && mds_run_report_disk_space(r))

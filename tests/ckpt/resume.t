@@ -211,6 +211,30 @@ test_expect_success 'a run that went back goes on from there; what is of another
     pretrain --train-iters 6 --load c/iter_0000004 --save fine --finetune && grep "loaded c/iter_0000004" out &&
     grep "warn: --save fine has checkpoints up to iteration 6, and this run starts from c/iter_0000004" out
 '
+test_expect_success 'without --overwrite nothing of another run is replaced' '
+    unset MDS_OVERWRITE && mds_ckpt diff c/iter_0000004 c/iter_0000004 >/dev/null && cp -r c kept &&
+    test_must_fail pretrain --train-iters 6 --save kept && diff -r -x .lock c kept &&
+    grep "error: --save kept has checkpoints up to iteration 7, and this run starts anew; to continue from them, give --load kept, else" out &&
+    test_must_fail pretrain --train-iters 6 --save kept --load c --finetune && diff -r -x .lock c kept &&
+    test_must_fail timeout 60 $MPIEXEC -n 2 mds_pretrain $small --train-iters 6 --save kept >out 2>&1 </dev/null &&
+    grep "error: .*--save kept has checkpoints" out && diff -r -x .lock c kept &&
+    pretrain --train-iters 6 --metrics-jsonl m.jsonl --export-weights x.st --trace-dir tr && cp m.jsonl m &&
+    test_must_fail pretrain --train-iters 6 --metrics-jsonl m.jsonl && grep "error: m.jsonl: exists already; give" out &&
+    test_must_fail pretrain --train-iters 6 --load c/iter_0000004 --metrics-jsonl m.jsonl && test_cmp m m.jsonl &&
+    test_must_fail pretrain --train-iters 6 --export-weights x.st && grep "error: x.st: exists already" out &&
+    test_must_fail pretrain --train-iters 6 --trace-dir tr && grep "error: tr/weights.safetensors: exists" out &&
+    pretrain --train-iters 6 --overwrite --metrics-jsonl m.jsonl --export-weights x.st --trace-dir tr --save kept &&
+    grep "warn: --save kept has checkpoints up to iteration 7, and this run starts anew and will replace them" out
+'
+test_expect_success 'and a run that starts again, or goes on, replaces its own' '
+    pretrain --train-iters 5 --save own --metrics-jsonl own.jsonl --export-weights own.st && rm -r own own.st &&
+    pretrain --train-iters 5 --save own --metrics-jsonl own.jsonl --export-weights own.st &&
+    pretrain --train-iters 8 --save own --load own --metrics-jsonl own.jsonl --export-weights own.st &&
+    test "$(steps own.jsonl | wc -l)" -eq 8 &&
+    sed "s/\"save\":\"own\",//" own.jsonl >old.jsonl && pretrain --train-iters 9 --save own --load own --metrics-jsonl old.jsonl &&
+    pretrain --skip-train --load own --metrics-jsonl m.jsonl --eval-iters 1
+    MDS_OVERWRITE=1 && export MDS_OVERWRITE
+'
 test_expect_success 'a job that was killed in its first save left nothing to go on from: the next begins' '
     mkdir -p first/iter_0000001.partial && cp c/iter_0000007/rank_00000.h5 first/iter_0000001.partial &&
     : >first/iter_0000001.partial/index.h5 && test_must_fail mds_ckpt verify first 2>err &&
@@ -415,10 +439,13 @@ test_expect_success 'memory for it is in the dry run, and it needs a folder' '
 
 for sig in TERM:86 USR1:85; do
     test_expect_success "SIG${sig%:*}: the step is finished and saved, status ${sig#*:}" '
-        begin s --exit-signal-handler && kill -${sig%:*} $pid && { wait $pid; test $? -eq ${sig#*:}; } &&
+        begin s && kill -${sig%:*} $pid && { wait $pid; test $? -eq ${sig#*:}; } &&
         grep "ended by signal" out && mds_ckpt verify s
     '
 done
+test_expect_success 'not if that is not wanted' '
+    begin s --exit-signal-handler=0 && kill -TERM $pid && { wait $pid; test $? -eq 143; } && test ! -e s/latest
+'
 test_expect_success 'time is up: the same' '
     pretrain --train-iters 100000000 --save u --exit-duration-in-mins 0.5s
     test $? -eq 85 && grep "ended by duration" out && mds_ckpt verify u
@@ -432,7 +459,7 @@ in_a_step() {
     until test -e held || ! kill -0 "$pid"; do sleep 0.05; done
 }
 test_expect_success 'a second signal leaves at once' '
-    in_a_step begin v --exit-signal-handler &&
+    in_a_step begin v &&
     kill -TERM $pid && sleep 0.2 && kill -TERM $pid && sleep 2.2 && kill -TERM $pid &&
     { wait $pid; test $? -eq 143; } && test ! -e v/latest
 '
@@ -442,7 +469,7 @@ start() {
     rm -rf pids s && mkdir pids && : >out
     # shellcheck disable=SC2086  # lists of words
     $MPIEXEC -n 2 sh -c 'echo >pids/$$ && exec mds_pretrain "$@"' sh $small --save s \
-        --train-iters 100000000 --exit-signal-handler --zero-stage 1 "$@" >out 2>&1 </dev/null &
+        --train-iters 100000000 --zero-stage 1 "$@" >out 2>&1 </dev/null &
     pid=$!
     until grep -q "iteration  *1/" out; do sleep 0.05; done
     rank=$(cd pids && echo *) && rank=${rank##* }

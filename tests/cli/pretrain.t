@@ -239,6 +239,10 @@ leaves_at() {
 test_expect_success 'leaves in order at a signal when asked to, saving weights' 'leaves_at USR1'
 ! env --default-signal=INT true 2>/dev/null || test_set_prereq DEFAULT_SIGNAL
 test_expect_success DEFAULT_SIGNAL 'and at Ctrl-C' 'leaves_at INT env --default-signal=INT'
+test_expect_success DEFAULT_SIGNAL 'a run that saves does so at Ctrl-C without being asked to' '
+    rm -rf ctrlc && under="env --default-signal=INT" in_background --save ctrlc &&
+    (cd pids && kill -s INT -- *) && wait && cat out && grep "ended by signal" out && mds_ckpt verify ctrlc
+'
 test_expect_success 'a rank that is killed in mid-step takes the run with it, in seconds' '
     in_background &&
     before=$(date +%s) &&

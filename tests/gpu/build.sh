@@ -20,7 +20,8 @@ use_build() {
     # Open MPI would bind a single rank and all its threads to one core
     OMPI_MCA_hwloc_base_binding_policy=${OMPI_MCA_hwloc_base_binding_policy:-none}
     PRTE_MCA_hwloc_default_binding_policy=${PRTE_MCA_hwloc_default_binding_policy:-none}
-    export srcdir builddir PATH MPIEXEC OMPI_MCA_hwloc_base_binding_policy \
+    MDS_OVERWRITE=1 # scripts use a name again and again
+    export MDS_OVERWRITE srcdir builddir PATH MPIEXEC OMPI_MCA_hwloc_base_binding_policy \
         PRTE_MCA_hwloc_default_binding_policy
     # shellcheck disable=SC2034  # for those that source this
     here_gpus=$(ask_gpus index 2> /dev/null | awk '/^[0-9]/ { n++ } END { print n + 0 }')
