@@ -121,7 +121,7 @@ static enum mds_rc run_ranks(const struct mds_launch *l,
     if (!rc)
         rc = mds_launch_print_command(&command);
     if (!rc && !l->options->print)
-        rc = mds_supervise(&command, &outcome);
+        rc = mds_supervise(&command, -1, &outcome);
     if (!rc && !l->options->print)
         *out = result_of(&outcome);
     mds_argv_fini(&command);

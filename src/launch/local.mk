@@ -15,6 +15,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/hosts.c src/launch/hosts.h \
   src/launch/job.c src/launch/job.h \
   src/launch/retention.c \
+  src/launch/run_folder.c src/launch/run_folder.h \
   src/launch/launch.c src/launch/launch.h \
   src/launch/launchers.c \
   src/launch/losses.c src/launch/losses.h \

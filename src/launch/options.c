@@ -12,6 +12,7 @@
 static const char general[] = "General";
 static const char place[] = "Where";
 static const char plan[] = "Planning";
+static const char runs[] = "Run folders";
 static const char job[] = "Jobs";
 
 static const char *const layouts[] = {"auto", "plan", "given", NULL};
@@ -79,6 +80,16 @@ static const struct mds_option rows[] = {
     {plan, "launch.plan_seconds", "--plan-seconds", NULL, MDS_OPT_SECONDS, "20", 0.1,
      1e6, NULL, AT(plan_s), "seconds", .help = "the longest a search may take"},
 
+    {runs, "launch.name", "--name", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(name),
+     "name", .help = "name of the run and its job; unset: model, length and nodes"},
+    {runs, "launch.tag", "--tag", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(tag),
+     "word", .help = "end of the name; a sweep puts its values there"},
+    {runs, "launch.folder", "--runs", NULL, MDS_OPT_STRING, "runs", 0, 0, NULL,
+     AT(folder), "folder",
+     .help = "run folders are made there: with submit and sweep, and for a run without "
+             "--save (--save '' makes none)",
+     .path = MDS_PATH_FOLDER},
+
     {job, "launch.queue", "--queue", "QUEUE", MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(queue), "name", .help = "with submit: queue (partition, QOS)"},
     {job, "launch.project", "--project", "PROJECT", MDS_OPT_STRING, NULL, 0, 0, NULL,
@@ -111,14 +122,6 @@ static const struct mds_option rows[] = {
      NULL, .inverted = 1,
      .help = "with sweep: a job for each run, instead of job arrays for runs with the "
              "same request"},
-    {job, "launch.name", "--name", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(name),
-     "name", .help = "with submit: name of the job; unset: model, length and nodes"},
-    {job, "launch.tag", "--tag", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(tag),
-     "word",
-     .help = "with submit: end of the job's name; a sweep puts its values there"},
-    {job, "launch.folder", "--runs", NULL, MDS_OPT_STRING, "runs", 0, 0, NULL,
-     AT(folder), "folder", .help = "with submit and sweep: run folders are made there",
-     .path = MDS_PATH_FOLDER},
     {.help = NULL},
 };
 

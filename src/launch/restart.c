@@ -12,14 +12,17 @@
 #include "ckpt/folder.h"
 #include "ckpt/folder_lock.h"
 #include "launch/launch.h"
+#include "launch/run_folder.h"
 #include "launch/supervise.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Exit statuses: those of mds_pretrain. */
 enum { REPEATS = 1, LOST = 75, UNFINISHED = 85, TERMINATED = 86 };
@@ -32,6 +35,7 @@ struct job {
     int64_t restarts;
     int64_t first, newest; /* checkpoints in --save: at the start, now; -1: none */
     int in_vain;           /* the last start led to no newer one */
+    int log;               /* what the ranks print is added to this file; -1: to none */
 };
 
 static int64_t newest_checkpoint(const struct job *j)
@@ -313,6 +317,16 @@ static int start_again(struct job *j, struct mds_outcome *o, int *status)
 
 /* ---- the run ---- */
 
+static void log_command(const struct mds_argv *command, int log)
+{
+    struct mds_str line = {0};
+
+    mds_argv_format(command, " ", &line);
+    if (line.s && dprintf(log, "%s\n", line.s) < 0)
+        mds_warn("job.log: %s", strerror(errno));
+    mds_str_fini(&line);
+}
+
 static enum mds_rc start_ranks(const struct job *j, struct mds_outcome *out)
 {
     struct mds_argv command = {0};
@@ -323,8 +337,10 @@ static enum mds_rc start_ranks(const struct job *j, struct mds_outcome *out)
         rc = mds_launch_command(&j->launch, &j->arguments, &command);
     if (!rc)
         rc = mds_launch_print_command(&command);
+    if (!rc && j->log >= 0)
+        log_command(&command, j->log);
     if (!rc && !j->launch.options->print)
-        rc = mds_supervise(&command, out);
+        rc = mds_supervise(&command, j->log, out);
     mds_argv_fini(&command);
     return rc;
 }
@@ -341,17 +357,105 @@ static enum mds_rc run_to_the_end(struct job *j, int *status)
     return MDS_OK;
 }
 
+/* ---- a run that nobody told where to save ---- */
+
+/* "--save ''" says that nothing is to stay. */
+static int needs_folder(const struct mds_launch *l, const struct mds_config_run *asked)
+{
+    const struct mds_train_config *t = &asked->config.train;
+
+    return !mds_is_set_by_user(asked, "checkpoint.save") && !t->skip_train &&
+           !t->preflight_only && !l->options->print;
+}
+
+static enum mds_rc create_folder(struct mds_launch *l,
+                                 const struct mds_config_run *asked,
+                                 struct mds_run_folder *f)
+{
+    MDS_TRY(mds_run_folder_name(l, asked, f));
+    MDS_TRY(mds_run_folder_create(l, f));
+    mds_run_folder_outputs(f, asked, &l->asked);
+    return MDS_OK;
+}
+
+/* As of a submitted run; where there is no batch system with a script to go on. */
+static enum mds_rc fill_folder(struct job *j, const struct mds_run_folder *f,
+                               const struct mds_config_run *asked,
+                               const struct mds_estimate *e)
+{
+    const struct mds_job run = {.launch = &j->launch,
+                                .arguments = &j->arguments,
+                                .name = f->name,
+                                .folder = f->path,
+                                .checkpoints = f->checkpoints,
+                                .load = asked->config.checkpoint.load,
+                                .chain = 1};
+    int local = j->launch.machine->batch.scheduler == MDS_SCHEDULER_NONE;
+    struct mds_str script = {0};
+    char path[MDS_PATH_SIZE];
+    enum mds_rc rc = MDS_OK;
+
+    MDS_TRY(mds_run_folder_saves(&run, asked, e, &j->arguments));
+    MDS_TRY(mds_run_folder_describe(&run));
+    if (local)
+        mds_job_script(&run, &script);
+    if (script.failed)
+        rc = mds_fail(MDS_EMEM, "no host memory for a script");
+    else if (local)
+        rc = mds_folder_write(f->path, "job.sh", 0, 0755, script.s);
+    mds_str_fini(&script);
+    if (!rc)
+        rc = mds_path_join(f->path, "job.log", path);
+    if (rc)
+        return rc;
+    j->log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (j->log < 0)
+        return mds_fail_write(MDS_EIO, path);
+    if (local)
+        mds_info("%s has checkpoints, metrics.jsonl and job.log; to go on later: "
+                 "sh %s/job.sh",
+                 f->path, f->path);
+    else
+        mds_info("%s has checkpoints, metrics.jsonl and job.log; to go on later, give "
+                 "--save and --load %s",
+                 f->path, f->checkpoints);
+    return MDS_OK;
+}
+
+/* Choose the layout, and where to save if the user has not said so. */
+static enum mds_rc prepare_run(struct job *j)
+{
+    struct mds_config_run *asked = NULL;
+    struct mds_estimate estimate;
+    struct mds_run_folder f;
+    int new_folder;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_launch_config(&j->launch, NULL, 0, &asked));
+    new_folder = needs_folder(&j->launch, asked);
+    rc = new_folder ? create_folder(&j->launch, asked, &f) : MDS_OK;
+    if (rc)
+        goto destroy_asked;
+    rc = mds_launch_choose_layout(&j->launch, &j->arguments, &estimate);
+    if (!rc && new_folder)
+        rc = fill_folder(j, &f, asked, &estimate);
+    if (rc && new_folder)
+        mds_run_folder_remove(&j->launch, &f);
+destroy_asked:
+    mds_config_run_destroy(asked);
+    return rc;
+}
+
 enum mds_rc mds_launch_run(const struct mds_launch_options *options, int argc,
                            char *const *argv, int *status)
 {
     struct mds_config_run *asked = NULL;
-    struct mds_estimate estimate;
-    struct job j = {0};
+    struct job j = {.log = -1};
     enum mds_rc rc;
 
     MDS_TRY(mds_launch_open(options, 0, argc, argv, &j.launch));
     mds_placement_warn(&j.launch.placement);
-    rc = mds_launch_choose_layout(&j.launch, &j.arguments, &estimate);
+    rc = prepare_run(&j);
     if (!rc)
         rc = mds_launch_config(&j.launch, NULL, 0, &asked);
     if (!rc) {
@@ -359,6 +463,8 @@ enum mds_rc mds_launch_run(const struct mds_launch_options *options, int argc,
         rc = run_to_the_end(&j, status);
         mds_config_run_destroy(asked);
     }
+    if (j.log >= 0)
+        close(j.log);
     mds_argv_fini(&j.arguments);
     mds_launch_close(&j.launch);
     return rc;

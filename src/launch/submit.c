@@ -5,8 +5,8 @@
 #include "base/units.h"
 #include "ckpt/folder.h"
 #include "launch/batch_syntax.h"
-#include "launch/folder.h"
 #include "launch/job.h"
+#include "launch/run_folder.h"
 
 #include <limits.h>
 #include <math.h>
@@ -40,29 +40,6 @@ static enum mds_rc parse_walltime(const char *text, double *out)
     return MDS_OK;
 }
 
-/* ---- the run's folder ---- */
-
-/* run.yaml: what is to be submitted; mds_job_record adds the jobs. */
-static enum mds_rc write_run_yaml(const struct mds_job *j)
-{
-    struct mds_str text = {0};
-    char when[64];
-    time_t now = time(NULL);
-    struct tm tm;
-    enum mds_rc rc;
-
-    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-    mds_str_add(&text,
-                "name: %s\nmachine: %s\nnodes: %lld\nranks: %lld\nscript: %s/job.sh\n"
-                "written: %s\n",
-                j->name, j->launch->machine->name, (long long)j->launch->nodes,
-                (long long)j->launch->ranks, j->folder, when);
-    rc = text.failed ? mds_fail(MDS_EMEM, "no host memory for run.yaml")
-                     : mds_folder_write(j->folder, "run.yaml", 0, 0644, text.s);
-    mds_str_fini(&text);
-    return rc;
-}
-
 /* ---- the job ---- */
 
 static enum mds_rc check_job(const struct mds_job *j)
@@ -93,7 +70,7 @@ static enum mds_rc write_and_submit(const struct mds_job *j)
     mds_str_fini(&script);
     if (rc || o->print)
         return rc;
-    MDS_TRY(write_run_yaml(j));
+    MDS_TRY(mds_run_folder_describe(j));
     if (o->write) {
         printf("%s: written\n", j->folder);
         return MDS_OK;
@@ -102,62 +79,7 @@ static enum mds_rc write_and_submit(const struct mds_job *j)
                                 j->folder, o->chain);
 }
 
-/* "GPT25B-128000-8n", and the tag */
-static enum mds_rc choose_run_name(const struct mds_launch *l,
-                                   const struct mds_config_run *asked, char *name,
-                                   size_t size)
-{
-    const struct mds_model_config *m = &asked->config.model;
-    const char *tag = l->options->tag ? l->options->tag : "";
-    char base[128];
-
-    if (l->options->name)
-        snprintf(base, sizeof base, "%s", l->options->name);
-    else
-        snprintf(base, sizeof base, "%.60s-%lld-%lldn",
-                 m->size_key ? m->size_key : "gpt", (long long)m->seq_length,
-                 (long long)l->nodes);
-    snprintf(name, size, "%s%s%s", base, *tag ? "-" : "", tag);
-    return *base && !strchr(name, '/')
-               ? MDS_OK
-               : mds_fail(MDS_EUSER, "--name '%s': must be a name, not a path", name);
-}
-
 /* ---- options that a job needs to save and resume ---- */
-
-static int is_set_by_user(const struct mds_config_run *asked, const char *key)
-{
-    return mds_settings_of(&asked->settings, key)->level > MDS_LEVEL_DERIVED;
-}
-
-/* Add options for the output files and for an orderly exit unless the user set them. */
-static void add_default_options(const struct mds_job *j,
-                                const struct mds_config_run *asked,
-                                struct mds_argv *words)
-{
-    const struct {
-        const char *key, *flag, *value;
-    } rows[] = {
-        {"output.metrics_jsonl", "--metrics-jsonl", NULL},
-        {"checkpoint.save", "--save", j->checkpoints},
-        {"checkpoint.load", "--load", j->checkpoints},
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (is_set_by_user(asked, rows[i].key))
-            continue;
-        mds_argv_add(words, "%s", rows[i].flag);
-        if (rows[i].value)
-            mds_argv_add(words, "%s", rows[i].value);
-        else
-            mds_argv_add(words, "%s/metrics.jsonl", j->folder);
-    }
-    if (!is_set_by_user(asked, "train.exit_signal_handler"))
-        mds_argv_add(words, "--exit-signal-handler");
-    if (j->launch->options->spare_nodes > 0 &&
-        !is_set_by_user(asked, "train.preflight"))
-        mds_argv_add(words, "--preflight"); /* so that the spare nodes are used */
-}
 
 /* Predicted: every rank writes its part at this rate, which is what one of them reaches
  * on a plain disk. */
@@ -181,57 +103,17 @@ static double exit_margin_s(const struct mds_job *j, const struct mds_config *as
     return s < j->walltime_s / 2 ? s : floor(j->walltime_s / 2);
 }
 
-/* The next of 1, 2, 5, 10, 20, ... below n: a number that does not follow every change
- * of what is predicted. */
-static int64_t round_down_to_125(double n)
+/* Add the option for the exit time unless the user set it. */
+static void add_exit(struct mds_job *j, const struct mds_config_run *asked,
+                     const struct mds_estimate *e, struct mds_argv *arguments)
 {
-    static const int steps[] = {5, 2, 1};
-    double unit = pow(10, floor(log10(n > 1 ? n : 1)));
-
-    for (int i = 0; i < 3; i++)
-        if (steps[i] * unit <= n)
-            return (int64_t)(steps[i] * unit);
-    return 1;
-}
-
-/* The most training time in seconds that a killed job may lose. */
-static double acceptable_loss_s(const struct mds_job *j)
-{
-    const struct mds_queue *q = mds_job_queue(j);
-
-    return q && q->preemptable ? 600 : 1800;
-}
-
-/* Add options for the save interval and the exit time unless the user set them. */
-static void add_save_interval_and_exit(struct mds_job *j,
-                                       const struct mds_config_run *asked,
-                                       const struct mds_estimate *e,
-                                       struct mds_argv *arguments)
-{
-    if (!is_set_by_user(asked, "checkpoint.interval")) {
-        mds_argv_add(arguments, "--save-interval");
-        mds_argv_add(arguments, "%lld",
-                     (long long)round_down_to_125(acceptable_loss_s(j) / e->step_s));
-    }
     if (j->walltime_s <= 0)
         return;
     j->margin_s = exit_margin_s(j, &asked->config, e);
-    if (!is_set_by_user(asked, "train.exit_duration")) {
+    if (!mds_is_set_by_user(asked, "train.exit_duration")) {
         mds_argv_add(arguments, "--exit-duration-in-mins");
         mds_argv_add(arguments, "%.15g", (j->walltime_s - j->margin_s) / 60);
     }
-}
-
-static enum mds_rc add_keep_last(const struct mds_job *j,
-                                 const struct mds_config_run *asked,
-                                 const struct mds_estimate *e,
-                                 struct mds_argv *arguments)
-{
-    int64_t kept = asked->config.checkpoint.keep_last;
-
-    if (!is_set_by_user(asked, "checkpoint.keep_last"))
-        MDS_TRY(mds_job_add_keep_last(j, arguments, &kept));
-    return mds_job_log_disk_space(j, e, kept);
 }
 
 /* Other nodes and the next job must see the folder. */
@@ -265,6 +147,15 @@ static void warn_of_excluded_nodes(const struct mds_job *j)
             o->exclude);
 }
 
+/* Use the spare nodes. */
+static void add_preflight(const struct mds_job *j, const struct mds_config_run *asked,
+                          struct mds_argv *words)
+{
+    if (j->launch->options->spare_nodes > 0 &&
+        !mds_is_set_by_user(asked, "train.preflight"))
+        mds_argv_add(words, "--preflight");
+}
+
 static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
                                    const struct mds_config_run *asked)
 {
@@ -272,12 +163,11 @@ static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
     struct mds_estimate e;
     enum mds_rc rc;
 
-    add_default_options(j, asked, &l->asked);
     rc = mds_launch_choose_layout(l, &arguments, &e);
     if (!rc)
-        rc = add_keep_last(j, asked, &e, &arguments);
+        rc = mds_run_folder_saves(j, asked, &e, &arguments);
     if (!rc) {
-        add_save_interval_and_exit(j, asked, &e, &arguments);
+        add_exit(j, asked, &e, &arguments);
         j->arguments = &arguments;
         rc = arguments.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")
                               : write_and_submit(j);
@@ -290,30 +180,27 @@ static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
 static enum mds_rc make_and_submit(struct mds_launch *l, struct mds_job *j,
                                    const struct mds_config_run *asked)
 {
-    const struct mds_launch_options *o = l->options;
     const struct mds_checkpoint_config *c = &asked->config.checkpoint;
-    char name[256], folder[MDS_PATH_SIZE], checkpoints[MDS_PATH_SIZE + 16];
-    int had_runs = access(o->folder, F_OK) == 0;
+    int print = l->options->print;
+    struct mds_run_folder f;
     enum mds_rc rc;
 
-    MDS_TRY(choose_run_name(l, asked, name, sizeof name));
-    j->name = name;
-    j->folder = folder;
-    MDS_TRY(mds_path_join(o->folder, name, folder));
+    MDS_TRY(mds_run_folder_name(l, asked, &f));
+    j->name = f.name;
+    j->folder = f.path;
     MDS_TRY(check_job(j));
-    if (!o->print)
-        MDS_TRY(mds_folder_make(o->folder, name, folder));
+    if (!print)
+        MDS_TRY(mds_run_folder_create(l, &f));
     warn_of_scratch_folder(j);
     warn_of_excluded_nodes(j);
-    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
-    j->checkpoints = c->save ? c->save : checkpoints;
+    j->checkpoints = c->save ? c->save : f.checkpoints;
     if (c->load && strcmp(c->load, j->checkpoints) != 0)
         j->load = c->load;
+    mds_run_folder_outputs(&f, asked, &l->asked);
+    add_preflight(j, asked, &l->asked);
     rc = plan_and_submit(l, j, asked);
-    if (rc && !o->print)
-        rmdir(folder); /* unless a job has left something in it */
-    if (rc && !o->print && !had_runs)
-        rmdir(o->folder);
+    if (rc && !print)
+        mds_run_folder_remove(l, &f);
     return rc;
 }
 

@@ -71,6 +71,7 @@ int mds_supervise_caught(void)
 struct stream {
     int in; /* -1: at its end */
     struct mds_stream out;
+    int log; /* -1: none */
     size_t n;
     char line[4096]; /* its first bytes; a longer one is cut */
 };
@@ -107,11 +108,13 @@ static void pass_on(struct stream *s, struct mds_losses *lost)
         }
         /* that nobody reads our output is no reason to hold up or to end the run */
         (void)mds_stream_write(&s->out, part, (size_t)n);
+        if (s->log >= 0 && write(s->log, part, (size_t)n) < 0)
+            s->log = -1; /* a full disk is no reason, either */
         read_lines(s, part, (size_t)n, lost);
     }
 }
 
-static enum mds_rc open_streams(struct stream s[2], int ends[2])
+static enum mds_rc open_streams(struct stream s[2], int ends[2], int log)
 {
     for (int i = 0; i < 2; i++) {
         int both[2];
@@ -119,7 +122,7 @@ static enum mds_rc open_streams(struct stream s[2], int ends[2])
         if (pipe2(both, O_CLOEXEC))
             return mds_fail(MDS_EMEM, "no pipe for the ranks' output: %s",
                             strerror(errno));
-        s[i] = (struct stream){.in = both[0], .out.fd = STDOUT_FILENO + i};
+        s[i] = (struct stream){.in = both[0], .out.fd = STDOUT_FILENO + i, .log = log};
         fcntl(both[0], F_SETFL, O_NONBLOCK);
         ends[i] = both[1];
     }
@@ -198,12 +201,13 @@ static int wait_for_command(const char *name, struct stream s[2],
     return status;
 }
 
-enum mds_rc mds_supervise(const struct mds_argv *command, struct mds_outcome *out)
+enum mds_rc mds_supervise(const struct mds_argv *command, int log,
+                          struct mds_outcome *out)
 {
     struct stream s[2] = {{.in = -1}, {.in = -1}};
     const double drain_s = 5;
     int ends[2] = {-1, -1}, status = 0;
-    enum mds_rc rc = open_streams(s, ends);
+    enum mds_rc rc = open_streams(s, ends, log);
 
     *out = (struct mds_outcome){.status = EXIT_FAILURE};
     if (!rc)

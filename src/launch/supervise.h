@@ -12,11 +12,13 @@ struct mds_outcome {
     struct mds_losses lost;
 };
 
-/* Run the command and wait for it.  Its output is passed on.  SIGTERM, SIGINT, SIGHUP,
+/* Run the command and wait for it.  Its output is passed on, and added to the file
+ * `log` unless that is -1.  SIGTERM, SIGINT, SIGHUP,
  * SIGUSR1 and SIGUSR2 that are sent to this process are sent to it, the first SIGTERM
  * as SIGUSR1.  If the ranks have reported a loss and it has not ended a minute later,
  * it is ended: launchers may wait for a node that is gone. */
-enum mds_rc mds_supervise(const struct mds_argv *command, struct mds_outcome *out);
+enum mds_rc mds_supervise(const struct mds_argv *command, int log,
+                          struct mds_outcome *out);
 
 /* The last of those signals that this process has received; 0: none. */
 int mds_supervise_caught(void);

@@ -185,9 +185,11 @@ static const struct mds_subcommand subcommands[] = {
     {"run", "[run] [option]... [-- mds_pretrain's option...]",
      "Starts mds_pretrain on the nodes of this job: finds nodes and GPUs, chooses a "
      "layout where none is given, checks by a dry run that it fits in memory, prints "
-     "the launcher's line and runs it. --print prints it only. A run that saves starts "
+     "the launcher's line and runs it. --print prints it only. Without --save it makes "
+     "a run folder as submit does, with checkpoints, metrics and the log. The run "
+     "starts "
      "again on a spare node of the job if it loses one.",
-     "Where Planning", .run = launch_run_ranks},
+     "Where Planning Run folders", .run = launch_run_ranks},
     {"where", "where [option]...",
      "Prints what each source says of nodes, ranks and GPUs, what is taken, every "
      "disagreement, and which cores are near each GPU of this host.",
@@ -217,12 +219,12 @@ static const struct mds_subcommand subcommands[] = {
      "on until the run is done.\n"
      "Example: MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 TRAIN_ITERS=1000 mds_launch "
      "submit prod 16 3:00:00 MyProject",
-     "Where Planning Jobs", .most = 4, .run = launch_run_submit},
+     "Where Planning Run folders Jobs", .most = 4, .run = launch_run_submit},
     {"sweep", "sweep FILE [option]... [-- mds_pretrain's option...]",
      "FILE is a map from variables to lists, such as SEQ_LEN: [32k, 64k]. Each "
      "combination is planned; those that fit are submitted, as arrays where they ask "
      "for the same.",
-     "Where Planning Jobs", 1, 1, "one FILE", .run = launch_run_sweep},
+     "Where Planning Run folders Jobs", 1, 1, "one FILE", .run = launch_run_sweep},
     {"report", "report DIR",
      "Reads metrics.jsonl of every run folder in DIR; writes report.md, report.csv "
      "and, with gnuplot, longest.svg, speed.svg and, of runs on several ranks, "

@@ -4,6 +4,7 @@
 test_description='mds_launch on this host: what it prints runs'
 # shellcheck source=tests/cli/setup.sh
 . "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
+unset MDS_OVERWRITE
 
 for name in MACHINE HOSTFILE NHOSTS NGPU_PER_HOST NGPUS QUEUE PROJECT DURATION NUM_NODES \
     CUDA_VISIBLE_DEVICES; do
@@ -36,6 +37,27 @@ test_expect_success 'ALCF/train-gpt3.sh trains on two ranks: all of them tensor 
     train SP_TYPE=megatron TRAIN_ITERS=3 && cat out err &&
     grep "mpiexec.*-n 2 .*--tensor-model-parallel-size 2 --sequence-parallel" out &&
     grep "iteration  *3/" out
+'
+# A run that nobody told where to save.
+tiny_run() {
+    env MODEL_SIZE_KEY=TINY SEQ_LEN=64 NGPUS=2 mds_launch --launcher-command "$MPIEXEC" "$@" >out 2>err </dev/null
+}
+test_expect_success 'without --save a run has a folder: checkpoints, metrics, log, and a script to go on' '
+    rm -rf runs && test_expect_code 85 tiny_run -- $tiny --train-iters 4 --exit-interval 2 && cat out err &&
+    folder=runs/TINY-64-1n && grep "info: $folder has checkpoints, metrics.jsonl and job.log; to go on later: sh $folder/job.sh" err &&
+    test "$(cat $folder/checkpoints/latest)" = iter_0000002 && grep "iteration  *2/" $folder/job.log &&
+    grep "mds_pretrain .*--keep-last 3" $folder/job.log && grep "^machine: localhost" $folder/run.yaml &&
+    sed -i "/--exit-interval/d" $folder/job.sh && sh $folder/job.sh >out 2>&1 </dev/null &&
+    grep "loaded $folder/checkpoints/iter_0000002" out && test "$(grep -c event.:.step $folder/metrics.jsonl)" -eq 4 &&
+    mds_launch report runs && grep TINY runs/report.csv
+'
+test_expect_success 'each run has its own; one that does not start, prints only, or must not save has none' '
+    tiny_run --name mine -- $tiny --train-iters 1 && test -e runs/mine/checkpoints/latest &&
+    tiny_run --name mine --runs there -- $tiny --train-iters 1 --metrics-jsonl own.jsonl && test -e there/mine/checkpoints/latest &&
+    test -s own.jsonl && rm -r there && find runs | sort >before &&
+    tiny_run --print -- $tiny --train-iters 1 && tiny_run -- $tiny --train-iters 1 --save "" && tiny_run -- $tiny --train-iters 1 --save here &&
+    test_must_fail tiny_run -- $tiny --train-iters 1 --tensor-model-parallel-size 7 &&
+    tiny_run -- $tiny --skip-train --load here --eval-iters 1 && find runs | sort >after && test_cmp before after
 '
 test_expect_success 'the help of the scripts in ALCF' '
     for script in train-gpt3 train-llama train-genome submit submit-pbs sweep; do

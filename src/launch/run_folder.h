@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The folder of a run, with its checkpoints, metrics and log: runs/NAME. */
+#ifndef MDS_LAUNCH_RUN_FOLDER_H
+#define MDS_LAUNCH_RUN_FOLDER_H
+
+#include "launch/folder.h"
+#include "launch/job.h"
+
+struct mds_run_folder {
+    char name[256], path[MDS_PATH_SIZE], checkpoints[MDS_PATH_SIZE + 16];
+    int had_parent; /* --runs was there before */
+};
+
+/* Choose the name: --name, else "GPT25B-128000-8n"; and the tag.  asked: the
+ * configuration as the user gave it. */
+enum mds_rc mds_run_folder_name(const struct mds_launch *l,
+                                const struct mds_config_run *asked,
+                                struct mds_run_folder *out);
+
+/* Create it, under another name if that is taken. */
+enum mds_rc mds_run_folder_create(const struct mds_launch *l, struct mds_run_folder *f);
+
+/* Remove what mds_run_folder_create made, if nothing has been put there. */
+void mds_run_folder_remove(const struct mds_launch *l, const struct mds_run_folder *f);
+
+/* Append the options for outputs in the folder, unless the user set them. */
+void mds_run_folder_outputs(const struct mds_run_folder *f,
+                            const struct mds_config_run *asked, struct mds_argv *words);
+
+/* How often to save, and how many checkpoints to keep: append the options unless the
+ * user set them, and log what the checkpoints take. */
+enum mds_rc mds_run_folder_saves(const struct mds_job *j,
+                                 const struct mds_config_run *asked,
+                                 const struct mds_estimate *e,
+                                 struct mds_argv *arguments);
+
+/* Write run.yaml: what was started or is to be submitted; mds_job_record adds the jobs.
+ */
+enum mds_rc mds_run_folder_describe(const struct mds_job *j);
+
+/* Whether a value is neither a default nor derived. */
+int mds_is_set_by_user(const struct mds_config_run *asked, const char *key);
+
+#endif
