@@ -71,6 +71,8 @@ int64_t mds_dataset_file_samples(const struct mds_dataset *d, enum mds_split s, 
 /* MDS_EUSER if mds_dataset_samples is 0; the message names the file that is too short
  * and what would fit. */
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s);
+/* MDS_EUSER if a split that a run with this configuration reads has no sample. */
+enum mds_rc mds_dataset_check(const struct mds_dataset *d, const struct mds_config *c);
 /* Log the splits of a run that trains, or only evaluates.  After mds_dataset_set_vocab.
  */
 enum mds_rc mds_dataset_log(const struct mds_dataset *d, int trains);

@@ -61,9 +61,9 @@ enum mds_rc mds_dataset_log_epochs(const struct mds_dataset *d, int64_t samples)
         double epochs = (double)(d->order->file[k].start + counts[k]) / (double)epoch;
 
         if (epochs > 1)
-            mds_info("data: %s: %.3g epochs, each of %lld %s%s of %lld tokens",
-                     mds_blend_source(d, b, k)->path, epochs, (long long)epoch,
-                     d->packs ? "row" : "window", mds_plural(epoch),
+            mds_info("data: %s: %.*f epochs, each of %lld %s%s of %lld tokens",
+                     mds_blend_source(d, b, k)->path, epochs < 10 ? 2 : 0, epochs,
+                     (long long)epoch, d->packs ? "row" : "window", mds_plural(epoch),
                      (long long)d->seq_length);
     }
     free(counts);

@@ -5,6 +5,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/best_fit.c src/data/best_fit.h \
   src/data/complement.c src/data/complement.h \
   src/data/dataset.c src/data/dataset.h src/data/dataset_impl.h \
+  src/data/dataset_check.c \
   src/data/dataset_kinds.c \
   src/data/dataset_log.c \
   src/data/dataset_resume.c \

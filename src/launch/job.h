@@ -32,8 +32,10 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag);
  * arguments, and what to do when it exits (script.c describes how a job continues). */
 void mds_job_script(const struct mds_job *j, struct mds_str *out);
 
-/* Add a default --keep-last.  *kept is its value; it is 0 (keep all) if the folder has
- * more checkpoints already, because a default must never delete any. */
+enum { MDS_JOB_KEPT = 3 };
+
+/* Add a default --keep-last, MDS_JOB_KEPT.  *kept is its value; it is 0 (keep all) if
+ * the folder has more checkpoints already, because a default must never delete any. */
 enum mds_rc mds_job_add_keep_last(const struct mds_job *j, struct mds_argv *words,
                                   int64_t *kept);
 

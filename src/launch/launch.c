@@ -140,7 +140,7 @@ static enum mds_rc use_detected_gpus(struct mds_launch *l, const struct mds_gpus
 enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, int argc,
                             char *const *argv, struct mds_launch *out)
 {
-    struct mds_launch l = {.options = options};
+    struct mds_launch l = {.options = options, .for_later = job};
     struct mds_diag diag = {0};
     struct mds_gpus here;
     int known = mds_gpus_detect(&here);
@@ -595,6 +595,10 @@ enum mds_rc mds_launch_choose_layout(struct mds_launch *l, struct mds_argv *argu
             goto fini_chosen;
     }
     rc = resolve_for_ranks(l, run);
+    l->length = run->config.train.length;
+    l->step = mds_config_step(&run->config);
+    if (!rc && l->for_later)
+        rc = mds_launch_check_data(run);
     if (!rc && open && !sized)
         log_batch_of_plan(run);
     if (!rc)

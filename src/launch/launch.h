@@ -23,10 +23,14 @@ struct mds_launch {
     struct mds_argv asked; /* mds_pretrain's words as the user gave them, after argv[0]
                                and --machine */
     struct mds_pairs seen; /* from mds_launch_read_documents on: mds_config.data.seen */
+    int for_later;         /* the run is planned or submitted, not started here */
+    /* From mds_launch_choose_layout on: how long the run is, and what a step adds. */
+    struct mds_extent length, step;
 };
 
 /* Find the machine profile and the nodes.  argv: mds_pretrain's arguments, borrowed for
- * the call.  job: the nodes to request from a batch system, not those of this job. */
+ * the call.  job: the nodes to request from a batch system, not those of this job, for
+ * a run that starts later. */
 enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, int argc,
                             char *const *argv, struct mds_launch *out);
 void mds_launch_close(struct mds_launch *l);
@@ -40,6 +44,24 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv 
  * documents leave, for `run` and for all configurations read later.  Of many documents
  * this takes a while. */
 void mds_launch_read_documents(struct mds_launch *l, struct mds_config_run *run);
+
+/* Check what a resolved run reads as it will do itself: windows of each split and the
+ * vocabulary; and log the splits and epochs.  MDS_OK if data are not here. */
+enum mds_rc mds_launch_check_data(struct mds_config_run *run);
+
+/* The steps of a resolved run from `done` (NULL: the beginning) to its end. */
+int64_t mds_launch_steps(const struct mds_config *c, const struct mds_extent *done);
+
+/* "1000 steps = 5 h 18 min = 10.6 node-hours, 6 jobs of 1:00:00": append what `iters`
+ * steps take.  job_s: time for training in a job, which the walltime's text `job` says;
+ * 0: no jobs.  (length.c) */
+void mds_launch_length(const struct mds_launch *l, int64_t iters, double step_s,
+                       double job_s, const char *job, struct mds_str *out);
+
+/* For the best layout of a plan: print what the run takes in all, log what its
+ * checkpoints take, and warn if the data will not do. */
+enum mds_rc mds_launch_print_outlook(const struct mds_launch *l,
+                                     const struct mds_plan *p, FILE *f);
 
 /* Fill in a plan request for this configuration on these nodes; both are borrowed.
  * MDS_EUSER if the configuration has no model. */

@@ -14,6 +14,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/gpus.c \
   src/launch/hosts.c src/launch/hosts.h \
   src/launch/job.c src/launch/job.h \
+  src/launch/length.c \
   src/launch/retention.c \
   src/launch/run_folder.c src/launch/run_folder.h \
   src/launch/launch.c src/launch/launch.h \

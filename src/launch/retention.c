@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 3 };
-
 enum mds_rc mds_job_add_keep_last(const struct mds_job *j, struct mds_argv *words,
                                   int64_t *kept)
 {
@@ -20,8 +18,8 @@ enum mds_rc mds_job_add_keep_last(const struct mds_job *j, struct mds_argv *word
 
     MDS_TRY(mds_ckpt_list(j->checkpoints, &list, &n));
     free(list);
-    *kept = n > KEPT ? 0 : KEPT;
-    if (n > KEPT) {
+    *kept = n > MDS_JOB_KEPT ? 0 : MDS_JOB_KEPT;
+    if (n > MDS_JOB_KEPT) {
         mds_info(
             "%s has %" PRId64
             " checkpoints already, so all are kept; --keep-last N keeps the newest N",
@@ -29,7 +27,7 @@ enum mds_rc mds_job_add_keep_last(const struct mds_job *j, struct mds_argv *word
         return MDS_OK;
     }
     mds_argv_add(words, "--keep-last");
-    mds_argv_add(words, "%d", KEPT);
+    mds_argv_add(words, "%d", MDS_JOB_KEPT);
     return MDS_OK;
 }
 

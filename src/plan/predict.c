@@ -43,8 +43,9 @@ static void set_throughput(const struct mds_config *c, int world,
 
     e->parameters = mds_flops_matmul_params(&f);
     e->tokens_s = (double)tokens / e->step_s / world;
-    e->model_flops = mds_flops_megatron(&f, tokens, mds_recompute_of(&c->train.act)) /
-                     e->step_s / world;
+    e->model_flops = mds_flops_causal(&f, tokens) / e->step_s / world;
+    if (c->train.skip_train)
+        e->model_flops /= 3; /* the forward pass alone */
 }
 
 /* Keep the worse of both: the slower step, and the larger memory. */

@@ -32,7 +32,7 @@ struct mds_estimate {
     double compute_s, tensor_s, sequence_s, data_s, pipeline_s, host_s, idle_s;
     double tokens_s;    /* tokens per second and rank */
     double parameters;  /* of the whole model, those of matrices */
-    double model_flops; /* per second and rank, Megatron's convention */
+    double model_flops; /* per second and rank, mds_flops_causal */
 };
 
 /* Ranks whose steps are run dry, of those that differ: returns how many. */

@@ -206,9 +206,10 @@ void mds_plan_print(const struct mds_plan_request *r, const struct mds_plan *p,
         if (p->origin[0] && !p->row_fault[0])
             fprintf(f, "     1 is a row of the model table (%s)\n", p->origin);
         fprintf(f,
-                "     tokens/s and TFLOP/s (Megatron's formula) are per rank; %zu "
-                "%s;\n     each kind of offload to the host counts as 2 %% slower\n\n1 "
-                "in detail\n",
+                "     tokens/s and TFLOP/s are per rank; TFLOP/s count the pairs of "
+                "tokens that causal\n     attention needs, not all of them as "
+                "Megatron's formula does; %zu %s;\n     each kind of offload to the "
+                "host counts as 2 %% slower\n\n1 in detail\n",
                 p->fit_count, p->fit_count == 1 ? "layout fits" : "layouts fit");
         print_memory_table(&p->fits[0].estimate, f);
         print_step_time(&p->fits[0].estimate, f);

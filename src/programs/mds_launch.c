@@ -49,7 +49,8 @@ static enum mds_rc launch_run_where(const struct mds_invocation *c)
     return MDS_OK;
 }
 
-static enum mds_rc print_plan(const struct mds_plan_request *r, int64_t rows)
+static enum mds_rc print_plan(const struct mds_launch *l,
+                              const struct mds_plan_request *r, int64_t rows)
 {
     struct mds_diag diag = {0};
     struct mds_plan p;
@@ -63,6 +64,8 @@ static enum mds_rc print_plan(const struct mds_plan_request *r, int64_t rows)
     if (p.fit_count == 0) {
         mds_plan_advise(r, &p, stdout);
         rc = mds_plan_refuse(r, &p);
+    } else {
+        rc = mds_launch_print_outlook(l, &p, stdout);
     }
     mds_plan_fini(&p);
     return rc;
@@ -136,7 +139,7 @@ static enum mds_rc launch_run_plan(const struct mds_invocation *c)
     printf(", %lld rank%s: %lld node%s of %s\n", (long long)l.ranks,
            mds_plural(l.ranks), (long long)l.nodes, mds_plural(l.nodes),
            l.machine->name);
-    rc = o->max_seq ? print_max_seq(&r) : print_plan(&r, o->rows);
+    rc = o->max_seq ? print_max_seq(&r) : print_plan(&l, &r, o->rows);
 destroy_run:
     mds_config_run_destroy(run);
 close_launch:

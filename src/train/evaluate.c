@@ -70,26 +70,6 @@ static int has_samples(const struct run *r, enum mds_split split)
     return mds_dataset_samples(r->spec->data, split) > 0;
 }
 
-enum mds_rc mds_run_check_evaluation(const struct run *r)
-{
-    const struct mds_config *c = r->config;
-
-    if (c->train.eval_iters == 0)
-        return MDS_OK;
-    if (!c->train.skip_train)
-        return mds_dataset_require(r->spec->data, MDS_SPLIT_VALID);
-    if (has_samples(r, MDS_SPLIT_VALID) || has_samples(r, MDS_SPLIT_TEST))
-        return MDS_OK;
-    if (!c->data.paths)
-        return mds_dataset_require(r->spec->data, c->data.valid_paths ? MDS_SPLIT_VALID
-                                                                      : MDS_SPLIT_TEST);
-    return mds_fail(MDS_EUSER,
-                    "--skip-train: --split %s leaves neither validation nor test data "
-                    "enough for one sequence of %" PRId64
-                    " tokens and its target; --split 0,1,0 evaluates all of a file",
-                    c->data.split, c->model.seq_length);
-}
-
 static enum mds_rc refuse_no_targets(const struct run *r, enum mds_split split,
                                      int64_t samples)
 {

@@ -119,8 +119,7 @@ static enum mds_rc train_with_data(struct mds_comm *start, struct mds_train_spec
     char *configuration = NULL;
     enum mds_rc rc;
 
-    if (!run->config.train.skip_train)
-        MDS_TRY(mds_dataset_require(spec->data, MDS_SPLIT_TRAIN));
+    MDS_TRY(mds_dataset_check(spec->data, &run->config));
     MDS_TRY(check_before_training(start, spec, run));
     mds_comm_set_check(run->config.train.comm_check); /* on all ranks alike */
     MDS_TRY(mds_config_set_vocab(run, mds_dataset_vocab(spec->data)));

@@ -169,9 +169,6 @@ enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss,
  * would be the mean over nothing. */
 enum mds_rc mds_run_check_targets(const struct run *r);
 
-/* MDS_EUSER if an evaluation is configured and its split has no data. */
-enum mds_rc mds_run_check_evaluation(const struct run *r);
-
 /* ---- nonfinite.c: steps whose loss or gradient is not finite ---- */
 
 enum mds_run_decision {

@@ -154,7 +154,6 @@ static enum mds_rc look_at_data(const struct run *r)
 static enum mds_rc set_up_run(struct run *r)
 {
     MDS_TRY(check_outputs(r));
-    MDS_TRY(mds_run_check_evaluation(r));
     MDS_TRY(open_device(r));
     MDS_TRY(mds_groups_create(&r->config->parallel, r->spec->world->ranks,
                               r->spec->world->rank, r->dev, &r->groups));

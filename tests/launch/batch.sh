@@ -9,7 +9,10 @@ for name in MACHINE HOSTFILE NHOSTS NGPU_PER_HOST NGPUS QUEUE PROJECT DURATION N
 done
 DATA_PATH=tokens.h5
 export DATA_PATH
-mds_data make --tokenizer codon --output tokens.h5 "$srcdir/tests/data/lambda.fna.gz"
+# Enough for a split to hold the longest sequences.
+gzip -dc "$srcdir/tests/data/lambda.fna.gz" | awk '/^>/ { print; next } { all = all $0 "\n" }
+    END { for (i = 0; i < 200; i++) printf "%s", all }' > many.fna
+mds_data make --tokenizer codon --output tokens.h5 many.fna
 cat > tiny.yaml << 'EOF'
 TINY: {layers: 2, hidden: 32, heads: 2}
 WIDE: {layers: 2, hidden: 64, heads: 4}

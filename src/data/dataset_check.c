@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whether the splits have what a run reads of them. */
+#include "data/dataset.h"
+
+#include <inttypes.h>
+
+static enum mds_rc check_held_out(const struct mds_dataset *d,
+                                  const struct mds_config *c)
+{
+    if (c->train.eval_iters == 0)
+        return MDS_OK;
+    if (!c->train.skip_train)
+        return mds_dataset_require(d, MDS_SPLIT_VALID);
+    if (mds_dataset_samples(d, MDS_SPLIT_VALID) > 0 ||
+        mds_dataset_samples(d, MDS_SPLIT_TEST) > 0)
+        return MDS_OK;
+    if (!c->data.paths)
+        return mds_dataset_require(d, c->data.valid_paths ? MDS_SPLIT_VALID
+                                                          : MDS_SPLIT_TEST);
+    return mds_fail(MDS_EUSER,
+                    "--skip-train: --split %s leaves neither validation nor test data "
+                    "enough for one sequence of %" PRId64
+                    " tokens and its target; --split 0,1,0 evaluates all of a file",
+                    c->data.split, c->model.seq_length);
+}
+
+enum mds_rc mds_dataset_check(const struct mds_dataset *d, const struct mds_config *c)
+{
+    if (!c->train.skip_train)
+        MDS_TRY(mds_dataset_require(d, MDS_SPLIT_TRAIN));
+    return check_held_out(d, c);
+}

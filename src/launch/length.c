@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a run takes from its first step to its last. */
+#include "base/log.h"
+#include "base/units.h"
+#include "launch/job.h"
+#include "launch/launch.h"
+
+#include <math.h>
+
+void mds_launch_length(const struct mds_launch *l, int64_t iters, double step_s,
+                       double job_s, const char *job, struct mds_str *out)
+{
+    double s = (double)iters * step_s, hours = s / 3600 * (double)l->nodes;
+    char time[32];
+
+    mds_str_add(out, "%lld step%s = %s", (long long)iters, mds_plural(iters),
+                mds_format_seconds(s, time, sizeof time));
+    mds_str_add(out, hours < 100 ? " = %.3g node-hours" : " = %.0f node-hours", hours);
+    if (job_s > 0) {
+        double jobs = fmax(ceil(s / job_s), 1);
+
+        mds_str_add(out, ", %.0f job%s of %s", jobs, jobs > 1 ? "s" : "", job);
+    }
+}
+
+/* The configuration of the plan's best layout, resolved. */
+static enum mds_rc read_best(const struct mds_launch *l, const struct mds_plan *p,
+                             struct mds_config_run **out)
+{
+    struct mds_argv chosen = {0};
+    struct mds_str options = {0};
+    struct mds_diag diag = {0};
+    enum mds_rc rc;
+
+    *out = NULL;
+    mds_layout_options(&p->fits[0].layout, p->fixed, &options);
+    mds_argv_add_split(&chosen, options.s ? options.s : "");
+    rc = mds_launch_config(l, &chosen, 0, out);
+    if (!rc) {
+        (*out)->config.train.dry_run = 1; /* nodes' disks are not here */
+        rc = mds_config_resolve(*out, l->ranks, &diag);
+    }
+    mds_diag_fini(&diag);
+    mds_str_fini(&options);
+    mds_argv_fini(&chosen);
+    return rc;
+}
+
+static enum mds_rc log_space(const struct mds_launch *l,
+                             const struct mds_checkpoint_config *c,
+                             const struct mds_estimate *e)
+{
+    const struct mds_job j = {.launch = l,
+                              .checkpoints = c->save ? c->save : l->options->folder};
+
+    return mds_job_log_disk_space(&j, e, c->keep_last ? c->keep_last : MDS_JOB_KEPT);
+}
+
+enum mds_rc mds_launch_print_outlook(const struct mds_launch *l,
+                                     const struct mds_plan *p, FILE *f)
+{
+    const struct mds_estimate *e = &p->fits[0].estimate;
+    struct mds_config_run *run;
+    struct mds_str text = {0};
+    enum mds_rc rc = read_best(l, p, &run);
+    int64_t iters = 0;
+
+    if (!rc && mds_launch_check_data(run))
+        mds_warn("the run would fail: %s", mds_fail_text());
+    if (!rc && !run->config.train.skip_train)
+        iters = mds_launch_steps(&run->config, NULL);
+    if (iters > 0) {
+        mds_launch_length(l, iters, e->step_s, 0, NULL, &text);
+        fprintf(f, "%s\n", text.s ? text.s : "");
+    }
+    if (iters > 0)
+        rc = log_space(l, &run->config.checkpoint, e);
+    mds_str_fini(&text);
+    mds_config_run_destroy(run);
+    return rc;
+}
