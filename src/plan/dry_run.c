@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/dry_run.h"
+#include "base/alloc.h"
 #include "base/minmax.h"
 #include "engine/engine.h"
+
+#include <stdlib.h>
 
 /* ---- a dry run ---- */
 
@@ -23,12 +26,35 @@ static void subtract_stats(struct mds_comm_stats *a, const struct mds_comm_stats
     }
 }
 
+/* The forward pass of a global batch. */
+static enum mds_rc evaluate(struct mds_engine *e, const struct mds_config *c)
+{
+    struct mds_kind_losses *losses =
+        mds_zalloc((size_t)c->batch.accumulation, sizeof *losses);
+    enum mds_rc rc =
+        losses ? mds_engine_eval(e, NULL, c->batch.accumulation, losses) : MDS_EMEM;
+
+    free(losses);
+    return rc;
+}
+
+/* A step; of a run that only evaluates, an evaluation. */
+static enum mds_rc step_or_evaluate(struct mds_engine *e, const struct mds_config *c)
+{
+    struct mds_step_result result;
+
+    if (c->train.skip_train)
+        return evaluate(e, c);
+    MDS_TRY(mds_engine_backward(e, 1, 0, NULL, &result));
+    return mds_engine_update(e, 0);
+}
+
 /* Run one step, and measure it without what the start of a run does. */
-static enum mds_rc run_engine_step(struct mds_engine *e, struct mds_dev *dev,
-                                   const struct mds_groups *g, struct mds_dry_step *out)
+static enum mds_rc run_engine_step(struct mds_engine *e, const struct mds_config *c,
+                                   struct mds_dev *dev, const struct mds_groups *g,
+                                   struct mds_dry_step *out)
 {
     struct mds_comm_stats before[MDS_GROUPS_MOST];
-    struct mds_step_result result;
     struct mds_ledger start;
     enum mds_rc rc;
 
@@ -37,9 +63,7 @@ static enum mds_rc run_engine_step(struct mds_engine *e, struct mds_dev *dev,
     for (int i = 0; i < g->n; i++)
         before[i] = *mds_comm_stats(g->made[i].comm);
     if (!rc)
-        rc = mds_engine_backward(e, 1, 0, NULL, &result);
-    if (!rc)
-        rc = mds_engine_update(e, 0);
+        rc = step_or_evaluate(e, c);
     out->ledger = *mds_dev_ledger(dev);
     subtract_ledger(&out->ledger, &start);
     out->groups = g->n;
@@ -68,7 +92,7 @@ static enum mds_rc dry_run_on_groups(const struct mds_config *c,
     if (!rc)
         rc = mds_engine_create_dry(c, dev, host, g, &e);
     if (!rc)
-        rc = run_engine_step(e, dev, g, out);
+        rc = run_engine_step(e, c, dev, g, out);
     if (!rc)
         rc = mds_engine_whole_bytes(e, &whole_bytes);
     if (!rc) {
