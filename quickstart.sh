@@ -250,7 +250,7 @@ report() {
         printf "==> validation loss %.4f, unigram entropy %.4f (nats per token): ", loss, entropy
         print loss < entropy ? "the model uses context" : "not below it yet"
     }' "$run/run.jsonl"
-    say "to go on: export PATH=$build/src/programs:$src/scripts:\$PATH; then README.md, 'Use it'"
+    say "to go on: export PATH=$build/src/programs:$src/scripts:\$PATH MANPATH=$build/docs:\$MANPATH; then README.md, 'Use it'"
 }
 
 check() {

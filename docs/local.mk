@@ -10,6 +10,18 @@ docs/mds_pretrain.1: src/programs/mds_pretrain$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) docs && \
 	src/programs/mds_pretrain$(EXEEXT) --man > $@.tmp && mv $@.tmp $@
 
+# For MANPATH=BUILD/docs: without an installation.
+if !CROSS
+all-local: docs/man1/mds_pretrain.1
+endif
+docs/man1/mds_pretrain.1: docs/mds_pretrain.1 $(dist_man_MANS)
+	$(AM_V_GEN)$(MKDIR_P) docs/man1 && \
+	for page in $(dist_man_MANS); do cp -f $(srcdir)/$$page docs/man1/ || exit 1; done && \
+	cp -f docs/mds_pretrain.1 docs/man1/
+clean-local-man:
+	rm -rf docs/man1
+.PHONY: clean-local-man
+
 EXTRA_DIST += \
   docs/adr/0001-memory-by-dry-run.md \
   docs/adr/0002-sums-in-rank-order.md \

@@ -167,6 +167,26 @@ static enum mds_rc try_plain_network(const struct mds_launch *l,
                     before);
 }
 
+/* Nodes can be compared without a model: a small one, which all usual layouts divide,
+ * stands in for it. */
+static enum mds_rc add_stand_in_model(struct mds_launch *l)
+{
+    struct mds_config_run *run = NULL;
+    const struct mds_model_config *m;
+
+    MDS_TRY(mds_launch_config(l, NULL, 0, &run));
+    m = &run->config.model;
+    if (!m->layers && !m->hidden && !m->heads) {
+        mds_info(
+            "check: no model is given: the groups of the layout that is set, or of "
+            "data parallelism, are tested");
+        mds_argv_add_split(&l->asked, "--num-layers 32 --hidden-size 256 "
+                                      "--num-attention-heads 32 --seq-length 2048");
+    }
+    mds_config_run_destroy(run);
+    return MDS_OK;
+}
+
 static enum mds_rc check_nodes(struct mds_launch *l)
 {
     struct mds_argv arguments = {0};
@@ -201,7 +221,9 @@ enum mds_rc mds_launch_check(const struct mds_launch_options *options, int argc,
                     : mds_launch_open(options, 0, (int)all.n, all.v, &l);
     if (!rc) {
         mds_placement_warn(&l.placement);
-        rc = check_nodes(&l);
+        rc = add_stand_in_model(&l);
+        if (!rc)
+            rc = check_nodes(&l);
         mds_launch_close(&l);
     }
     mds_argv_fini(&all);

@@ -318,7 +318,7 @@ static enum mds_rc store_bwd(const struct ring_bwd *b, void *dinside)
                              mds_par_at(p, dinside, q_row), r->in.row);
 }
 
-/* A block's gradient in_flight behind it and is home after P hand-overs. */
+/* A block's gradient travels behind the block, and is back after P steps. */
 enum mds_rc mds_ring_attention_bwd(const struct mds_par *p,
                                    const struct mds_attention *a, const void *inside,
                                    const void *o, const float *lse, const void *d_o,

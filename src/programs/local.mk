@@ -27,5 +27,5 @@ installcheck-local:
 	  grep 'layers: 40 .* $(DESTDIR)$(pkgdatadir)/models.yaml'
 
 # What failed tests leave behind.
-clean-local:
+clean-local: clean-local-man
 	rm -rf tests/*/trash*

@@ -223,11 +223,13 @@ static const struct mds_subcommand subcommands[] = {
      "Example: MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 TRAIN_ITERS=1000 mds_launch "
      "submit prod 16 3:00:00 MyProject",
      "Where Planning Run folders Jobs", .most = 4, .run = launch_run_submit},
-    {"sweep", "sweep FILE [option]... [-- mds_pretrain's option...]",
+    {"sweep",
+     "sweep FILE [QUEUE [NODES [WALLTIME [PROJECT]]]] [option]... [-- mds_pretrain's "
+     "option...]",
      "FILE is a map from variables to lists, such as SEQ_LEN: [32k, 64k]. Each "
      "combination is planned; those that fit are submitted, as arrays where they ask "
-     "for the same.",
-     "Where Planning Run folders Jobs", 1, 1, "one FILE", .run = launch_run_sweep},
+     "for the same. The other operands are those of submit.",
+     "Where Planning Run folders Jobs", 1, 5, "a FILE", .run = launch_run_sweep},
     {"report", "report DIR",
      "Reads metrics.jsonl of every run folder in DIR; writes report.md, report.csv "
      "and, with gnuplot, longest.svg, speed.svg and, of runs on several ranks, "

@@ -172,10 +172,10 @@ static enum mds_rc run_subcommand(const struct mds_program *p, struct mds_invoca
     const char *name = s->operand_count ? s->operands[0] : p->default_name;
     const struct mds_subcommand *v = name ? find_subcommand(p, name) : NULL;
 
+    if (!v && (name || !s->action))
+        return fail_unknown_subcommand(p, name);
     if (s->action)
         return print_help_or_version(p, s->operand_count ? v : NULL, s->action);
-    if (!v)
-        return fail_unknown_subcommand(p, name);
     MDS_TRY(read_after_dashes(v, c));
     c->operand_count = s->operand_count ? s->operand_count - 1 : 0;
     c->operand = s->operands + (s->operand_count > 0);

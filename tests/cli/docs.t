@@ -193,6 +193,11 @@ test_expect_success 'docs/from-megatron-deepspeed.md: what is said of a flag' '
         --show-config >config && grep "#   --num-workers .* files are mapped" config &&
     mds_pretrain --config config --show-config >again && test_must_fail grep -e --num-workers again
 '
+test_expect_success 'programs in the pages can be pasted from the source, too' '
+    ! grep -n "^ .*<<" "$srcdir"/docs/*.md "$srcdir"/*.md &&
+    sed -n "/^cat > to_ids.py/,/^END/p" "$srcdir/docs/data.md" >paste && sh paste && test -s to_ids.py &&
+    { ! command -v python3 || python3 -m py_compile to_ids.py; }
+'
 test_expect_success 'docs/running.md: what a run prints and writes' '
     mds_data make --tokenizer codon --output t.h5 "$srcdir/tests/data/lambda.fna.gz" &&
     mds_pretrain --data-path t.h5 --num-layers 1 --hidden-size 32 --num-attention-heads 2 \

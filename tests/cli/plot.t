@@ -41,7 +41,12 @@ cat > run.jsonl << 'EOD'
 {"event":"end","reason":"iterations"}
 EOD
 
-echo 1..18
+echo 1..19
+same_version() {
+    test "$("$plot" --version)" = "mds_plot $(mds_data --version | cut -d" " -f2)" &&
+        grep -q "version=\"mds_from_megatron $(mds_data --version | cut -d" " -f2)\"" "$srcdir/scripts/mds_from_megatron"
+}
+check '--version is that of the programs' same_version
 check "a name that is neither png nor svg" refuses 2 "end in .png or .svg" \
     "$plot" run.jsonl out.jpg
 check "a missing run" refuses 1 "none.jsonl: cannot be read" "$plot" none.jsonl out.svg

@@ -182,6 +182,18 @@ test_expect_success STRACE 'the lengths of documents are read once' '
     reads --layout plan --print >planned && test_cmp start planned && reads check --print >check && test_cmp start check &&
     reads plan >plan && test "$(cat plan)" -le $((2 * $(cat start))) && reads submit --print >submit && test_cmp plan submit
 '
+test_expect_success 'nodes are checked without a model, unknown subcommands have no help' '
+    mds_launch check --print >out 2>err && cat out err && grep "info: check: no model is given" err &&
+    grep "mds_pretrain .*--num-layers 32 .*--preflight-only" out &&
+    MODEL_SIZE_KEY=TINY mds_launch check --print -- --model-table tiny.yaml >out 2>err && ! grep "no model is given" err &&
+    says "unknown subcommand .plam.; did you mean plan" mds_launch plam --help &&
+    says "unknown subcommand .inof." mds_data inof --help && mds_launch --help >out && mds_launch --version >out
+'
+test_expect_success 'manual pages of the build directory' '
+    for page in mds_launch mds_data mds_ckpt mds_plot mds_from_megatron mds_pretrain; do
+        test -s "$builddir/docs/man1/$page.1" || return 1
+    done
+'
 test_expect_success 'where: what was found, and disagreements' '
     printf "a slots=2\nb slots=2\n" >nodes &&
     HOSTFILE=nodes PMI_RANK=0 PMI_SIZE=8 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=8 \

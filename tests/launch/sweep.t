@@ -19,6 +19,14 @@ test_expect_success 'a sweep without a batch system runs one after the other, an
     test -s here/TINY-32-1n-MPSIZE1/metrics.jsonl && test -s here/WIDE-64-1n-MPSIZE1/job.log &&
     mds_launch report here | grep "TINY-64-1n-MPSIZE1 | TINY"
 '
+test_expect_success 'the operands of submit' '
+    echo "SEQ_LEN: [2048, 4096]" >two.yaml && rm -f sbatch.log &&
+    MACHINE=h200 MODEL_SIZE_KEY=GPT6_7B TRAIN_ITERS=5 MPSIZE=8 \
+        mds_launch sweep --runs ops two.yaml batch 2 0:40:00 me >out 2>err && cat out err && grep "2 of 2 runs submitted" out &&
+    grep "^#SBATCH .*batch" ops/sweep/array.sh && grep "^#SBATCH --nodes=2" ops/sweep/array.sh &&
+    grep "^#SBATCH --time=00:40:00" ops/sweep/array.sh && grep "^#SBATCH --account=me" ops/sweep/array.sh &&
+    test_must_fail mds_launch sweep two.yaml batch 2 0:40:00 me more 2>err && grep "one operand too many" err
+'
 test_expect_success 'runs with the same resource request become a job array' '
     rm -f sbatch.log && cat >grid.yaml <<-EOF &&
 	SEQ_LEN: [2048, 4096]

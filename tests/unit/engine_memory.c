@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine and model: what is kept where, in which tiles, and what of it the dry
+/* engine and model: what is kept where, in which tiles, and what of it the
  * dry run counts, for a GPT and a Llama shape. */
 #include "tests/unit/engine_fixture.h"
 
