@@ -170,7 +170,8 @@ struct mds_train_config {
     int flash_attn;     /* fused attention; else scores pass through memory */
     int profile;        /* measure the steps after profile_start, up to profile_end */
     int64_t profile_start, profile_end;
-    int dry_run; /* no MPI, no computing: print what a rank would need */
+    int dry_run;   /* no MPI, no computing: print what a rank would need */
+    int show_step; /* with dry_run: print the steps of a block */
     int64_t dry_world, dry_rank; /* number of ranks, and which of them is simulated */
 };
 

@@ -385,6 +385,9 @@ static void resolve_dry_run(struct mds_config_run *run, struct mds_diag *diag)
                        "--dry-run-rank %lld: of %lld rank%s the last is %lld",
                        (long long)t->dry_rank, (long long)run->world,
                        mds_plural(run->world), (long long)run->world - 1);
+    if (t->show_step && !t->dry_run)
+        mds_diag_fault(diag, mds_config_origin(run, "train.show_step"),
+                       "--show-step is for dry runs: add --dry-run");
     if (!t->dry_run)
         return;
     derive(run, "train.dry_world", &t->dry_world, run->world, "the fewest");

@@ -515,6 +515,10 @@ static const struct mds_option rows[] = {
      AT(train.dry_run), NULL,
      .help = "print what a step of one rank would need and send, and exit; needs no "
              "MPI, no device and no data"},
+    {memory, "train.show_step", "--show-step", "MDS_SHOW_STEP", MDS_OPT_FLAG, "0", 0, 0,
+     NULL, AT(train.show_step), NULL,
+     .help =
+         "with --dry-run: also print what a block computes, operation by operation"},
     {memory, "train.dry_world", "--world-size", "MDS_WORLD_SIZE", MDS_OPT_COUNT, "0", 0,
      1e8, NULL, AT(train.dry_world), "ranks",
      .help = "number of ranks for --dry-run and --show-config; 0: the fewest"},

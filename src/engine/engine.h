@@ -15,6 +15,8 @@
 #include "parallel/groups.h"
 #include "tensor/params.h"
 
+#include <stdio.h>
+
 struct mds_engine;
 
 /* What an engine needs.  Device memory: state_bytes for the whole run, step_bytes for
@@ -175,5 +177,9 @@ enum mds_rc mds_engine_measure(const struct mds_config *config, int world, int r
 enum mds_rc mds_engine_dry_run(const struct mds_config *config, struct mds_dev *dry,
                                const struct mds_groups *groups,
                                struct mds_engine_need *need);
+
+/* Print what a block computes in such a run; groups: dry. */
+enum mds_rc mds_engine_show_step(const struct mds_config *config,
+                                 const struct mds_groups *groups, FILE *f);
 
 #endif

@@ -78,6 +78,38 @@ enum mds_rc mds_engine_dry_run(const struct mds_config *config, struct mds_dev *
     return rc;
 }
 
+/* The lists are compiled by the first step that uses them. */
+static enum mds_rc show_step(const struct mds_config *config, struct mds_dev *dry,
+                             struct mds_dev *host, const struct mds_groups *groups,
+                             FILE *f)
+{
+    struct mds_engine *e = NULL;
+    enum mds_rc rc = mds_engine_create_dry(config, dry, host, groups, &e);
+
+    if (!rc)
+        rc = run_dry_step(e);
+    if (!rc)
+        mds_gpt_show_step(e->gpt_step, f);
+    mds_engine_destroy(e);
+    return rc;
+}
+
+enum mds_rc mds_engine_show_step(const struct mds_config *config,
+                                 const struct mds_groups *groups, FILE *f)
+{
+    const struct mds_dev_spec spec = {.name = "dry"};
+    struct mds_dev *dry = NULL, *host = NULL;
+    enum mds_rc rc = mds_dev_create(&spec, &dry);
+
+    if (!rc)
+        rc = mds_dev_create(&spec, &host);
+    if (!rc)
+        rc = show_step(config, dry, host, groups, f);
+    mds_dev_destroy(host);
+    mds_dev_destroy(dry);
+    return rc;
+}
+
 enum mds_rc mds_engine_measure(const struct mds_config *config, int world, int rank,
                                int per_node, struct mds_engine_need *need)
 {

@@ -12,7 +12,8 @@ static const char *const always_passed[] = {"parallel.sequence_parallel",
 /* Never passed on: the sizes that SP_TYPE stands for are, and dry runs are done
  * here. */
 static const char *const never_passed[] = {"parallel.sp_type", "train.dry_run",
-                                           "train.dry_world", "train.dry_rank", NULL};
+                                           "train.dry_world",  "train.dry_rank",
+                                           "train.show_step",  NULL};
 
 static int is_passed_on(const struct mds_settings *s, size_t row)
 {

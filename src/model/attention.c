@@ -60,8 +60,8 @@ void mds_gpt_add_attention_vectors(struct registrar *reg, const char *layer,
 
 /* ---- attention of whole sequences ---- */
 
-static struct mds_attention attention_spec(const struct context *c,
-                                           const struct block_ids *id)
+struct mds_attention mds_gpt_attention_spec(const struct context *c,
+                                            const struct block_ids *id)
 {
     const struct mds_model_config *m = &c->g->cfg;
     struct mds_comm *tp = mds_group(c->g->groups, MDS_AXIS_TENSOR);
@@ -104,7 +104,7 @@ static float *group_lse(const struct context *c, float *lse)
 enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
                            const struct work *w, const struct attention_buffers *b)
 {
-    struct mds_attention a = attention_spec(c, id);
+    struct mds_attention a = mds_gpt_attention_spec(c, id);
     struct mds_chunked chunked = w->chunked;
 
     chunked.o = b->o;
@@ -116,7 +116,7 @@ enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
 enum mds_rc mds_gpt_attend_bwd(const struct context *c, const struct block_ids *id,
                                const struct work *w, const struct attention_buffers *b)
 {
-    struct mds_attention a = attention_spec(c, id);
+    struct mds_attention a = mds_gpt_attention_spec(c, id);
     struct mds_chunked chunked = w->chunked;
 
     chunked.o = b->o;
@@ -158,7 +158,7 @@ enum mds_rc mds_gpt_qkv_open(const struct context *c, const struct block_ids *id
     int64_t width = id->attention.qkv.out;
     struct context t;
 
-    *v = (struct qkv_rows){.a = attention_spec(c, id),
+    *v = (struct qkv_rows){.a = mds_gpt_attention_spec(c, id),
                            .whole = whole,
                            .rows = whole,
                            .gradient = gradient};
@@ -217,7 +217,7 @@ enum mds_rc mds_gpt_o_open(const struct context *c, const struct block_ids *id,
     int64_t width = id->attention.out.in;
     struct context t;
 
-    *v = (struct o_rows){.a = attention_spec(c, id),
+    *v = (struct o_rows){.a = mds_gpt_attention_spec(c, id),
                          .whole = whole,
                          .row_bytes = width * (int64_t)mdsk_dtype_size(c->par.dtype)};
     mds_gpt_tile(c, 0, 1, &t);

@@ -30,6 +30,8 @@
 #include "parallel/vocab.h"
 #include "tensor/params.h"
 
+#include <stdio.h>
+
 struct mds_gpt;
 
 /* A model chunk: consecutive layers; the first has the embedding, the last the head. */
@@ -94,6 +96,9 @@ struct mds_gpt_step;
 
 enum mds_rc mds_gpt_step_create(const struct mds_gpt *g, struct mds_gpt_step **out);
 void mds_gpt_step_destroy(struct mds_gpt_step *s); /* NULL is fine */
+
+/* Print the lists that blocks have run by so far. */
+void mds_gpt_show_step(const struct mds_gpt_step *s, FILE *f);
 
 enum mds_rc mds_gpt_step_begin(struct mds_gpt_step *s, const struct mds_gpt_run *run);
 void mds_gpt_step_end(struct mds_gpt_step *s);

@@ -196,6 +196,10 @@ void mds_gpt_add_attention_weights(struct registrar *reg, const char *layer,
 void mds_gpt_add_attention_vectors(struct registrar *reg, const char *layer,
                                    struct attention_ids *id);
 
+/* A block's attention, as parallel/ takes it. */
+struct mds_attention mds_gpt_attention_spec(const struct context *c,
+                                            const struct block_ids *id);
+
 /* The buffers of a block's attention: saved, or those of the pass. */
 struct attention_buffers {
     void *qkv, *o; /* with --attention-chunk NULL, and in host memory */

@@ -245,17 +245,14 @@ static enum mds_rc alloc_slot(const struct context *c, const struct keep *k,
 enum mds_rc mds_saved_alloc_buffer(const struct context *c, struct saved_buffer *buffer)
 {
     int none = mds_recompute_of(&c->run->train->act) == MDS_RECOMPUTE_NONE;
-    const struct mds_gpt *g = c->g;
 
-    for (int l = 0; l < g->max_layers; l++) {
+    for (int l = 0; l < c->g->max_layers; l++) {
         struct keep k = layer_policy(c, l);
 
         MDS_TRY(none ? alloc_slot(c, &k, buffer, l)
                      : alloc_block(c, &k, MDS_MEM_CKPT, &buffer->block[l]));
     }
-    if (!g->chunk[g->n_chunks - 1].is.is_last)
-        return MDS_OK;
-    return mds_par_alloc(&c->par, MDS_MEM_ACT, mds_gpt_residual_size(c), &buffer->d);
+    return MDS_OK;
 }
 
 /* ---- offloaded inputs and attention results ---- */

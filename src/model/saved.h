@@ -54,10 +54,11 @@ struct saved {
  * buffers. */
 struct saved_buffer {
     struct saved *block; /* [most layers of a model chunk] */
+    void **slab;         /* the same of blocks that run by lists: all that each saves */
     void *d;             /* last model chunk: the stream's gradient, from the head */
 };
 
-/* Allocate everything that a buffer saves, from the arenas of the step. */
+/* Allocate what the blocks of a buffer save, from the arenas of the step. */
 enum mds_rc mds_saved_alloc_buffer(const struct context *c,
                                    struct saved_buffer *buffer);
 

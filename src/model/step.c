@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Forward and backward of micro-batches through the model chunks of a stage. */
-#include "model/modules.h"
+#include "model/lists.h"
 
 #include "base/alloc.h"
 #include "base/minmax.h"
@@ -15,6 +15,7 @@ struct mds_gpt_step {
     struct saved *group; /* [groups]: what the blocks of a recompute group save */
     int groups;
     struct fp8_amax fp8_amax;
+    struct block_lists lists; /* compiled at the first step that uses them */
 
     /* between begin and end */
     struct mds_gpt_run run;
@@ -40,12 +41,19 @@ void mds_gpt_step_destroy(struct mds_gpt_step *s)
 {
     if (!s)
         return;
-    for (int i = 0; i < s->saved_buffers; i++)
+    for (int i = 0; i < s->saved_buffers; i++) {
         free(s->saved_buffer[i].block);
+        free(s->saved_buffer[i].slab);
+    }
     free(s->saved_buffer);
     free(s->group);
     mds_gpt_fp8_free(&s->fp8_amax);
     free(s);
+}
+
+void mds_gpt_show_step(const struct mds_gpt_step *s, FILE *f)
+{
+    mds_gpt_show_lists(&s->lists, f);
 }
 
 /* Grows only if a step has more saved buffers than any step before. */
@@ -63,7 +71,8 @@ static enum mds_rc create_saved_buffers(struct mds_gpt_step *s)
         s->saved_buffer[s->saved_buffers] = (struct saved_buffer){0};
         buffer = &s->saved_buffer[s->saved_buffers++];
         buffer->block = mds_zalloc((size_t)s->g->max_layers, sizeof *buffer->block);
-        if (!buffer->block)
+        buffer->slab = mds_zalloc((size_t)s->g->max_layers, sizeof *buffer->slab);
+        if (!buffer->block || !buffer->slab)
             return MDS_EMEM;
     }
     return MDS_OK;
@@ -90,6 +99,19 @@ static enum mds_rc create_recompute_group(struct mds_gpt_step *s)
     return MDS_OK;
 }
 
+/* What blocks save, and the gradient that the head leaves. */
+static enum mds_rc alloc_buffer(struct mds_gpt_step *s, struct saved_buffer *buffer)
+{
+    const struct mds_gpt *g = s->g;
+    const struct context *c = &s->c;
+
+    MDS_TRY(mds_gpt_uses_lists(c) ? mds_gpt_alloc_slabs(c, &s->lists, buffer)
+                                  : mds_saved_alloc_buffer(c, buffer));
+    if (!g->chunk[g->n_chunks - 1].is.is_last)
+        return MDS_OK;
+    return mds_par_alloc(&c->par, MDS_MEM_ACT, mds_gpt_residual_size(c), &buffer->d);
+}
+
 static enum mds_rc alloc_step(struct mds_gpt_step *s)
 {
     const struct mds_gpt *g = s->g;
@@ -105,8 +127,10 @@ static enum mds_rc alloc_step(struct mds_gpt_step *s)
         MDS_TRY(mds_gpt_scratch(c, mds_gpt_residual_size(c), &s->d));
     MDS_TRY(create_saved_buffers(s));
     MDS_TRY(create_recompute_group(s));
+    if (mds_gpt_uses_lists(c))
+        MDS_TRY(mds_gpt_compile_lists(c, &s->lists));
     for (int k = 0; k < s->run.saved_buffers && s->run.training; k++)
-        MDS_TRY(mds_saved_alloc_buffer(c, &s->saved_buffer[k]));
+        MDS_TRY(alloc_buffer(s, &s->saved_buffer[k]));
     return MDS_OK;
 }
 
@@ -274,36 +298,81 @@ static enum mds_rc blocks_fwd(const struct context *c, const struct model_chunk 
     return MDS_OK;
 }
 
-enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int chunk, int buffer,
-                            const struct mds_gpt_batch *batch, const void *in,
-                            void *out)
+/* A pass of a micro-batch through a model chunk. */
+struct pass {
+    const struct model_chunk *chunk;
+    struct saved_buffer *saved;
+    const struct mds_gpt_batch *batch;
+    const void *in;
+    void *out;
+};
+
+/* x = the stream before the first block. */
+static enum mds_rc enter_chunk(const struct context *c, const struct pass *p, void *x)
 {
-    const struct model_chunk *p = &s->g->chunk[chunk];
-    struct saved_buffer *saved = &s->saved_buffer[buffer];
-    struct context *c = &s->c;
-    struct mds_arena_mark mark = mds_arena_mark(s->run.arena);
+    return p->chunk->is.is_first ? mds_gpt_embed_fwd(c, p->batch->token, x)
+                                 : copy_residual(c, p->in, x);
+}
+
+/* The stream behind the last block -> loss, or the next chunk. */
+static enum mds_rc leave_chunk(const struct context *c, const struct pass *p,
+                               struct residual x)
+{
+    if (!p->chunk->is.is_last)
+        return form_residual_sum(c, x, p->out);
+    return mds_gpt_head(c, c->g->chunk[0].is.is_first, x, &p->batch->targets,
+                        c->run->training ? p->saved->d : NULL);
+}
+
+static enum mds_rc explicit_forward(const struct context *c, const struct pass *p)
+{
+    struct mds_arena_mark mark = mds_arena_mark(c->run->arena);
     struct marks attention;
     struct work w = {0};
     struct residual x = {0};
 
-    mds_gpt_context(s->g, &s->run, batch, c);
     if (recomputes(c))
         MDS_TRY(alloc_input(c, &w.x));
     MDS_TRY(alloc_branch(c, &w));
-    x.x = s->run.training ? mds_gpt_block_input(&w, &saved->block[0]) : w.x;
-    MDS_TRY(p->is.is_first ? mds_gpt_embed_fwd(c, batch->token, x.x)
-                           : copy_residual(c, in, x.x));
+    x.x = c->run->training ? mds_gpt_block_input(&w, &p->saved->block[0]) : w.x;
+    MDS_TRY(enter_chunk(c, p, x.x));
     attention = mark_arenas(c);
     MDS_TRY(mds_gpt_alloc_attention(c, &w, 0));
-    MDS_TRY(blocks_fwd(c, p, saved, &w, &x, out ? out : w.x));
+    MDS_TRY(blocks_fwd(c, p->chunk, p->saved, &w, &x, p->out ? p->out : w.x));
     release_arenas(c, attention);
-    if (p->is.is_last)
-        MDS_TRY(mds_gpt_head(c, s->g->chunk[0].is.is_first, x, &batch->targets,
-                             s->run.training ? saved->d : NULL));
-    else
-        MDS_TRY(form_residual_sum(c, x, out));
-    mds_arena_release(s->run.arena, mark);
+    MDS_TRY(leave_chunk(c, p, x));
+    mds_arena_release(c->run->arena, mark);
     return MDS_OK;
+}
+
+static enum mds_rc forward_by_lists(const struct context *c, const struct pass *p,
+                                    const struct block_lists *lists)
+{
+    struct list_pass blocks = {
+        .c = c, .lists = lists, .chunk = p->chunk, .buffer = p->saved};
+    struct residual x;
+
+    MDS_TRY(mds_gpt_lists_begin(&blocks, &x));
+    MDS_TRY(enter_chunk(c, p, x.x));
+    MDS_TRY(mds_gpt_lists_forward(&blocks, &x));
+    MDS_TRY(leave_chunk(c, p, x));
+    mds_gpt_lists_end(&blocks);
+    return MDS_OK;
+}
+
+enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int chunk, int buffer,
+                            const struct mds_gpt_batch *batch, const void *in,
+                            void *out)
+{
+    const struct pass p = {.chunk = &s->g->chunk[chunk],
+                           .saved = &s->saved_buffer[buffer],
+                           .batch = batch,
+                           .in = in,
+                           .out = out};
+
+    mds_gpt_context(s->g, &s->run, batch, &s->c);
+    return mds_gpt_uses_lists(&s->c) ? forward_by_lists(&s->c, &p, &s->lists)
+                                     : explicit_forward(&s->c, &p);
 }
 
 /* ---- backward ---- */
@@ -401,9 +470,12 @@ static enum mds_rc blocks_bwd(struct mds_gpt_step *s, const struct model_chunk *
                               struct saved_buffer *buffer, void *d)
 {
     const struct context *c = &s->c;
+    struct list_pass lists = {.c = c, .lists = &s->lists, .chunk = p, .buffer = buffer};
     struct marks marks = mark_arenas(c);
     struct work w = {0};
 
+    if (mds_gpt_uses_lists(c))
+        return mds_gpt_lists_backward(&lists, d);
     MDS_TRY(alloc_backward(c, s->group, &w));
     MDS_TRY(recomputes(c) ? recomputed_bwd(c, p, buffer, &w, d)
                           : saved_bwd(c, p, buffer, &w, d));

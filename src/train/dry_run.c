@@ -279,6 +279,8 @@ static enum mds_rc dry_run_step(const struct mds_config *c, struct mds_dev *dev,
     print_operations(mds_dev_ledger(dev), f);
     print_documents(c, mds_dev_ledger(dev), f);
     print_communication(g, f);
+    if (c->train.show_step)
+        MDS_TRY(mds_engine_show_step(c, g, f));
     fprintf(f, "\nsimulated in %.3f s\n", mds_clock_s() - begin);
     return MDS_OK;
 }

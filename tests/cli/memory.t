@@ -85,9 +85,9 @@ done <<END
 - 0 $((14 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm
 - 0 $((12 * v + 80)) 0 --recompute-granularity selective --recompute-modules mlp_act
 - 0 $((10 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm mlp_act
-$((26 * v + 88)) 0 $v 0 --recompute-granularity full
+$((24 * v + 88)) 0 $v 0 --recompute-granularity full --loss-tile 256
 $((19 * v + 88)) 0 $v 0 --recompute-granularity full --mlp-tile 4096 --loss-tile 256
-$((17 * v + 24 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity selective --loss-tile 256
+$((11 * v + 16 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity selective --loss-tile 256
 - 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4
 $((14 * v + 72)) 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4 --sequence-tile 8192
 $((8 * v + 8 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity selective --sequence-tile 8192 --loss-tile 256

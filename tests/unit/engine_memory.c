@@ -233,6 +233,76 @@ static void splits_agree(void **state)
     ways_agree(2, 0, 3, set_split, 2e-6);
 }
 
+/* ---- blocks by lists, and by block.c ---- */
+
+static int never_lists;
+
+int __real_mds_gpt_uses_lists(const void *context);
+int __wrap_mds_gpt_uses_lists(const void *context);
+
+int __wrap_mds_gpt_uses_lists(const void *context)
+{
+    return never_lists ? 0 : __real_mds_gpt_uses_lists(context);
+}
+
+/* What a configuration computes, and the memory that it needs. */
+struct outcome {
+    struct values grads;
+    double loss, eval;
+    int64_t peak;
+};
+
+static struct outcome outcome_of(const struct mds_config *c, int lists)
+{
+    struct outcome o;
+    struct fixture f;
+
+    never_lists = !lists;
+    open_on(&f, c, "cpu");
+    o.loss = backward(&f).loss;
+    o.grads = values_of(&f, MDS_ZERO_GRAD);
+    o.eval = eval_loss(&f);
+    o.peak = f.need.memory.total_peak;
+    close_all(&f);
+    never_lists = 0;
+    return o;
+}
+
+/* Each kind of block, each way to save what backward reads: the same bits, and no more
+ * memory, but for what is rounded up. */
+static void lists_change_nothing(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 16 * 6; k++) {
+        struct mds_config c = shapes[k % 2]();
+        struct outcome lists, explicit_code;
+        int way = k / 16;
+
+        c.model.qk_layernorm = k / 2 % 2;
+        c.model.parallel_residual = k / 4 % 2;
+        if (k / 8 % 2)
+            with_dropout(&c);
+        c.model.layers = 3;
+        c.model.ffn_hidden =
+            4 * c.model.hidden; /* with less, holes may cost a vector */
+        if (way < 4)
+            set_modules(&c, way);
+        else
+            set_recompute(&c, way - 4);
+        lists = outcome_of(&c, 1);
+        explicit_code = outcome_of(&c, 0);
+        assert_true(lists.loss == explicit_code.loss);
+        assert_true(lists.eval == explicit_code.eval);
+        assert_memory_equal(lists.grads.v, explicit_code.grads.v,
+                            (size_t)lists.grads.n * sizeof *lists.grads.v);
+        if (lists.peak > explicit_code.peak + 1024)
+            fail_msg("%d: %lld bytes, not %lld", k, (long long)lists.peak,
+                     (long long)explicit_code.peak);
+        free(lists.grads.v);
+        free(explicit_code.grads.v);
+    }
+}
+
 /* cpu and dry: the same ledger to the bit, and the dry run was exact. */
 static void dry_ledger_is_the_same(void **state)
 {
@@ -384,6 +454,7 @@ static int64_t block_bytes(const struct mds_config *c, int stages, int rank)
 static void what_leaves_is_on_the_host(void **state)
 {
     (void)state;
+    never_lists = 1; /* block.c has blocks that are offloaded: with and without */
     for (int k = 0; k < 12; k++) {
         struct mds_config c = shapes[k % 2]();
         struct mds_engine_need all, few;
@@ -408,6 +479,7 @@ static void what_leaves_is_on_the_host(void **state)
                          n * block);
         assert_int_equal(all.step_bytes - few.step_bytes, n * block);
     }
+    never_lists = 0;
 }
 
 /* Models of one and five trillion parameters on a million tokens are measured without
@@ -593,6 +665,7 @@ int main(void)
         cmocka_unit_test(copies_are_hidden),
         cmocka_unit_test(leaving_is_hidden),
         cmocka_unit_test(splits_agree),
+        cmocka_unit_test(lists_change_nothing),
         cmocka_unit_test(dry_ledger_is_the_same),
         cmocka_unit_test(evaluation_has_weights_alone),
         cmocka_unit_test(recompute_saves_memory),

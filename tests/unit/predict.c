@@ -245,6 +245,11 @@ static const double world_gib = 204.0 / 1024;
  * when it was measured, and since then not where each block keeps its own. */
 static const double pass_gib = 1645568.0 * 2 * (128 * 2 + 4) / (1 << 30);
 
+/* With full recompute, 32,768 tokens a GPU, width 4096, 16 bits: two vectors a token that
+ * a block took when it was measured, and since then not.  (In a ring the peak is in
+ * attention, and is the same.) */
+static const double vectors_gib = 2.0 * 32768 * 4096 * 2 / (1 << 30);
+
 /* The fullest GPU as nvidia-smi counts: bench/results of 2026-11-21 to 23.  Layouts
  * whose memory has changed since are left out. */
 static void predicted_memory_matches_h200(void **state)
@@ -266,7 +271,7 @@ static void predicted_memory_matches_h200(void **state)
         {gpt6_7b, "--pipeline-model-parallel-size 2", 2, 92.359},
         {gpt6_7b_64k,
          "--ds-sequence-parallel-size 2 --zero-stage 3 --recompute-granularity full", 2,
-         77.383},
+         77.383 - vectors_gib},
         {gpt6_7b_64k,
          "--context-parallel-size 2 --zero-stage 3 --recompute-granularity full", 2,
          79.059},

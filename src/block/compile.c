@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The passes in order, each checked. */
+#include "block/build.h"
+#include "block/passes.h"
+
+/* The storage of parameters is told when a block begins and ends. */
+static void add_hooks(struct mds_step_list *p, int backward, int sum_norms)
+{
+    struct mds_step begin = mds_step_of(MDS_STEP_GRAD_BEGIN, -1);
+    struct mds_step acquire = mds_step_of(MDS_STEP_ACQUIRE, -1);
+
+    if (backward)
+        mds_insert_step(p, 0, &begin);
+    mds_insert_step(p, 0, &acquire);
+    if (backward && sum_norms)
+        mds_add_step(p, MDS_STEP_SUM_NORMS, -1);
+    if (backward)
+        mds_add_step(p, MDS_STEP_GRAD_READY, -1);
+    mds_add_step(p, MDS_STEP_RELEASE, -1);
+}
+
+/* From what is saved on, of one list. */
+static enum mds_rc finish(const struct mds_block_policy *policy, const char *what,
+                          struct mds_step_list *p)
+{
+    int backward = p->d >= 0;
+
+    MDS_TRY(mds_block_check(p, what));
+    mds_block_fuse(p, policy->gelu);
+    add_hooks(p, backward, policy->sum_norms);
+    mds_block_messages(p);
+    MDS_TRY(mds_block_check(p, what));
+    mds_block_place(p);
+    return mds_block_check(p, what);
+}
+
+enum mds_rc mds_block_compile(const struct mds_block_policy *policy,
+                              struct mds_step_list *p, struct mds_step_list *b)
+{
+    struct mds_step_list joint;
+
+    p->forward = p->steps;
+    MDS_TRY(mds_block_check(p, "declaration of a block"));
+    mds_block_exchange(p, &policy->ranks);
+    MDS_TRY(mds_block_check(p, "exchanges of a block"));
+    joint = *p;
+    mds_block_differentiate(&joint);
+    MDS_TRY(mds_block_check(&joint, "gradients of a block"));
+    if (policy->training)
+        mds_block_save(&joint, policy->keep, p, b);
+    else {
+        *p = joint;
+        mds_block_forward_only(p);
+    }
+    MDS_TRY(finish(policy, "forward of a block", p));
+    if (!policy->training)
+        return MDS_OK;
+    MDS_TRY(finish(policy, "backward of a block", b));
+    if (p->saved_bytes != b->saved_bytes)
+        return mds_fail(MDS_EBUG, "a block saves %lld bytes and reads %lld",
+                        (long long)p->saved_bytes, (long long)b->saved_bytes);
+    return MDS_OK;
+}

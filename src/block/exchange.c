@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What ranks exchange in a block's forward: Megatron's f and g around tensor-parallel
+ * linear layers, their sequence-parallel forms, and Ulysses' all-to-alls around
+ * attention.  Backward's follow from these (backward.c). */
+#include "block/build.h"
+#include "block/passes.h"
+
+/* A new tensor that the exchange makes of x. */
+static mds_tid exchange(struct mds_step_list *p, enum mds_step_op op, const char *name,
+                        mds_tid x, enum mds_rows rows, int64_t cols)
+{
+    const struct mds_tensor in = p->tensor[x];
+    struct mds_step *s = mds_add_step(p, op, -1);
+
+    s->in[0] = x;
+    s->out[0] = mds_add_tensor(p, name, rows, in.elem, cols, 0);
+    return s->out[0];
+}
+
+/* x, as the GEMM of a layer cut by columns reads it. */
+static mds_tid gather(struct mds_step_list *p, const struct mds_block_ranks *r,
+                      mds_tid x)
+{
+    const struct mds_tensor in = p->tensor[x];
+    mds_tid all;
+
+    if (r->tensor == 1)
+        return x;
+    all = r->sequence
+              ? exchange(p, MDS_STEP_GATHER, "", x, MDS_ROWS_GEMM, in.cols)
+              : exchange(p, MDS_STEP_ENTER, "", x, (enum mds_rows)in.rows, in.cols);
+    if (!r->sequence)
+        p->tensor[all].memory = in.memory;
+    mds_name_after(p, all, "", x, "*");
+    return all;
+}
+
+/* The step that made y, by a layer cut by rows, makes partial sums instead. */
+static mds_tid reduce(struct mds_step_list *p, const struct mds_block_ranks *r,
+                      mds_tid y)
+{
+    struct mds_tensor *out = &p->tensor[y];
+    struct mds_step *s;
+    mds_tid sum;
+
+    if (r->tensor == 1)
+        return y;
+    out->rows = MDS_ROWS_GEMM;
+    sum = exchange(p, MDS_STEP_REDUCE, out->name, y, MDS_ROWS_SLICE, out->cols);
+    mds_name_after(p, y, "", sum, "+");
+    s = &p->step[p->steps - 1];
+    s->site = r->sequence ? 0 : MDS_SITE_SUM;
+    s->out[1] = mds_add_tensor(p, "work", MDS_ROWS_ONE, MDS_ELEM_BYTE, r->sum_work, 0);
+    p->tensor[sum].part = out->part;
+    out->part = 0;
+    if (!r->sequence)
+        p->tensor[sum].memory = out->memory;
+    return sum;
+}
+
+/* q, k and v of all tokens, of some heads. */
+static mds_tid to_heads(struct mds_step_list *p, const struct mds_block_ranks *r,
+                        mds_tid qkv)
+{
+    const struct mds_tensor in = p->tensor[qkv];
+    mds_tid out;
+
+    if (r->ulysses == 1)
+        return qkv;
+    out = exchange(p, MDS_STEP_TO_HEADS, "q k v h", qkv, MDS_ROWS_HEADS,
+                   in.cols / r->ulysses);
+    p->step[p->steps - 1].site = MDS_SITE_QKV;
+    p->tensor[out].part = in.part; /* attention's backward reads these */
+    return out;
+}
+
+static mds_tid to_tokens(struct mds_step_list *p, const struct mds_block_ranks *r,
+                         mds_tid o)
+{
+    return r->ulysses == 1 ? o
+                           : exchange(p, MDS_STEP_TO_TOKENS, "o t", o, MDS_ROWS_GEMM,
+                                      p->tensor[o].cols * r->ulysses);
+}
+
+static mds_tid read_by(struct mds_step_list *p, const struct mds_block_ranks *r,
+                       const struct mds_step *s, mds_tid x)
+{
+    if (s->op == MDS_STEP_ATTEND)
+        return to_heads(p, r, x);
+    if (s->op == MDS_STEP_LINEAR && p->tensor[x].rows == MDS_ROWS_HEADS)
+        return to_tokens(p, r, x);
+    if (s->op == MDS_STEP_LINEAR && s->cut == MDS_CUT_COLUMNS)
+        return gather(p, r, x);
+    return x;
+}
+
+void mds_block_exchange(struct mds_step_list *p, const struct mds_block_ranks *r)
+{
+    const struct mds_step_list old = *p;
+    mds_tid now[MDS_LIST_TENSORS];
+
+    for (mds_tid t = 0; t < old.tensors; t++)
+        now[t] = t;
+    p->steps = 0;
+    for (int i = 0; i < old.steps; i++) {
+        struct mds_step s = old.step[i];
+
+        for (int k = 0; k < MDS_STEP_IN && s.in[k] >= 0; k++)
+            s.in[k] = read_by(p, r, &s, now[s.in[k]]);
+        if (s.op == MDS_STEP_ATTEND)
+            for (int k = 0; k < 2; k++)
+                p->tensor[s.out[k]].cols /= r->ulysses;
+        *mds_add_step(p, s.op, s.layer) = s;
+        if (s.op == MDS_STEP_LINEAR && s.cut == MDS_CUT_ROWS)
+            now[s.out[0]] = reduce(p, r, s.out[0]);
+    }
+    p->y = now[p->y];
+    p->forward = p->steps;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What makes the two lists that run out of a declared one, in this order:
+ *
+ *   exchange   what ranks send each other               must not know gradients
+ *   backward   the steps of the gradients               must not know what is saved
+ *   save       what is saved, what is computed again    must not know ranks, rules
+ *   fuse       steps that one kernel does               must not know ranks, policy
+ *   messages   when messages start, and who waits       must not know policy
+ *   place      where each tensor lies                   must not know ranks, policy
+ *
+ * Only place knows addresses.
+ *
+ * Each is one file.  After each the list is checked: mds_block_check. */
+#ifndef MDS_BLOCK_PASSES_H
+#define MDS_BLOCK_PASSES_H
+
+#include "block/program.h"
+
+/* How ranks share a block. */
+struct mds_block_ranks {
+    int tensor;       /* ranks: more than one sum partial results */
+    int sequence;     /* each of them has a slice of the rows between GEMMs */
+    int ulysses;      /* ranks that share attention's heads */
+    int64_t sum_work; /* bytes that summing a tensor [rows, hidden] needs meanwhile */
+};
+
+/* Insert an exchange where a step reads other rows than were made, and where tensor
+ * ranks have partial sums. */
+void mds_block_exchange(struct mds_step_list *p, const struct mds_block_ranks *r);
+
+/* Append the backward steps to the forward ones, last to first, by a rule for each
+ * operation.  The weight's gradient of a linear layer whose dx has to be summed over
+ * ranks comes after that sum has started.  Fails, by `overflow`, for an operation
+ * without a rule. */
+void mds_block_differentiate(struct mds_step_list *p);
+
+/* Part the joint list into forward f and backward b.  Tensors that backward reads are
+ * saved if their part is in keep (bits); others it makes again, just before the step
+ * that reads them, by the steps that made them.  The stream before the block is saved
+ * in any case.  Steps whose results nobody reads are dropped. */
+void mds_block_save(const struct mds_step_list *joint, unsigned keep,
+                    struct mds_step_list *f, struct mds_step_list *b);
+
+/* The forward list alone: for evaluation, which saves nothing. */
+void mds_block_forward_only(struct mds_step_list *p);
+
+/* Merge steps that one kernel does: a sum and the norm after it; a linear layer and
+ * GELU, forward and backward, if gelu.  A forward list leaves its last sum to the first
+ * norm of the next block. */
+void mds_block_fuse(struct mds_step_list *p, int gelu);
+
+/* Number the messages, start them early, and set who waits. */
+void mds_block_messages(struct mds_step_list *p);
+
+/* First and last steps and addresses of all tensors. */
+void mds_block_place(struct mds_step_list *p);
+
+/* Every operand was made before and is not overwritten since; after place, also that no
+ * two tensors are in one place at one time.  what: of a message, MDS_EBUG. */
+enum mds_rc mds_block_check(const struct mds_step_list *p, const char *what);
+
+/* ---- all of them ---- */
+
+struct mds_block_policy {
+    struct mds_block_ranks ranks;
+    int training;
+    unsigned keep;
+    int gelu;      /* a linear layer applies GELU */
+    int sum_norms; /* norms' gradients are sums over tensor ranks */
+};
+
+/* p: declared; then the forward.  b: backward, if training. */
+enum mds_rc mds_block_compile(const struct mds_block_policy *policy,
+                              struct mds_step_list *p, struct mds_step_list *b);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A block as data: the steps of its forward and of its backward, the tensors they read
+ * and write, and where these lie.
+ *
+ * A model declares the forward steps (build.h); passes derive the rest (passes.h); an
+ * executor runs the list (run.h); show.h prints it.  Nothing here knows a model, a
+ * device or a message: a step is the name of an operation, which the caller performs.
+ *
+ * A tensor has all rows of this rank.  Its rows are a symbol, its columns a number. */
+#ifndef MDS_BLOCK_PROGRAM_H
+#define MDS_BLOCK_PROGRAM_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+enum mds_rows {
+    MDS_ROWS_ONE,
+    MDS_ROWS_SLICE, /* between GEMMs: with sequence parallelism 1/tp of the next */
+    MDS_ROWS_GEMM,  /* tokens of this rank x sequences */
+    MDS_ROWS_HEADS, /* in attention: tokens of the Ulysses group x sequences */
+    MDS_ROWS_KINDS
+};
+
+enum mds_elem { MDS_ELEM_ACT, MDS_ELEM_F32, MDS_ELEM_BYTE };
+
+enum mds_home {
+    MDS_HOME_WORK,  /* working memory of the pass */
+    MDS_HOME_SAVED, /* the block's memory from its forward to its backward */
+    MDS_HOME_ARG,   /* the caller's */
+};
+
+/* Arguments of a program: tensors whose memory the caller has. */
+enum mds_arg {
+    MDS_ARG_X0, /* forward: the stream before the block, less its branch */
+    MDS_ARG_D,  /* backward: the gradient of the stream */
+    MDS_ARGS
+};
+
+/* The operations.  X(NAME, name, in place, must): output 0 may lie where this input
+ * does, or (must) always does; -1: never.
+ *
+ *   forward        inputs                  outputs
+ *   norm           x [, branch]            y, statistics [, x + branch]
+ *   linear         x                       y [, GELU(y)]
+ *   head norms     q k v                   q k v, q and k before, statistics
+ *   rope           q k v                   q k v
+ *   attend         q k v                   o, log-sum-exp
+ *   activate       u                       act(u)
+ *   dropout        x                       y
+ *   add            x, y                    x + y
+ *   gather         x, rows of this rank    x, rows of all tensor ranks
+ *   enter          x                       x: the same; its gradient is summed
+ *   reduce         partial sums            their sum, working memory
+ *   to heads       rows, all heads         all rows, some heads (Ulysses)
+ *   to tokens      all rows, some heads    rows, all heads
+ *
+ *   backward       inputs                  outputs
+ *   norm'          x, statistics, dy, d    d + dx
+ *   linear' x      dy [, u]                dx [of u: dx GELU'(u)]
+ *   linear' w      x, dy
+ *   head norms'    dq dk dv, q and k before, statistics    dq dk dv
+ *   rope'          dq dk dv                dq dk dv
+ *   attend'        q k v, o, log-sum-exp, do               dq dk dv
+ *   activate'      u, dy                   du
+ *
+ * The last five of a pass are calls of the storage of parameters. */
+#define MDS_STEPS(X)                                                                   \
+    X(NORM, "norm", -1, 0)                                                             \
+    X(LINEAR, "linear", -1, 0)                                                         \
+    X(HEAD_NORMS, "head norms", 0, 1)                                                  \
+    X(ROPE, "rope", 0, 1)                                                              \
+    X(ATTEND, "attend", -1, 0)                                                         \
+    X(ACTIVATE, "activate", -1, 0)                                                     \
+    X(DROPOUT, "dropout", 0, 0)                                                        \
+    X(ADD, "add", 0, 0)                                                                \
+    X(GATHER, "gather", -1, 0)                                                         \
+    X(ENTER, "enter", -1, 0)                                                           \
+    X(REDUCE, "reduce", -1, 0)                                                         \
+    X(TO_HEADS, "to heads", -1, 0)                                                     \
+    X(TO_TOKENS, "to tokens", -1, 0)                                                   \
+    X(NORM_BWD, "norm'", 3, 1)                                                         \
+    X(LINEAR_BWD_X, "linear' x", -1, 0)                                                \
+    X(LINEAR_BWD_W, "linear' w", -1, 0)                                                \
+    X(HEAD_NORMS_BWD, "head norms'", 0, 1)                                             \
+    X(ROPE_BWD, "rope'", 0, 1)                                                         \
+    X(ATTEND_BWD, "attend'", -1, 0)                                                    \
+    X(ACTIVATE_BWD, "activate'", 1, 0)                                                 \
+    X(ACQUIRE, "acquire", -1, 0)                                                       \
+    X(GRAD_BEGIN, "grad begin", -1, 0)                                                 \
+    X(SUM_NORMS, "sum norms", -1, 0)                                                   \
+    X(GRAD_READY, "grad ready", -1, 0)                                                 \
+    X(RELEASE, "release", -1, 0)
+
+enum mds_step_op {
+#define MDS_ENUM(NAME, ...) MDS_STEP_##NAME,
+    MDS_STEPS(MDS_ENUM)
+#undef MDS_ENUM
+        MDS_STEP_OPS
+};
+
+struct mds_step_info {
+    const char *name;
+    int in_place, must;
+};
+
+const struct mds_step_info *mds_step_info(enum mds_step_op op);
+
+enum {
+    MDS_STEP_IN = 4,
+    MDS_STEP_OUT = 3,
+    MDS_LIST_TENSORS = 96,
+    MDS_LIST_STEPS = 64,
+    MDS_LIST_MESSAGES = 16,
+};
+
+typedef int16_t mds_tid; /* a tensor of a program; -1: none */
+
+struct mds_tensor {
+    char name[12];
+    uint8_t rows, elem, home;
+    uint8_t part;        /* of the policy that says what is saved; 0: never */
+    uint8_t is_gradient; /* made in backward */
+    mds_tid memory;      /* the tensor whose memory it shares; itself */
+    int16_t first, last; /* steps between which that memory is in use; -1: never */
+    int64_t cols;
+    int64_t at; /* of memory: offset in the saved bytes; behind them, in working memory;
+                   or which argument */
+};
+
+enum mds_cut { MDS_CUT_NONE, MDS_CUT_COLUMNS, MDS_CUT_ROWS };
+
+struct mds_step {
+    uint8_t op;
+    uint8_t cut;    /* linear: how tensor ranks share the weight */
+    uint8_t site;   /* dropout: where; add: 1 if a norm may do it; to heads and tokens,
+                        reduce: see the enum below */
+    int8_t layer;   /* of the declaration: whose parameters; -1: none */
+    int8_t message; /* started by this step; -1: none */
+    uint16_t waits; /* bits: messages that end before this step */
+    mds_tid in[MDS_STEP_IN], out[MDS_STEP_OUT];
+    int64_t top; /* working memory in use, from 0 to its highest address */
+};
+
+enum mds_step_site {
+    MDS_SITE_QKV = 1, /* to heads, to tokens: q, k, v or their gradients; else o */
+    MDS_SITE_SUM = 1, /* reduce: all ranks get all rows; else each its rows */
+};
+
+enum { MDS_LAYERS = 8 };
+
+struct mds_step_list {
+    struct mds_tensor tensor[MDS_LIST_TENSORS];
+    struct mds_step step[MDS_LIST_STEPS];
+    const char *layer[MDS_LAYERS]; /* names; string literals of the declaration */
+    int tensors, steps;
+    int forward; /* of a joint list: how many steps are forward */
+    int messages;
+    int overflow;        /* a table was too short, or an operation has no rule */
+    mds_tid x;           /* the stream before the block */
+    mds_tid x0, branch;  /* its summands, if the block forms the sum; else -1 */
+    mds_tid y, y_branch; /* the stream behind it: a sum, or the next block's summands */
+    mds_tid d;           /* backward: its gradient, before and behind the block */
+    int64_t rows[MDS_ROWS_KINDS];
+    int act_bytes; /* of an element of MDS_ELEM_ACT */
+    int64_t saved_bytes, work_bytes;
+    int64_t pinned_bytes; /* of working memory: what lives from block to block */
+};
+
+/* Bytes of a tensor, and what it takes in memory: rounded up to MDS_BLOCK_ALIGN. */
+enum { MDS_BLOCK_ALIGN = 256 };
+int64_t mds_tensor_bytes(const struct mds_step_list *p, mds_tid t);
+int64_t mds_tensor_space(const struct mds_step_list *p, mds_tid t);
+
+static inline struct mds_tensor *mds_tensor_memory(struct mds_step_list *p, mds_tid t)
+{
+    return &p->tensor[p->tensor[t].memory];
+}
+
+/* Whether two tensors are in the same memory; false for -1. */
+static inline int mds_tensor_shares(const struct mds_step_list *p, mds_tid a, mds_tid b)
+{
+    return a >= 0 && b >= 0 && p->tensor[a].memory == p->tensor[b].memory;
+}
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What backward reads of forward is saved, or made again just before it is read. */
+#include "block/build.h"
+#include "block/passes.h"
+
+#include <string.h>
+
+struct again {
+    const struct mds_step_list *joint;
+    unsigned keep;
+    struct mds_step_list *b;
+    mds_tid now[MDS_LIST_TENSORS];  /* a forward tensor, made again; -1: not yet */
+    uint8_t read[MDS_LIST_TENSORS]; /* saved, and read */
+};
+
+static const struct mds_step *producer(const struct mds_step_list *p, mds_tid t)
+{
+    for (int i = 0; i < p->forward; i++)
+        for (int k = 0; k < MDS_STEP_OUT; k++)
+            if (p->step[i].out[k] == t)
+                return &p->step[i];
+    return NULL;
+}
+
+static int is_kept(const struct again *a, mds_tid t)
+{
+    int part = a->joint->tensor[t].part;
+
+    return t == a->joint->x || (part > 0 && a->keep >> part & 1);
+}
+
+static mds_tid need(struct again *a, mds_tid t);
+
+/* What the step makes in place of another tensor is again in that one's place. */
+static mds_tid make_like(struct again *a, mds_tid t, mds_tid input)
+{
+    const struct mds_tensor was = a->joint->tensor[t];
+    mds_tid made = mds_add_like(a->b, was.name, t, 0);
+
+    a->b->tensor[made].memory = was.memory == t ? made : a->b->tensor[input].memory;
+    a->now[t] = made;
+    return made;
+}
+
+static void make_again(struct again *a, mds_tid t)
+{
+    const struct mds_step *from = producer(a->joint, t);
+    struct mds_step s;
+
+    if (!from) {
+        a->b->overflow = 1;
+        return;
+    }
+    s = *from;
+    for (int k = 0; k < MDS_STEP_IN; k++)
+        s.in[k] = need(a, s.in[k]);
+    for (int k = 0; k < MDS_STEP_OUT; k++)
+        if (s.out[k] >= 0)
+            s.out[k] = make_like(a, s.out[k], s.in[0]);
+    *mds_add_step(a->b, s.op, s.layer) = s;
+}
+
+/* The tensor where backward finds t: a gradient, saved, or made again now. */
+static mds_tid need(struct again *a, mds_tid t)
+{
+    if (t < 0 || a->joint->tensor[t].is_gradient)
+        return t;
+    if (is_kept(a, t)) {
+        a->read[t] = 1;
+        return t;
+    }
+    if (a->now[t] < 0)
+        make_again(a, t);
+    return a->now[t];
+}
+
+/* ---- steps whose results nobody reads ---- */
+
+static int is_read(const struct mds_step_list *p, mds_tid t)
+{
+    if (p->tensor[p->tensor[t].memory].home != MDS_HOME_WORK || t == p->y ||
+        t == p->y_branch)
+        return 1;
+    for (int i = 0; i < p->steps; i++)
+        for (int k = 0; k < MDS_STEP_IN; k++)
+            if (p->step[i].in[k] == t)
+                return 1;
+    return 0;
+}
+
+/* A message's working memory is read by nobody. */
+static int is_dropped(const struct mds_step_list *p, const struct mds_step *s, int k)
+{
+    return s->out[k] >= 0 && !(s->op == MDS_STEP_REDUCE && k == 1) &&
+           !is_read(p, s->out[k]);
+}
+
+static void drop_unread(struct mds_step_list *p)
+{
+    for (int i = p->steps - 1; i >= 0; i--) {
+        struct mds_step *s = &p->step[i];
+        int outputs = 0, dropped = 0;
+
+        for (int k = 0; k < MDS_STEP_OUT; k++) {
+            outputs += s->out[k] >= 0;
+            if (is_dropped(p, s, k)) {
+                s->out[k] = -1;
+                dropped++;
+            }
+        }
+        if (outputs > 0 && outputs == dropped)
+            mds_remove_step(p, i);
+    }
+}
+
+void mds_block_save(const struct mds_step_list *joint, unsigned keep,
+                    struct mds_step_list *f, struct mds_step_list *b)
+{
+    struct again a = {.joint = joint, .keep = keep, .b = b};
+
+    *f = *joint;
+    *b = *joint;
+    f->steps = joint->forward;
+    b->steps = 0;
+    memset(a.now, 0xff, sizeof a.now);
+    for (int i = joint->forward; i < joint->steps; i++) {
+        struct mds_step s = joint->step[i];
+
+        for (int k = 0; k < MDS_STEP_IN; k++)
+            s.in[k] = need(&a, s.in[k]);
+        *mds_add_step(b, s.op, s.layer) = s;
+    }
+    a.read[joint->x] = 1;
+    for (mds_tid t = 0; t < joint->tensors; t++)
+        if (a.read[t])
+            for (mds_tid o = 0; o < joint->tensors; o++)
+                if (mds_tensor_shares(joint, o, t))
+                    f->tensor[o].home = b->tensor[o].home = MDS_HOME_SAVED;
+    f->d = b->y = -1;
+    f->forward = b->forward = 0;
+    drop_unread(f);
+    drop_unread(b);
+}
+
+void mds_block_forward_only(struct mds_step_list *p)
+{
+    p->steps = p->forward;
+    p->forward = 0;
+    p->d = -1;
+    drop_unread(p);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a block computes, for each kind of model: the forward on one rank.  Gradients,
+ * exchanges between ranks, what is saved and where it lies follow (block/passes.h). */
+#include "block/build.h"
+#include "model/lists.h"
+
+struct form {
+    struct mds_step_list *p;
+    const struct mds_model_config *m;
+    int64_t A, G, F; /* heads of queries and keys, inner size, on this tensor rank */
+    int dropout;
+};
+
+/* A part of the policy, as the lists number it. */
+enum { NEVER = 0 };
+
+static int part(enum mds_act_part of)
+{
+    return (int)of + 1;
+}
+
+static int64_t qkv_width(const struct form *f)
+{
+    return (f->A + 2 * f->G) * f->m->head_dim;
+}
+
+static mds_tid norm(const struct form *f, int layer, const char *name, mds_tid x)
+{
+    return mds_norm(f->p, layer, name, x, part(MDS_ACT_NORMS), part(MDS_ACT_REST));
+}
+
+static mds_tid dropout(const struct form *f, int site, mds_tid x)
+{
+    return f->dropout ? mds_dropout(f->p, site, x) : x;
+}
+
+/* Also saves q and k from before, and their statistics. */
+static mds_tid head_norms(const struct form *f, mds_tid qkv)
+{
+    int64_t heads = f->A + f->G;
+    int rest = part(MDS_ACT_REST);
+    mds_tid y = mds_unary(f->p, MDS_STEP_HEAD_NORMS, "q k v", qkv, qkv_width(f), NEVER);
+    struct mds_step *s = &f->p->step[f->p->steps - 1];
+
+    s->layer = LAYER_HEAD_NORMS;
+    s->out[1] = mds_add_tensor(f->p, "q k", MDS_ROWS_GEMM, MDS_ELEM_ACT,
+                               heads * f->m->head_dim, rest);
+    s->out[2] =
+        mds_add_tensor(f->p, "st q k", MDS_ROWS_GEMM, MDS_ELEM_F32, 2 * heads, rest);
+    return y;
+}
+
+static mds_tid attend(const struct form *f, mds_tid qkv)
+{
+    struct mds_step *s = mds_add_step(f->p, MDS_STEP_ATTEND, -1);
+
+    f->p->tensor[qkv].part = (uint8_t)part(MDS_ACT_REST); /* as attention reads them */
+    s->in[0] = qkv;
+    s->out[0] = mds_add_tensor(f->p, "o", MDS_ROWS_HEADS, MDS_ELEM_ACT,
+                               f->A * f->m->head_dim, part(MDS_ACT_ATTENTION));
+    s->out[1] = mds_add_tensor(f->p, "lse", MDS_ROWS_HEADS, MDS_ELEM_F32, f->A,
+                               part(MDS_ACT_LSE));
+    return s->out[0];
+}
+
+/* Attention of all heads, without its output layer. */
+static mds_tid heads(const struct form *f, mds_tid x)
+{
+    mds_tid qkv =
+        mds_linear(f->p, LAYER_QKV, "q k v", MDS_CUT_COLUMNS, qkv_width(f), x, NEVER);
+
+    if (f->m->qk_layernorm)
+        qkv = head_norms(f, qkv);
+    if (f->m->position == MDS_POSITION_ROPE)
+        qkv = mds_unary(f->p, MDS_STEP_ROPE, "q k v", qkv, qkv_width(f), NEVER);
+    return attend(f, qkv);
+}
+
+static mds_tid output(const struct form *f, mds_tid o)
+{
+    mds_tid y =
+        mds_linear(f->p, LAYER_OUT, "out", MDS_CUT_ROWS, f->m->hidden, o, NEVER);
+
+    return dropout(f, SITE_OUT, y);
+}
+
+static mds_tid mlp(const struct form *f, mds_tid x)
+{
+    int64_t wide = mdsk_activation_inputs(f->m->activation, 1, f->F);
+    mds_tid u =
+        mds_linear(f->p, LAYER_UP, "u", MDS_CUT_COLUMNS, wide, x, part(MDS_ACT_MLP_IN));
+    mds_tid g = mds_unary(f->p, MDS_STEP_ACTIVATE, "g", u, f->F, part(MDS_ACT_MLP_ACT));
+    mds_tid y =
+        mds_linear(f->p, LAYER_DOWN, "down", MDS_CUT_ROWS, f->m->hidden, g, NEVER);
+
+    return dropout(f, SITE_MLP, y);
+}
+
+/* x += attention(norm1(x));  x += mlp(norm2(x)) */
+static mds_tid pre_norm(const struct form *f, mds_tid x)
+{
+    mds_tid a = output(f, heads(f, norm(f, LAYER_NORM1, "n1", x)));
+
+    x = mds_add(f->p, "x1", x, a, part(MDS_ACT_REST));
+    return mds_add(f->p, "y", x, mlp(f, norm(f, LAYER_NORM2, "n2", x)), NEVER);
+}
+
+/* x += attention(norm1(x)) + mlp(norm2(x)).  norm2 comes before the sum: its backward
+ * adds to the gradient that the output layer still has to read. */
+static mds_tid parallel_residual(const struct form *f, mds_tid x)
+{
+    mds_tid o = heads(f, norm(f, LAYER_NORM1, "n1", x));
+    mds_tid n = norm(f, LAYER_NORM2, "n2", x), sum;
+
+    sum = mds_add(f->p, "x1", x, output(f, o), NEVER);
+    return mds_add(f->p, "y", sum, mlp(f, n), NEVER);
+}
+
+void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int training,
+                           struct mds_step_list *p)
+{
+    const struct form f = {.p = p,
+                           .m = m,
+                           .A = m->heads / tensor,
+                           .G = m->kv_heads / tensor,
+                           .F = m->ffn_hidden / tensor,
+                           .dropout = training && m->hidden_dropout > 0};
+
+    p->layer[LAYER_NORM1] = "norm1";
+    p->layer[LAYER_QKV] = "attention.q k v";
+    p->layer[LAYER_HEAD_NORMS] = "attention.qk_norm";
+    p->layer[LAYER_OUT] = "attention.out";
+    p->layer[LAYER_NORM2] = "norm2";
+    p->layer[LAYER_UP] =
+        mdsk_activation_of(m->activation)->gated ? "mlp.gate up" : "mlp.up";
+    p->layer[LAYER_DOWN] = "mlp.down";
+    p->x = mds_add_tensor(p, "x", MDS_ROWS_SLICE, MDS_ELEM_ACT, m->hidden,
+                          part(MDS_ACT_INPUT));
+    p->y = m->parallel_residual ? parallel_residual(&f, p->x) : pre_norm(&f, p->x);
+}

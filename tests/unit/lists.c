@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Lists of blocks: those of many settings are run on a memory in which each byte knows
+ * whose it is, and the verifier finds planted faults. */
+#include "block/build.h"
+#include "model/lists.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ROWS = 64, HIDDEN = 64, PARTS = 1 << (MDS_ACT_PARTS + 1) };
+
+/* ---- settings ---- */
+
+struct setting {
+    struct mds_model_config model;
+    struct mds_block_policy policy;
+};
+
+/* Bits: activation gated, rope, norms of heads, parallel residual, dropout. */
+static struct mds_model_config model_of(int bits)
+{
+    return (struct mds_model_config){.hidden = HIDDEN,
+                                     .heads = 4,
+                                     .kv_heads = bits & 1 ? 2 : 4,
+                                     .head_dim = 16,
+                                     .ffn_hidden = 4 * HIDDEN,
+                                     .activation = bits & 1 ? MDSK_SWIGLU : MDSK_GELU,
+                                     .position = bits & 2 ? MDS_POSITION_ROPE
+                                                          : MDS_POSITION_LEARNED,
+                                     .qk_layernorm = bits >> 2 & 1,
+                                     .parallel_residual = bits >> 3 & 1,
+                                     .hidden_dropout = bits >> 4 & 1 ? 0.1 : 0};
+}
+
+static const struct mds_block_ranks ranks[] = {
+    {1, 0, 1, 0}, {2, 0, 1, 512}, {2, 1, 1, 512}, {1, 0, 2, 0}, {2, 1, 2, 512}};
+enum { RANKS = sizeof ranks / sizeof *ranks };
+
+/* Parts that are saved: all, not norms, not the activation, neither, attention's
+ * result, nothing; what configurations ask for. */
+static unsigned keep_of(int way)
+{
+    unsigned norms = 1u << (MDS_ACT_NORMS + 1), act = 1u << (MDS_ACT_MLP_ACT + 1);
+    unsigned input = 1u << (MDS_ACT_INPUT + 1), all = PARTS - 2;
+    unsigned attention =
+        1u << (MDS_ACT_ATTENTION + 1) | 1u << (MDS_ACT_LSE + 1) | input;
+    const unsigned ways[] = {all,       all & ~norms, all & ~act, all & ~norms & ~act,
+                             attention, input};
+
+    return ways[way];
+}
+
+enum { WAYS = 6, MODELS = 32 };
+
+static void compile(const struct setting *s, struct mds_step_list *f,
+                    struct mds_step_list *b)
+{
+    const struct mds_block_ranks *r = &s->policy.ranks;
+    const int64_t rows[MDS_ROWS_KINDS] = {1, r->sequence ? ROWS / r->tensor : ROWS,
+                                          ROWS, ROWS * r->ulysses};
+
+    mds_step_list_init(f, rows, 2);
+    mds_gpt_declare_block(&s->model, r->tensor, s->policy.training, f);
+    if (mds_block_compile(&s->policy, f, b))
+        fail_msg("%s", mds_fail_text());
+}
+
+static struct setting setting_of(int model, int rank, int way, int training)
+{
+    struct setting s = {
+        .model = model_of(model),
+        .policy = {.ranks = ranks[rank], .training = training, .keep = keep_of(way)}};
+
+    s.policy.gelu = s.model.activation == MDSK_GELU;
+    s.policy.sum_norms = ranks[rank].tensor > 1;
+    return s;
+}
+
+/* ---- a memory in which each byte knows its owner ---- */
+
+enum { BYTES = 1 << 20, NOBODY = -1, IN_FLIGHT = -2 };
+
+struct memory {
+    const struct mds_step_list *p;
+    int16_t saved[BYTES], work[BYTES], arg[MDS_ARGS][BYTES];
+    const struct mds_step *flying[MDS_LIST_MESSAGES];
+};
+
+static int16_t *bytes_at(struct memory *m, mds_tid t)
+{
+    const struct mds_tensor *x = &m->p->tensor[m->p->tensor[t].memory];
+    int64_t end = x->at + mds_tensor_bytes(m->p, t);
+
+    if (x->home == MDS_HOME_ARG)
+        return m->arg[x->at];
+    if (x->at < m->p->saved_bytes) {
+        assert_true(end <= m->p->saved_bytes);
+        return m->saved + x->at;
+    }
+    assert_true(end - m->p->saved_bytes <= m->p->work_bytes);
+    assert_true(m->p->work_bytes <= BYTES && m->p->saved_bytes <= BYTES);
+    return m->work + (x->at - m->p->saved_bytes);
+}
+
+static void own(struct memory *m, mds_tid t, int16_t owner)
+{
+    int16_t *byte = bytes_at(m, t);
+
+    for (int64_t i = 0; i < mds_tensor_bytes(m->p, t); i++)
+        byte[i] = owner;
+}
+
+static void must_own(struct memory *m, int step, mds_tid t)
+{
+    const int16_t *byte = bytes_at(m, t);
+
+    for (int64_t i = 0; i < mds_tensor_bytes(m->p, t); i++)
+        if (byte[i] != t)
+            fail_msg("step %d, %s, reads %s where %s is", step,
+                     step < m->p->steps ? mds_step_info(m->p->step[step].op)->name
+                                        : "end",
+                     m->p->tensor[t].name,
+                     byte[i] >= 0 ? m->p->tensor[byte[i]].name : "nothing");
+}
+
+static void must_not_fly(struct memory *m, int step, mds_tid t)
+{
+    const int16_t *byte = bytes_at(m, t);
+
+    for (int64_t i = 0; i < mds_tensor_bytes(m->p, t); i++)
+        if (byte[i] == IN_FLIGHT)
+            fail_msg("step %d, %s, writes %s where a message is", step,
+                     mds_step_info(m->p->step[step].op)->name, m->p->tensor[t].name);
+}
+
+/* Operations use what is above the top. */
+static void destroy_scratch(struct memory *m, const struct mds_step *s)
+{
+    for (int64_t i = s->top; i < m->p->work_bytes; i++)
+        m->work[i] = NOBODY;
+}
+
+static void land(struct memory *m, unsigned waits)
+{
+    for (int i = 0; waits >> i; i++) {
+        if (!(waits >> i & 1))
+            continue;
+        if (m->flying[i]->out[1] >= 0)
+            own(m, m->flying[i]->out[1], NOBODY);
+        own(m, m->flying[i]->out[0], m->flying[i]->out[0]);
+    }
+}
+
+static void run_list(struct memory *m, const struct mds_step_list *p)
+{
+    m->p = p;
+    for (int i = 0; i < p->steps; i++) {
+        const struct mds_step *s = &p->step[i];
+
+        land(m, s->waits);
+        for (int k = 0; k < MDS_STEP_IN; k++)
+            if (s->in[k] >= 0)
+                must_own(m, i, s->in[k]);
+        for (int k = 0; k < MDS_STEP_OUT; k++) {
+            if (s->out[k] < 0)
+                continue;
+            must_not_fly(m, i, s->out[k]);
+            own(m, s->out[k], s->message >= 0 ? IN_FLIGHT : s->out[k]);
+        }
+        if (s->message >= 0)
+            m->flying[s->message] = s;
+        destroy_scratch(m, s);
+    }
+}
+
+static void leave(struct memory *m, mds_tid t, mds_tid next)
+{
+    must_own(m, m->p->steps, t);
+    own(m, t, next);
+}
+
+/* Forward of two blocks, and backward of the second. */
+static void run_setting(const struct setting *s)
+{
+    static struct memory m;
+    static struct mds_step_list f, b;
+
+    memset(&m, 0xff, sizeof m);
+    compile(s, &f, &b);
+    m.p = &f;
+    own(&m, f.x0, f.x0);
+    own(&m, f.branch, f.branch);
+    run_list(&m, &f);
+    leave(&m, f.y_branch, f.branch);
+    if (f.tensor[f.x0].home == MDS_HOME_ARG)
+        own(&m, f.x0, f.x0);
+    else
+        leave(&m, f.y, f.x0);
+    run_list(&m, &f);
+    if (!s->policy.training)
+        return;
+    memset(m.work, 0xff, sizeof m.work);
+    m.p = &b;
+    own(&m, b.d, b.d);
+    run_list(&m, &b);
+    for (int64_t i = 0; i < mds_tensor_bytes(&b, b.d); i++)
+        assert_true(mds_tensor_shares(&b, m.arg[MDS_ARG_D][i], b.d));
+}
+
+static void every_byte_is_its_owners(void **state)
+{
+    (void)state;
+    for (int model = 0; model < MODELS; model++)
+        for (int rank = 0; rank < RANKS; rank++) {
+            struct setting s = setting_of(model, rank, 0, 0);
+
+            run_setting(&s);
+            for (int way = 0; way < WAYS; way++) {
+                s = setting_of(model, rank, way, 1);
+                run_setting(&s);
+            }
+        }
+}
+
+/* ---- planted faults ---- */
+
+static int find(const struct mds_step_list *p, enum mds_step_op op)
+{
+    for (int i = 0; i < p->steps; i++)
+        if (p->step[i].op == op)
+            return i;
+    fail_msg("no step %s", mds_step_info(op)->name);
+    return -1;
+}
+
+static void finds(const struct mds_step_list *p, const char *text)
+{
+    assert_int_equal(mds_block_check(p, "list"), MDS_EBUG);
+    if (!strstr(mds_fail_text(), text))
+        fail_msg("not \"%s\" but \"%s\"", text, mds_fail_text());
+}
+
+static void faults_are_found(void **state)
+{
+    struct setting s = setting_of(3, 0, 0, 1);
+    static struct mds_step_list f, b, bad;
+    struct mds_step step;
+    int at;
+
+    (void)state;
+    compile(&s, &f, &b);
+    assert_int_equal(mds_block_check(&f, "list"), MDS_OK);
+    assert_int_equal(mds_block_check(&b, "list"), MDS_OK);
+    bad = f; /* attention before q, k and v */
+    at = find(&bad, MDS_STEP_ATTEND);
+    step = bad.step[at];
+    mds_remove_step(&bad, at);
+    mds_insert_step(&bad, find(&bad, MDS_STEP_LINEAR), &step);
+    finds(&bad, "attend, reads q k v, which nothing made");
+    bad = b; /* a weight's gradient after d became that before the norm */
+    at = find(&bad, MDS_STEP_LINEAR_BWD_W);
+    step = bad.step[at];
+    mds_insert_step(&bad, find(&bad, MDS_STEP_NORM_BWD) + 1, &step);
+    finds(&bad, "linear' w, reads d, which step");
+    bad = f; /* two tensors in one place */
+    bad.tensor[bad.tensor[bad.x].memory].at = 0;
+    bad.tensor[bad.step[find(&bad, MDS_STEP_ATTEND)].out[0]].at = 0;
+    finds(&bad, "are in one place");
+    bad = f;
+    bad.overflow = 1;
+    finds(&bad, "too many");
+}
+
+/* ---- memory ---- */
+
+/* Off by no more than statistics take. */
+static int is_near(double bytes, double want)
+{
+    return bytes >= want && bytes <= want + 32 * ROWS;
+}
+
+/* Saved bytes a row, in vectors of HIDDEN elements, and working memory. */
+static void memory_is(int way, double saved, double forward, double backward)
+{
+    struct setting s = setting_of(0, 0, way, 1);
+    const double vector = ROWS * HIDDEN * 2;
+    static struct mds_step_list f, b;
+    double bytes = 0;
+
+    compile(&s, &f, &b);
+    for (mds_tid t = 0; t < f.tensors; t++)
+        if (f.tensor[t].memory == t && f.tensor[t].home == MDS_HOME_SAVED &&
+            f.tensor[t].elem == MDS_ELEM_ACT)
+            bytes += (double)mds_tensor_bytes(&f, t);
+    if (bytes != saved * vector || !is_near((double)f.work_bytes, forward * vector) ||
+        !is_near((double)b.work_bytes, backward * vector))
+        fail_msg("way %d: saves %g, works with %g and %g", way, bytes / vector,
+                 (double)f.work_bytes / vector, (double)b.work_bytes / vector);
+}
+
+/* What docs/long-sequences.md derives for a GPT without tiles. */
+static void memory_is_as_documented(void **state)
+{
+    (void)state;
+    memory_is(0, 16, 1, 0);
+    memory_is(1, 14, 1, 0);
+    memory_is(2, 12, 5, 4);
+    memory_is(3, 10, 5, 4);
+    memory_is(4, 2, 10, 10);
+    memory_is(5, 1, 10, 15);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_byte_is_its_owners),
+        cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(memory_is_as_documented),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
