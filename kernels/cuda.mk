@@ -18,6 +18,8 @@ kernels_cudnn_c = \
   kernels/cuda/cudnn_graph.c kernels/cuda/cudnn_graph.h \
   kernels/cuda/cudnn_plan.c kernels/cuda/cudnn_plan.h \
   kernels/cuda/cudnn_window.c
+kernels_hopper_c = kernels/cuda/hopper/tensor_map.c kernels/cuda/hopper/tensor_map.h
+kernels_hopper_cu =
 kernels_cuda_cu = \
   kernels/cuda/activation.cu \
   kernels/cuda/attention_bwd.cu \
@@ -35,6 +37,7 @@ kernels_cuda_cu = \
   kernels/cuda/unfused_rows.cu \
   kernels/cuda/rope.cu
 EXTRA_DIST += $(kernels_cuda_c) $(kernels_cudnn_c) $(kernels_cuda_cu) \
+  $(kernels_hopper_c) $(kernels_hopper_cu) kernels/cuda/hopper/ptx.cuh \
   kernels/cuda/activation.cuh kernels/cuda/amax.cuh kernels/cuda/attention_tile.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh \
   kernels/cuda/partial_sums.cuh kernels/cuda/storage.cuh
 
@@ -45,13 +48,19 @@ if HAVE_CUDNN
 kernels_libmdsk_cuda_a_SOURCES += $(kernels_cudnn_c)
 endif
 kernels_libmdsk_cuda_a_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) $(CUDNN_CFLAGS)
-kernels_libmdsk_cuda_a_LIBADD = $(kernels_cuda_cu:.cu=.o)
+if HAVE_HOPPER
+kernels_libmdsk_cuda_a_SOURCES += $(kernels_hopper_c)
+kernels_cuda_objects = $(kernels_cuda_cu:.cu=.o) $(kernels_hopper_cu:.cu=.o)
+else
+kernels_cuda_objects = $(kernels_cuda_cu:.cu=.o)
+endif
+kernels_libmdsk_cuda_a_LIBADD = $(kernels_cuda_objects)
 kernels_libmdsk_cuda_a_DEPENDENCIES = $(kernels_libmdsk_cuda_a_LIBADD)
 kernels_cuda_libs = kernels/libmdsk_cuda.a kernels/libmdsk.a $(CUDNN_LIBS) $(CUBLASLT_LIBS) \
   $(NCCL_LIBS) $(CUDA_LIBS)
-CLEANFILES += $(kernels_cuda_cu:.cu=.o) $(kernels_cuda_cu:.cu=.d)
+CLEANFILES += $(kernels_cuda_objects) $(kernels_cuda_objects:.o=.d)
 
--include $(kernels_cuda_cu:.cu=.d)
+-include $(kernels_cuda_objects:.o=.d)
 
 # The kernel tests on a GPU, and how fast it is: tests/gpu/run.
 tests_kernels_libcheck_a_SOURCES += tests/kernels/staged.c
@@ -107,6 +116,7 @@ am__v_NVCC_1 =
 SUFFIXES = .cu
 .cu.o:
 	$(AM_V_NVCC)$(MKDIR_P) $(@D) && \
-	$(NVCC) $(NVCC_GENCODE) $(NVCC_WARN_FLAGS) -std=c++17 -O3 -lineinfo $(DEFS) \
+	case $@ in */hopper/*) gpus='$(NVCC_HOPPER)' ;; *) gpus='$(NVCC_GENCODE)' ;; esac && \
+	$(NVCC) $$gpus $(NVCC_WARN_FLAGS) -std=c++17 -O3 -lineinfo $(DEFS) \
 	  $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(NVCCFLAGS) \
 	  -MD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@

@@ -72,6 +72,29 @@ AC_SUBST([NVCC_GENCODE])
 AC_MSG_RESULT([${CUDA_ARCHS:-80}])
 ])
 
+# MDS_CUDA_HOPPER: whether nvcc builds for sm_90a, which has Hopper's own instructions
+# (CUDA 12).  Sets NVCC_HOPPER, and the macro HAVE_HOPPER.
+AC_DEFUN([MDS_CUDA_HOPPER], [
+NVCC_HOPPER="-gencode arch=compute_90a,code=sm_90a"
+mds_hopper=no
+AC_MSG_CHECKING([whether $NVCC builds Hopper's own kernels])
+AS_CASE([" $CUDA_ARCHS "], [*" 90 "*], [
+cat > conftest.cu << 'EOF'
+#include <cuda.h>
+@%:@if CUDA_VERSION < 12000
+@%:@error
+@%:@endif
+__global__ void f(CUtensorMap *) { asm volatile("wgmma.fence.sync.aligned;"); }
+EOF
+AS_IF([$NVCC $NVCCFLAGS $NVCC_HOPPER -std=c++17 -c conftest.cu -o conftest.o \
+         >&AS_MESSAGE_LOG_FD 2>&1],
+  [mds_hopper=yes
+   AC_DEFINE([HAVE_HOPPER], [1], [kernels with Hopper's own instructions are built])])
+rm -f conftest.cu conftest.o])
+AC_SUBST([NVCC_HOPPER])
+AC_MSG_RESULT([$mds_hopper])
+])
+
 # MDS_NVCC_WORKS(IF-NOT): not every host compiler will do for it.
 AC_DEFUN([MDS_NVCC_WORKS], [
 AC_ARG_VAR([NVCCFLAGS], [flags for nvcc, as in "-ccbin g++-12"])
@@ -137,7 +160,8 @@ AS_CASE([$with_cuda],
    AS_IF([test ! -x "$NVCC"], [NVCC=; mds_cuda_why="no $with_cuda/bin/nvcc"])])
 AS_IF([test -n "$NVCC"], [MDS_CUDA_FIND])
 AS_IF([test -z "$mds_cuda_why"],
-  [cuda_summary="$CUDA_DIR, for compute capability $CUDA_ARCHS"
+  [MDS_CUDA_HOPPER
+   cuda_summary="$CUDA_DIR, for compute capability $CUDA_ARCHS"
    AC_DEFINE([HAVE_CUDA], [1], [the cuda backend is built])],
   [NVCC= CUDA_CFLAGS= CUDA_LIBS= CUBLASLT_LIBS= cuda_summary="no ($mds_cuda_why)"
    AS_CASE([$with_cuda], [auto|no], [],
@@ -147,6 +171,7 @@ NVCC_WARN_FLAGS="$NVCC_WARN_FLAGS -Wno-deprecated-gpu-targets"
 AS_VAR_IF([enable_werror], [yes], [NVCC_WARN_FLAGS="$NVCC_WARN_FLAGS -Werror all-warnings"])
 AC_SUBST([NVCC]) AC_SUBST([NVCC_WARN_FLAGS]) AC_SUBST([CUDA_CFLAGS]) AC_SUBST([CUDA_LIBS]) AC_SUBST([CUBLASLT_LIBS])
 AM_CONDITIONAL([HAVE_CUDA], [test -n "$NVCC"])
+AM_CONDITIONAL([HAVE_HOPPER], [test -n "$NVCC" && test "x$mds_hopper" = xyes])
 MDS_CUDA_OPTIONAL([cudnn], [CUDNN], [cudnn.h], [return (int)cudnnGetVersion();],
   [attention by own kernels])
 MDS_CUDA_OPTIONAL([nccl], [NCCL], [nccl.h], [int v; return (int)ncclGetVersion(&v);],
