@@ -10,6 +10,7 @@ kernels_cuda_c = \
   kernels/cuda/linear.c kernels/cuda/linear.h \
   kernels/cuda/unfused.c kernels/cuda/unfused.h \
   kernels/cuda/gemm_plan.c kernels/cuda/gemm.c kernels/cuda/gemm.h kernels/cuda/autotune.c \
+  kernels/cuda/hopper/attention.h \
   kernels/cuda/table.c
 kernels_cudnn_c = \
   kernels/cuda/cudnn_attention.c kernels/cuda/cudnn_attention.h \
@@ -18,8 +19,13 @@ kernels_cudnn_c = \
   kernels/cuda/cudnn_graph.c kernels/cuda/cudnn_graph.h \
   kernels/cuda/cudnn_plan.c kernels/cuda/cudnn_plan.h \
   kernels/cuda/cudnn_window.c
-kernels_hopper_c = kernels/cuda/hopper/tensor_map.c kernels/cuda/hopper/tensor_map.h
-kernels_hopper_cu =
+kernels_hopper_c = \
+  kernels/cuda/hopper/attention.c \
+  kernels/cuda/hopper/forward.h \
+  kernels/cuda/hopper/tensor_map.c kernels/cuda/hopper/tensor_map.h
+kernels_hopper_cu = \
+  kernels/cuda/hopper/forward_bf16.cu \
+  kernels/cuda/hopper/forward_f16.cu
 kernels_cuda_cu = \
   kernels/cuda/activation.cu \
   kernels/cuda/attention_bwd.cu \
@@ -37,7 +43,8 @@ kernels_cuda_cu = \
   kernels/cuda/unfused_rows.cu \
   kernels/cuda/rope.cu
 EXTRA_DIST += $(kernels_cuda_c) $(kernels_cudnn_c) $(kernels_cuda_cu) \
-  $(kernels_hopper_c) $(kernels_hopper_cu) kernels/cuda/hopper/ptx.cuh \
+  $(kernels_hopper_c) $(kernels_hopper_cu) kernels/cuda/hopper/forward.cuh \
+  kernels/cuda/hopper/forward_widths.cuh kernels/cuda/hopper/ptx.cuh \
   kernels/cuda/activation.cuh kernels/cuda/amax.cuh kernels/cuda/attention_tile.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh \
   kernels/cuda/partial_sums.cuh kernels/cuda/storage.cuh
 

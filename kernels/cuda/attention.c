@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attention on the GPU: cuDNN's where it can compute the problem, our own kernels
- * otherwise; unfused if the shape says so. */
+/* Attention on the GPU: by the kernels for Hopper; by cuDNN where those cannot compute
+ * the problem and it can; by kernels for any GPU otherwise; unfused if the shape says
+ * so. */
 #include "config.h"
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/hopper/attention.h"
 #include "kernels/cuda/unfused.h"
 
 #include <errno.h>
@@ -11,34 +13,50 @@
 #ifdef HAVE_CUDNN
 #include "kernels/cuda/cudnn_attention.h"
 
+static int cudnn_fwd(void *stream, const struct mdsk_attention_fwd *a)
+{
+    return a->shape.start        ? mdsk_cudnn_documents_fwd(stream, a)
+           : a->shape.window > 0 ? mdsk_cudnn_window_fwd(stream, a)
+                                 : mdsk_cudnn_attention_fwd(stream, a);
+}
+
+static int cudnn_bwd(void *stream, const struct mdsk_attention_bwd *a)
+{
+    return a->shape.start        ? mdsk_cudnn_documents_bwd(stream, a)
+           : a->shape.window > 0 ? mdsk_cudnn_window_bwd(stream, a)
+                                 : mdsk_cudnn_attention_bwd(stream, a);
+}
+#else
+static int cudnn_fwd(void *stream, const struct mdsk_attention_fwd *a)
+{
+    (void)stream;
+    (void)a;
+    return -ENOTSUP;
+}
+
+static int cudnn_bwd(void *stream, const struct mdsk_attention_bwd *a)
+{
+    (void)stream;
+    (void)a;
+    return -ENOTSUP;
+}
+#endif
+
 static int fused_fwd(void *stream, const struct mdsk_attention_fwd *a)
 {
-    int err = a->shape.start        ? mdsk_cudnn_documents_fwd(stream, a)
-              : a->shape.window > 0 ? mdsk_cudnn_window_fwd(stream, a)
-                                    : mdsk_cudnn_attention_fwd(stream, a);
+    int err = mdsk_hopper_attention_fwd(stream, a);
 
+    if (err == -ENOTSUP)
+        err = cudnn_fwd(stream, a);
     return err == -ENOTSUP ? mdsk_own_attention_fwd(stream, a) : err;
 }
 
 static int fused_bwd(void *stream, const struct mdsk_attention_bwd *a)
 {
-    int err = a->shape.start        ? mdsk_cudnn_documents_bwd(stream, a)
-              : a->shape.window > 0 ? mdsk_cudnn_window_bwd(stream, a)
-                                    : mdsk_cudnn_attention_bwd(stream, a);
+    int err = cudnn_bwd(stream, a);
 
     return err == -ENOTSUP ? mdsk_own_attention_bwd(stream, a) : err;
 }
-#else
-static int fused_fwd(void *stream, const struct mdsk_attention_fwd *a)
-{
-    return mdsk_own_attention_fwd(stream, a);
-}
-
-static int fused_bwd(void *stream, const struct mdsk_attention_bwd *a)
-{
-    return mdsk_own_attention_bwd(stream, a);
-}
-#endif
 
 int mdsk_attention_fwd_cuda(void *stream, const struct mdsk_attention_fwd *a)
 {

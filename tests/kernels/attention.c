@@ -45,6 +45,17 @@ static const struct shape shapes[] = {
     {2, 2, 1, 90, 150, 16, 60, 0, 0.1f, PACKED, MIXED},
     {2, 2, 1, 130, 130, 24, 130, 0, 0, PACKED, MIXED},
     {1, 1, 1, 40, 65, 8, 400, 0, 0, FUSED, MIXED},
+    /* heads and strides as models have them, which more kernels take */
+    {1, 4, 2, 300, 300, 64, 0, 0, 0, PACKED, JOINED},
+    {2, 2, 1, 385, 385, 64, 0, 0, 0, HEAD_MAJOR, MIXED},
+    {1, 3, 3, 200, 200, 80, 0, 0, 0, PACKED, JOINED},
+    {2, 2, 2, 131, 131, 96, 0, 0, 0, HEAD_MAJOR, JOINED},
+    {1, 4, 2, 257, 257, 128, 0, 0, 0, PACKED, MIXED},
+    {1, 2, 1, 150, 277, 128, 127, 60, 0, PACKED, JOINED},
+    {1, 4, 2, 97, 65, 128, 30, 20, 0, HEAD_MAJOR, JOINED},
+    {1, 2, 2, 130, 130, 128, 130, 0, 0, PACKED, MIXED},
+    {2, 2, 1, 260, 260, 256, 0, 70, 0, PACKED, MIXED},
+    {1, 2, 1, 1, 40, 128, 39, 0, 0, PACKED, JOINED},
     /* unfused only: wide heads, and more queries than one block has */
     {1, 2, 1, 40, 40, 300, 0, 0, 0, FUSED, JOINED},
     {1, 1, 1, 3000, 3000, 3, 0, 0, 0, FUSED, JOINED},

@@ -18,7 +18,7 @@
 #ifndef MDSK_HOPPER_PTX_CUH
 #define MDSK_HOPPER_PTX_CUH
 
-#include <cstdint>
+#include <stdint.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <type_traits>
@@ -48,8 +48,7 @@ __device__ inline void barrier_init(uint64_t *b, uint32_t count)
                  : "memory");
 }
 
-/* Make barriers just initialised visible to TMA and to other blocks of a cluster;
- * then synchronise the threads. */
+/* Make barriers just initialised visible to TMA; then synchronise the threads. */
 __device__ inline void barrier_init_fence()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -68,18 +67,6 @@ __device__ inline void barrier_expect(uint64_t *b, uint32_t bytes)
                      shared_address(b)),
                  "r"(bytes)
                  : "memory");
-}
-
-/* Arrive at the barrier at the same place in another block of the cluster. */
-__device__ inline void barrier_arrive_at(uint64_t *b, uint32_t block)
-{
-    asm volatile(
-        "{\n.reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(
-            shared_address(b)),
-        "r"(block)
-        : "memory");
 }
 
 __device__ inline void barrier_wait(uint64_t *b, uint32_t parity)
@@ -123,22 +110,6 @@ __device__ inline void named_arrive(int id, int threads)
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-/* All blocks of a cluster. */
-__device__ inline void cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive.aligned;\n"
-                 "barrier.cluster.wait.aligned;" ::
-                     : "memory");
-}
-
-__device__ inline uint32_t cluster_rank()
-{
-    uint32_t rank;
-
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
 /* ---- the copy engine (TMA) ----
  *
  * map: a CUtensorMap (tensor_map.h), a __grid_constant__ parameter of the kernel.
@@ -152,16 +123,6 @@ __device__ inline void prefetch_map(const void *map)
 
 /* A box to shared memory; its bytes count at barrier b. */
 __device__ inline void load_box(void *to, const void *map, uint64_t *b, int x, int y,
-                                int z)
-{
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global"
-                 ".mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
-                     shared_address(to)),
-                 "l"(map), "r"(shared_address(b)), "r"(x), "r"(y), "r"(z)
-                 : "memory");
-}
-
-__device__ inline void load_box(void *to, const void *map, uint64_t *b, int x, int y,
                                 int z, int w)
 {
     asm volatile(
@@ -172,33 +133,10 @@ __device__ inline void load_box(void *to, const void *map, uint64_t *b, int x, i
         : "memory");
 }
 
-/* The same to all blocks of the cluster that are in the mask, each at the same place,
- * and each block's own barrier counts. */
-__device__ inline void load_box_multicast(void *to, const void *map, uint64_t *b,
-                                          uint16_t blocks, int x, int y, int z, int w)
-{
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global"
-                 ".mbarrier::complete_tx::bytes.multicast::cluster"
-                 " [%0], [%1, {%4, %5, %6, %7}], [%2], %3;" ::"r"(shared_address(to)),
-                 "l"(map), "r"(shared_address(b)), "h"(blocks), "r"(x), "r"(y), "r"(z),
-                 "r"(w)
-                 : "memory");
-}
-
 __device__ inline void store_box(const void *map, const void *from, int x, int y, int z,
                                  int w)
 {
     asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group"
-                 " [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
-                 "r"(shared_address(from)), "r"(x), "r"(y), "r"(z), "r"(w)
-                 : "memory");
-}
-
-/* Add a box to memory, element by element, in L2; in any order beside other adds. */
-__device__ inline void add_box(const void *map, const void *from, int x, int y, int z,
-                               int w)
-{
-    asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.bulk_group"
                  " [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
                  "r"(shared_address(from)), "r"(x), "r"(y), "r"(z), "r"(w)
                  : "memory");

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Flash attention, forward, for Hopper.
+ *
+ * A block takes tiles of `rows` queries of a head, one after the other, longest first.
+ * One warp group, the producer, only starts copies: Q of a tile, then tiles of keys
+ * and of values into rings of stages, from the last keys to the first.  The others,
+ * consumers, have 64 queries each:
+ *
+ *   S = Q K'             wgmma, operands in shared memory
+ *   P = exp(S - top)     in registers, as they are
+ *   O += P V             wgmma, P from registers
+ *
+ * S of the next keys is started before the values of these, so the tensor cores have
+ * work during the softmax; and consumers take turns at starting products, so that the
+ * softmax of one falls into the products of another.
+ *
+ * top is a row's largest score, but follows it only if it rises by so much that P would
+ * exceed 2^8 (P has an exponent, and sums are f32): mostly O is not rescaled. */
+#ifndef MDSK_HOPPER_FORWARD_CUH
+#define MDSK_HOPPER_FORWARD_CUH
+
+#include "kernels/cuda/hopper/forward.h"
+#include "kernels/cuda/hopper/ptx.cuh"
+
+namespace mdsk::hopper
+{
+
+/* WIDTH: the largest head size; KEYS: of a tile; GROUPS: of consumers. */
+template <class T_, int WIDTH, int KEYS, int GROUPS, int STAGES> struct forward_plan {
+    using T = T_;
+    static constexpr int width = WIDTH, keys = KEYS, groups = GROUPS, stages = STAGES;
+    static constexpr int rows = 64 * groups, threads = 128 * (groups + 1);
+    static constexpr int panels = (width + PANEL - 1) / PANEL;
+    static constexpr int q_panel = rows * PANEL_ROW, k_panel = keys * PANEL_ROW;
+    static constexpr int q_bytes = panels * q_panel, k_bytes = panels * k_panel;
+    /* O in a place of its own, so that the next Q can come meanwhile, if there is room.
+     */
+    static constexpr int o_at =
+        2 * q_bytes + 2 * stages * k_bytes <= 224 * 1024 ? q_bytes : 0;
+    static constexpr int k_at = o_at + q_bytes, v_at = k_at + stages * k_bytes;
+    static constexpr int tile_bytes = v_at + stages * k_bytes;
+    static constexpr int consumer_registers = groups == 2 ? 240 : 160;
+    static constexpr int producer_registers = groups == 2 ? 24 : 32;
+};
+
+/* A tile of queries, and the tiles of keys that they see. */
+struct forward_tile {
+    int sequence, head, first;  /* sequence < 0: no more tiles */
+    int key_tile, key_tile_end; /* none if equal */
+};
+
+template <class P> struct forward_shared {
+    uint64_t q_full, q_empty;
+    uint64_t k_full[P::stages], k_empty[P::stages];
+    uint64_t v_full[P::stages], v_empty[P::stages];
+    struct forward_tile tile; /* with q_full */
+};
+
+/* The keys [first_key, end_key) that query i sees. */
+__device__ inline int forward_end_key(const struct forward_args &a, int i)
+{
+    int64_t end = i + a.q_offset + 1;
+
+    return end < a.Sk ? (int)end : a.Sk;
+}
+
+__device__ inline int forward_first_key(const struct forward_args &a, int b, int i)
+{
+    int64_t first = a.window > 0 ? i + a.q_offset + 1 - a.window : 0;
+
+    if (a.start) {
+        int64_t document =
+            a.start[(a.first_query + i) * a.start_stride + b] - a.first_key;
+
+        first = document > first ? document : first;
+    }
+    return first < 0 ? 0 : first < a.Sk ? (int)first : a.Sk;
+}
+
+/* Tile number `index`: as many heads of keys side by side as L2 can hold, of these the
+ * last queries first, and heads that share keys next to each other. */
+template <class P>
+__device__ inline struct forward_tile forward_tile_at(const struct forward_args &a,
+                                                      unsigned index)
+{
+    unsigned group = (unsigned)(a.A / a.G);
+    unsigned section_tiles = (unsigned)a.section * group * (unsigned)a.q_tiles;
+    unsigned section = index / section_tiles, rest = index % section_tiles;
+    unsigned left = (unsigned)(a.B * a.G) - section * (unsigned)a.section;
+    unsigned heads = (left < (unsigned)a.section ? left : (unsigned)a.section) * group;
+    unsigned q_tile = (unsigned)a.q_tiles - 1 - rest / heads;
+    unsigned kv = section * (unsigned)a.section + rest % heads / group;
+    struct forward_tile t;
+    int last;
+
+    t.sequence = (int)(kv / (unsigned)a.G);
+    t.head = (int)(kv % (unsigned)a.G * group + rest % group);
+    t.first = (int)q_tile * P::rows;
+    last = min(t.first + P::rows, a.Sq) - 1;
+    t.key_tile = forward_first_key(a, t.sequence, t.first) / P::keys;
+    t.key_tile_end =
+        max((forward_end_key(a, last) + P::keys - 1) / P::keys, t.key_tile);
+    return t;
+}
+
+/* Where producer and consumers are in the rings of stages. */
+template <class P> struct forward_rings {
+    ring<P::stages> k, v;
+};
+
+/* ---- the producer: one thread ---- */
+
+template <class P>
+__device__ inline void load_keys(char *to, const CUtensorMap &map, uint64_t *full,
+                                 int key_tile, int head, int sequence)
+{
+    barrier_expect(full, P::k_bytes);
+#pragma unroll
+    for (int p = 0; p < P::panels; p++)
+        load_box(to + p * P::k_panel, &map, full, p * PANEL, key_tile * P::keys, head,
+                 sequence);
+}
+
+/* Keys and values of a tile; keys are one tile ahead of values. */
+template <class P>
+__device__ inline void
+produce_keys(const struct forward_args &a, char *tiles, struct forward_shared<P> &s,
+             const struct forward_tile &t, struct forward_rings<P> &at)
+{
+    int head = t.head / (a.A / a.G);
+
+    for (int n = t.key_tile_end - 1; n >= t.key_tile - 1; n--) {
+        if (n >= t.key_tile) {
+            barrier_wait(&s.k_empty[at.k.stage], at.k.round ^ 1);
+            load_keys<P>(tiles + P::k_at + at.k.stage * P::k_bytes, a.k,
+                         &s.k_full[at.k.stage], n, head, t.sequence);
+            at.k.next();
+        }
+        if (n + 1 < t.key_tile_end) {
+            barrier_wait(&s.v_empty[at.v.stage], at.v.round ^ 1);
+            load_keys<P>(tiles + P::v_at + at.v.stage * P::k_bytes, a.v,
+                         &s.v_full[at.v.stage], n + 1, head, t.sequence);
+            at.v.next();
+        }
+    }
+}
+
+template <class P>
+__device__ inline void produce(const struct forward_args &a, char *tiles,
+                               struct forward_shared<P> &s)
+{
+    struct forward_rings<P> at;
+    struct forward_tile t;
+    unsigned index = blockIdx.x;
+
+    for (uint32_t round = 0;; round ^= 1) {
+        if (index < a.tiles)
+            t = forward_tile_at<P>(a, index);
+        else
+            t.sequence = -1;
+        barrier_wait(&s.q_empty, round ^ 1);
+        s.tile = t;
+        if (t.sequence < 0)
+            break;
+        barrier_expect(&s.q_full, P::q_bytes);
+#pragma unroll
+        for (int p = 0; p < P::panels; p++)
+            load_box(tiles + p * P::q_panel, &a.q, &s.q_full, p * PANEL, t.first,
+                     t.head, t.sequence);
+        produce_keys<P>(a, tiles, s, t, at);
+        index = gridDim.x + atomicAdd(&a.counter[0], 1u);
+    }
+    barrier_arrive(&s.q_full);
+    /* The last block leaves the counters as it found them. */
+    if (atomicAdd(&a.counter[1], 1u) == gridDim.x - 1) {
+        a.counter[0] = 0;
+        a.counter[1] = 0;
+    }
+}
+
+/* ---- consumers ---- */
+
+/* The first of the two queries that a thread has of a group's 64; the other is 8 on. */
+__device__ inline int forward_row(const struct forward_tile &t, int group)
+{
+    int thread = threadIdx.x % 128;
+
+    return t.first + 64 * group + thread / 32 * 16 + thread % 32 / 4;
+}
+
+/* Scores of tile n of the keys after or before those that a query sees become -inf. */
+template <class P>
+__device__ inline void mask_end(const struct forward_args &a, int row, int n,
+                                float (&s)[P::keys / 2])
+{
+    int column = n * P::keys + 2 * (int)(threadIdx.x % 4);
+
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        int end = forward_end_key(a, row + 8 * half) - column;
+
+#pragma unroll
+        for (int i = 0; i < P::keys / 4; i++)
+            if (i / 2 * 8 + i % 2 >= end)
+                s[i / 2 * 4 + i % 2 + 2 * half] = -INFINITY;
+    }
+}
+
+template <class P>
+__device__ inline void mask_first(const struct forward_args &a, int sequence, int row,
+                                  int n, float (&s)[P::keys / 2])
+{
+    int column = n * P::keys + 2 * (int)(threadIdx.x % 4);
+
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        int query = min(row + 8 * half, a.Sq - 1);
+        int first = forward_first_key(a, sequence, query) - column;
+
+#pragma unroll
+        for (int i = 0; i < P::keys / 4; i++)
+            if (i / 2 * 8 + i % 2 < first)
+                s[i / 2 * 4 + i % 2 + 2 * half] = -INFINITY;
+    }
+}
+
+/* Of the thread's two rows: top as said above, in units of raw scores, and its part of
+ * the sum of P. */
+struct softmax_rows {
+    float top[2], total[2];
+};
+
+/* s = exp(scale (s - top)).  Whether top has changed: then earlier sums are to be
+ * multiplied by factor. */
+template <int N>
+__device__ inline bool softmax(const struct forward_args &a, float (&s)[N],
+                               struct softmax_rows &r, float (&factor)[2])
+{
+    float most[2] = {s[0], s[2]}, base[2];
+    bool rises = false;
+
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        most[i / 2 % 2] = fmaxf(most[i / 2 % 2], s[i]);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        most[h] = fmaxf(most[h], __shfl_xor_sync(~0u, most[h], 1));
+        most[h] = fmaxf(most[h], __shfl_xor_sync(~0u, most[h], 2));
+        rises |= most[h] > r.top[h] + a.tolerance;
+    }
+    rises = __any_sync(~0u, rises);
+    if (rises) {
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            float top = fmaxf(r.top[h], most[h]);
+
+            factor[h] =
+                exp2_fast((r.top[h] - (top == -INFINITY ? 0 : top)) * a.scale_log2);
+            r.total[h] *= factor[h];
+            r.top[h] = top;
+        }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+        base[h] = r.top[h] == -INFINITY ? 0 : r.top[h] * a.scale_log2;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        s[i] = exp2_fast(fmaf(s[i], a.scale_log2, -base[i / 2 % 2]));
+        r.total[i / 2 % 2] += s[i];
+    }
+    return rises;
+}
+
+template <class T, int N>
+__device__ inline void pack_rows(const float (&s)[N], uint32_t (&p)[N / 2])
+{
+#pragma unroll
+    for (int i = 0; i < N / 2; i++)
+        p[i] = pack<T>(s[2 * i], s[2 * i + 1]);
+}
+
+/* s = Q K'; a commit. */
+template <class P>
+__device__ inline void start_scores(const char *q, const char *k,
+                                    float (&s)[P::keys / 2])
+{
+    uint64_t a = by_k(q), b = by_k(k);
+
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < P::width / 16; i++)
+        wgmma<typename P::T, P::keys, 0, 0>(
+            s, a + (i / 4 * P::q_panel + i % 4 * 32) / 16,
+            b + (i / 4 * P::k_panel + i % 4 * 32) / 16, i > 0);
+    wgmma_commit();
+}
+
+/* o += P V; a commit. */
+template <class P>
+__device__ inline void start_values(const uint32_t (&p)[P::keys / 4], const char *v,
+                                    float (&o)[P::width / 2])
+{
+    uint64_t b = by_mn(v, P::k_panel);
+
+    hold(o);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < P::keys / 16; i++)
+        wgmma<typename P::T, P::width, 1>(o, &p[4 * i], b + i * 128, 1);
+    wgmma_commit();
+}
+
+/* o / total to memory by way of shared memory, and lse. */
+template <class P>
+__device__ inline void
+finish(const struct forward_args &a, const struct forward_tile &t, int group,
+       float (&o)[P::width / 2], struct softmax_rows &r, char *tile)
+{
+    const int thread = threadIdx.x % 128, lane = thread % 32;
+    uint32_t at = (uint32_t)(64 * group + thread / 32 * 16 + lane % 16);
+    float inverse[2];
+    int row = forward_row(t, group);
+
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        int i = row + 8 * h;
+
+        r.total[h] += __shfl_xor_sync(~0u, r.total[h], 1);
+        r.total[h] += __shfl_xor_sync(~0u, r.total[h], 2);
+        inverse[h] = r.total[h] > 0 ? 1 / r.total[h] : 0;
+        if (lane % 4 == 0 && i < a.Sq)
+            a.lse[((int64_t)t.sequence * a.A + t.head) * a.lse_stride + i] =
+                r.top[h] * a.scale + logf(r.total[h]);
+    }
+    if (thread == 0)
+        store_wait_read<0>();
+    named_sync(4 + group, 128);
+#pragma unroll
+    for (int i = 0; i < P::width / 16; i++) {
+        uint32_t x[4];
+
+#pragma unroll
+        for (int c = 0; c < 4; c++)
+            x[c] = pack<typename P::T>(o[8 * i + 2 * c] * inverse[c % 2],
+                                       o[8 * i + 2 * c + 1] * inverse[c % 2]);
+        store_matrices(shared_address(tile) + i / 4 * P::q_panel +
+                           panel_chunk(at, (uint32_t)(2 * i % 8 + lane / 16)),
+                       x[0], x[1], x[2], x[3]);
+    }
+    async_fence();
+    named_sync(4 + group, 128);
+    if (thread == 0 && t.first + 64 * group < a.Sq) {
+#pragma unroll
+        for (int p = 0; p < P::panels; p++)
+            store_box(&a.o, tile + p * P::q_panel + 64 * group * PANEL_ROW, p * PANEL,
+                      t.first + 64 * group, t.head, t.sequence);
+        store_commit();
+    }
+}
+
+/* o and r of 64 queries, over all keys of a
+ * tile; there are some. */
+template <class P>
+__device__ inline void attend(const struct forward_args &a, char *tiles,
+                              struct forward_shared<P> &s, const struct forward_tile &t,
+                              int group, struct forward_rings<P> &at,
+                              float (&o)[P::width / 2], struct softmax_rows &r)
+{
+    const int thread = threadIdx.x % 128, first = t.first + 64 * group;
+    const int whole =
+        (forward_first_key(a, t.sequence, min(first + 63, a.Sq - 1)) + P::keys - 1) /
+        P::keys; /* tiles [whole, whole_end) have no key to mask */
+    const int whole_end = forward_end_key(a, first) / P::keys;
+    const char *q = tiles + 64 * group * PANEL_ROW;
+    float scores[P::keys / 2], factor[2];
+    uint32_t p[P::keys / 4];
+    int n = t.key_tile_end - 1;
+
+    barrier_wait(&s.k_full[at.k.stage], at.k.round);
+    start_scores<P>(q, tiles + P::k_at + at.k.stage * P::k_bytes, scores);
+    wgmma_wait<0>();
+    hold(scores);
+    if (thread == 0)
+        barrier_arrive(&s.k_empty[at.k.stage]);
+    at.k.next();
+    if (n >= whole_end)
+        mask_end<P>(a, forward_row(t, group), n, scores);
+    if (n < whole)
+        mask_first<P>(a, t.sequence, forward_row(t, group), n, scores);
+    softmax(a, scores, r, factor);
+    pack_rows<typename P::T>(scores, p);
+    for (n--; n >= t.key_tile; n--) {
+        bool rises;
+
+        barrier_wait(&s.k_full[at.k.stage], at.k.round);
+        named_sync(1 + group, 256);
+        start_scores<P>(q, tiles + P::k_at + at.k.stage * P::k_bytes, scores);
+        barrier_wait(&s.v_full[at.v.stage], at.v.round);
+        start_values<P>(p, tiles + P::v_at + at.v.stage * P::k_bytes, o);
+        named_arrive(1 + (group + 1) % P::groups, 256);
+        wgmma_wait<1>();
+        hold(scores);
+        if (thread == 0)
+            barrier_arrive(&s.k_empty[at.k.stage]);
+        at.k.next();
+        if (n >= whole_end)
+            mask_end<P>(a, forward_row(t, group), n, scores);
+        if (n < whole)
+            mask_first<P>(a, t.sequence, forward_row(t, group), n, scores);
+        rises = softmax(a, scores, r, factor);
+        wgmma_wait<0>();
+        hold(o);
+        hold(p);
+        if (thread == 0)
+            barrier_arrive(&s.v_empty[at.v.stage]);
+        at.v.next();
+        if (rises) {
+#pragma unroll
+            for (int i = 0; i < P::width / 2; i++)
+                o[i] *= factor[i / 2 % 2];
+        }
+        pack_rows<typename P::T>(scores, p);
+    }
+    if (P::o_at > 0 && thread == 0)
+        barrier_arrive(&s.q_empty);
+    barrier_wait(&s.v_full[at.v.stage], at.v.round);
+    start_values<P>(p, tiles + P::v_at + at.v.stage * P::k_bytes, o);
+    wgmma_wait<0>();
+    hold(o);
+    if (thread == 0)
+        barrier_arrive(&s.v_empty[at.v.stage]);
+    at.v.next();
+}
+
+template <class P>
+__device__ inline void consume(const struct forward_args &a, char *tiles,
+                               struct forward_shared<P> &s, int group)
+{
+    const int thread = threadIdx.x % 128;
+    struct forward_rings<P> at;
+
+    if (group == P::groups - 1)
+        named_arrive(1, 256); /* the first turn is group 0's */
+    for (uint32_t round = 0;; round ^= 1) {
+        struct softmax_rows r = {{-INFINITY, -INFINITY}, {0, 0}};
+        struct forward_tile t;
+        float o[P::width / 2];
+
+        barrier_wait(&s.q_full, round);
+        t = s.tile;
+        if (t.sequence < 0)
+            break;
+#pragma unroll
+        for (int i = 0; i < P::width / 2; i++)
+            o[i] = 0;
+        if (t.key_tile < t.key_tile_end)
+            attend<P>(a, tiles, s, t, group, at, o, r);
+        finish<P>(a, t, group, o, r, tiles + P::o_at);
+        if ((P::o_at == 0 || t.key_tile >= t.key_tile_end) && thread == 0) {
+            store_wait_read<0>();
+            barrier_arrive(&s.q_empty);
+        }
+    }
+    if (thread == 0)
+        store_wait_read<0>();
+}
+
+template <class P>
+__global__ void __launch_bounds__(P::threads, 1)
+    forward_kernel(const __grid_constant__ struct forward_args a)
+{
+    extern __shared__ char dynamic[];
+    __shared__ struct forward_shared<P> s;
+    char *tiles = dynamic + (-shared_address(dynamic) & 1023);
+    int group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
+
+    if (threadIdx.x == 0) {
+        prefetch_map(&a.q);
+        prefetch_map(&a.k);
+        prefetch_map(&a.v);
+        prefetch_map(&a.o);
+        barrier_init(&s.q_full, 1);
+        barrier_init(&s.q_empty, P::groups);
+        for (int i = 0; i < P::stages; i++) {
+            barrier_init(&s.k_full[i], 1);
+            barrier_init(&s.v_full[i], 1);
+            barrier_init(&s.k_empty[i], P::groups);
+            barrier_init(&s.v_empty[i], P::groups);
+        }
+        barrier_init_fence();
+    }
+    __syncthreads();
+    if (group == 0) {
+        give_registers<P::producer_registers>();
+        if (threadIdx.x == 0)
+            produce<P>(a, tiles, s);
+    } else {
+        take_registers<P::consumer_registers>();
+        consume<P>(a, tiles, s, group - 1);
+    }
+}
+
+/* Launch with all of a set but its maps, tiles and q_tiles. */
+template <class P>
+int forward_launch(cudaStream_t stream, struct forward_args *a,
+                   const struct mdsk_attention_fwd *f)
+{
+    const struct mdsk_attention_shape *h = &f->shape;
+    const int bytes = P::tile_bytes + 1024;
+    int64_t tiles, most = mdsk_cuda_processors();
+    int err =
+        mdsk_tensor_map_heads(&a->q, &f->q, h->B, h->A, h->Sq, h->D, h->dtype, P::rows);
+
+    if (!err)
+        err = mdsk_tensor_map_heads(&a->k, &f->k, h->B, h->G, h->Sk, h->D, h->dtype,
+                                    P::keys);
+    if (!err)
+        err = mdsk_tensor_map_heads(&a->v, &f->v, h->B, h->G, h->Sk, h->D, h->dtype,
+                                    P::keys);
+    if (!err)
+        err =
+            mdsk_tensor_map_heads(&a->o, &f->o, h->B, h->A, h->Sq, h->D, h->dtype, 64);
+    if (err)
+        return err;
+    a->q_tiles = (int)((h->Sq + P::rows - 1) / P::rows);
+    tiles = h->B * h->A * a->q_tiles;
+    if (tiles > INT32_MAX)
+        return -ENOTSUP;
+    a->tiles = (unsigned)tiles;
+    err = mdsk_cuda_rc(cudaFuncSetAttribute(
+        forward_kernel<P>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    if (err)
+        return err;
+    forward_kernel<P>
+        <<<(unsigned)(tiles < most ? tiles : most), P::threads, bytes, stream>>>(*a);
+    return mdsk_cuda_rc(cudaGetLastError());
+}
+
+} // namespace mdsk::hopper
+
+#endif
