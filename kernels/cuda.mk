@@ -83,6 +83,9 @@ unit_tests += tests/kernels/cublas_calls
 if HAVE_CUDNN
 unit_tests += tests/kernels/cudnn_calls
 endif
+if HAVE_HOPPER
+unit_tests += tests/kernels/hopper_calls
+endif
 endif
 tests_kernels_cublas_calls_SOURCES = tests/kernels/cublas_calls.c \
   tests/kernels/fake_cublas.c tests/kernels/fake_cublas.h \
@@ -98,6 +101,10 @@ tests_kernels_cudnn_calls_SOURCES = tests/kernels/cudnn_calls.c \
 tests_kernels_cudnn_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS) $(CUDNN_CFLAGS)
 tests_kernels_cudnn_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
   $(CMOCKA_LIBS) -lm
+tests_kernels_hopper_calls_SOURCES = tests/kernels/hopper_calls.c \
+  kernels/cuda/hopper/attention.c kernels/cuda/hopper/tensor_map.c
+tests_kernels_hopper_calls_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CUDA_CFLAGS)
+tests_kernels_hopper_calls_LDADD = $(CMOCKA_LIBS) -lm
 tests_gpu_race_SOURCES =
 tests_gpu_race_LDADD = tests/gpu/race.o $(CUDA_LIBS)
 CLEANFILES += tests/gpu/race.o tests/gpu/race.d
