@@ -51,6 +51,7 @@ EXTRA_DIST += \
   docs/adr/0026-fp8-products.md \
   docs/adr/0027-fp8-attention.md \
   docs/adr/0028-hopper-attention.md \
+  docs/adr/0029-hopper-attention-backward.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

@@ -11,6 +11,7 @@ kernels_cuda_c = \
   kernels/cuda/unfused.c kernels/cuda/unfused.h \
   kernels/cuda/gemm_plan.c kernels/cuda/gemm.c kernels/cuda/gemm.h kernels/cuda/autotune.c \
   kernels/cuda/hopper/attention.h \
+  kernels/cuda/hopper/backward.h \
   kernels/cuda/table.c
 kernels_cudnn_c = \
   kernels/cuda/cudnn_attention.c kernels/cuda/cudnn_attention.h \
@@ -21,9 +22,12 @@ kernels_cudnn_c = \
   kernels/cuda/cudnn_window.c
 kernels_hopper_c = \
   kernels/cuda/hopper/attention.c \
+  kernels/cuda/hopper/backward.c \
   kernels/cuda/hopper/forward.h \
   kernels/cuda/hopper/tensor_map.c kernels/cuda/hopper/tensor_map.h
 kernels_hopper_cu = \
+  kernels/cuda/hopper/backward_bf16.cu \
+  kernels/cuda/hopper/backward_f16.cu \
   kernels/cuda/hopper/forward_bf16.cu \
   kernels/cuda/hopper/forward_f16.cu
 kernels_cuda_cu = \
@@ -45,6 +49,8 @@ kernels_cuda_cu = \
 EXTRA_DIST += $(kernels_cuda_c) $(kernels_cudnn_c) $(kernels_cuda_cu) \
   $(kernels_hopper_c) $(kernels_hopper_cu) kernels/cuda/hopper/forward.cuh \
   kernels/cuda/hopper/forward_widths.cuh kernels/cuda/hopper/ptx.cuh \
+  kernels/cuda/hopper/backward.cuh kernels/cuda/hopper/backward_copies.cuh \
+  kernels/cuda/hopper/backward_kernel.cuh \
   kernels/cuda/activation.cuh kernels/cuda/amax.cuh kernels/cuda/attention_tile.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh \
   kernels/cuda/partial_sums.cuh kernels/cuda/storage.cuh
 
@@ -84,7 +90,7 @@ if HAVE_CUDNN
 unit_tests += tests/kernels/cudnn_calls
 endif
 if HAVE_HOPPER
-unit_tests += tests/kernels/hopper_calls
+unit_tests += tests/kernels/hopper_calls tests/kernels/hopper_bwd_calls
 endif
 endif
 tests_kernels_cublas_calls_SOURCES = tests/kernels/cublas_calls.c \
@@ -105,6 +111,11 @@ tests_kernels_hopper_calls_SOURCES = tests/kernels/hopper_calls.c \
   kernels/cuda/hopper/attention.c kernels/cuda/hopper/tensor_map.c
 tests_kernels_hopper_calls_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CUDA_CFLAGS)
 tests_kernels_hopper_calls_LDADD = $(CMOCKA_LIBS) -lm
+tests_kernels_hopper_bwd_calls_SOURCES = tests/kernels/hopper_bwd_calls.c \
+  kernels/cuda/hopper/backward.c
+tests_kernels_hopper_bwd_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
+tests_kernels_hopper_bwd_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
+  $(CMOCKA_LIBS) -lm
 tests_gpu_race_SOURCES =
 tests_gpu_race_LDADD = tests/gpu/race.o $(CUDA_LIBS)
 CLEANFILES += tests/gpu/race.o tests/gpu/race.d

@@ -2,7 +2,7 @@
 noinst_LIBRARIES += kernels/libmdsk.a
 kernels_libmdsk_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(OPENMP_CFLAGS) $(OPENBLAS_CFLAGS)
 kernels_libmdsk_a_SOURCES = \
-  kernels/activation.h kernels/attention.h kernels/elementwise.h kernels/embedding.h \
+  kernels/activation.h kernels/attention.h kernels/attention_scratch.h kernels/elementwise.h kernels/embedding.h \
   kernels/fp8.h kernels/half.h kernels/inline.h kernels/library.c kernels/library.h kernels/linear.h kernels/loss.h kernels/norm.h \
   kernels/normal.h kernels/operations.h kernels/optimizer.h kernels/philox.h kernels/rope.h kernels/table.h kernels/types.h \
   kernels/cost/cost.c \

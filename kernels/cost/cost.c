@@ -5,6 +5,7 @@
  * and the like count 0: their cost is bytes.  bytes: every input read once and every
  * output written once; tensors that are added to count twice. */
 #include "kernels/unfused/attention.h"
+#include "kernels/attention_scratch.h"
 #include "kernels/table.h"
 
 static double dtype_bytes(enum mdsk_dtype t)
@@ -268,20 +269,14 @@ int64_t mdsk_attention_fwd_scratch(const struct mdsk_attention_fwd *a)
     return blocks.keys == s->Sk ? 0 : s->B * s->A * blocks.queries * (o + lse);
 }
 
-int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a)
+int64_t mdsk_attention_bwd_cudnn_scratch(const struct mdsk_attention_bwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
     const int64_t sum = (int64_t)sizeof(float), column = 2 * sum;
-    struct mdsk_attention_bwd call = *a;
+    struct mdsk_attention_bwd call = s->window > 0 ? window_call(a) : *a;
     struct mdsk_attention_part part;
     int64_t copies, bytes;
 
-    if (s->unfused)
-        return mdsk_unfused_attention_bytes(s, s->dtype, 1);
-    if (s->dtype == MDSK_F32)
-        return 0;
-    if (s->window > 0)
-        call = window_call(a);
     part = s->window > 0 ? mdsk_attention_window_part(a)
                          : mdsk_attention_bwd_part(a, sum * s->Sq * s->D);
     copies = part.copies ? 3 * (int64_t)mdsk_dtype_size(s->dtype) : 0;
@@ -289,6 +284,38 @@ int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a)
     if (s->window > 0)
         bytes += window_keys_per_head(&call.shape);
     return part.B * part.A * bytes;
+}
+
+int mdsk_attention_bwd_hopper_tile(const struct mdsk_attention_shape *s)
+{
+    return s->D <= 64 ? 128 : 64;
+}
+
+int64_t mdsk_attention_bwd_hopper_head(const struct mdsk_attention_shape *s)
+{
+    const int64_t tile = mdsk_attention_bwd_hopper_tile(s),
+                  width = s->D <= 64 ? 64 : 128;
+
+    if (s->dtype == MDSK_F32 || s->dropout.p > 0 || s->D % 8 || s->D > 128)
+        return 0;
+    return (s->Sq + tile - 1) / tile * (tile * (width + 3) + 4) *
+           (int64_t)sizeof(float);
+}
+
+int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+    int64_t cudnn, hopper = mdsk_attention_bwd_hopper_head(s);
+    struct mdsk_attention_part part;
+
+    if (s->unfused)
+        return mdsk_unfused_attention_bytes(s, s->dtype, 1);
+    if (s->dtype == MDSK_F32)
+        return 0;
+    cudnn = mdsk_attention_bwd_cudnn_scratch(a);
+    part = mdsk_attention_bwd_part(a, hopper);
+    hopper *= part.B * part.A;
+    return cudnn > hopper ? cudnn : hopper;
 }
 
 /* acc and lse are read and written. */

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/hopper/attention.h"
+#include "kernels/cuda/hopper/backward.h"
 #include "kernels/cuda/unfused.h"
 
 #include <errno.h>
@@ -53,8 +54,10 @@ static int fused_fwd(void *stream, const struct mdsk_attention_fwd *a)
 
 static int fused_bwd(void *stream, const struct mdsk_attention_bwd *a)
 {
-    int err = cudnn_bwd(stream, a);
+    int err = mdsk_hopper_attention_bwd(stream, a);
 
+    if (err == -ENOTSUP)
+        err = cudnn_bwd(stream, a);
     return err == -ENOTSUP ? mdsk_own_attention_bwd(stream, a) : err;
 }
 

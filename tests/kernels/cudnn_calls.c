@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
+#include "kernels/attention_scratch.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/cudnn_plan.h"
@@ -520,8 +521,8 @@ static void test_window_of_a_million_tokens(void **state)
     assert_int_equal(fake.calls, 128);
     assert_in_range(plans(), 1, 2);
     assert_in_range(fake.most_scratch + fake.most_window,
-                    mdsk_attention_bwd_scratch(&b) * 95 / 100,
-                    mdsk_attention_bwd_scratch(&b) + 4096);
+                    mdsk_attention_bwd_cudnn_scratch(&b) * 95 / 100,
+                    mdsk_attention_bwd_cudnn_scratch(&b) + 4096);
     b.shape.dtype = MDSK_F32;
     assert_int_equal(mdsk_cudnn_window_bwd(NULL, &b), -ENOTSUP);
 }
@@ -547,7 +548,7 @@ static void test_window_with_a_longer_block(void **state)
         start(NULL);
         fake.computes = 0;
         assert_int_equal(mdsk_cudnn_window_bwd(NULL, &b), 0);
-        counted = mdsk_attention_bwd_scratch(&b);
+        counted = mdsk_attention_bwd_cudnn_scratch(&b);
         assert_in_range(fake.most_scratch + fake.most_window, counted * 85 / 100,
                         counted + 4096);
     }

@@ -12,7 +12,7 @@
 
 #include "comm/comm.h"
 #include "config/options.h"
-#include "kernels/attention.h"
+#include "kernels/attention_scratch.h"
 #include "kernels/table.h"
 #include "plan/layout.h"
 #include "plan/network.h"
@@ -642,6 +642,8 @@ static void attention_backward_is_split_by_scratch(void **state)
     assert_int_equal(p.B, 1);
     assert_int_equal(p.A, 8);
     assert_int_equal(p.copies, 0);
+    assert_int_equal(mdsk_attention_bwd_cudnn_scratch(&a), INT64_C(8) * (4 * 128 + 8)
+                                                               << 18);
     assert_int_equal(mdsk_attention_bwd_scratch(&a), INT64_C(8) * (4 * 128 + 8) << 18);
     a.shape.Sq = a.shape.Sk = (1 << 20) - 1024; /* a group of two heads */
     p = mdsk_attention_bwd_part(&a, INT64_C(4) * 128 << 20);
@@ -658,6 +660,28 @@ static void attention_backward_is_split_by_scratch(void **state)
     assert_int_equal(mdsk_attention_bwd_scratch(&a), INT64_C(2) * (10 * 128 + 8) << 22);
     a.shape.dtype = MDSK_F32;
     assert_int_equal(mdsk_attention_bwd_scratch(&a), 0);
+}
+
+/* Hopper's kernels: whole tiles of queries, heads of 64 or 128 elements. */
+static void attention_backward_on_hopper(void **state)
+{
+    struct mdsk_attention_shape s = {
+        .B = 1, .A = 1, .G = 1, .Sq = 65, .Sk = 65, .D = 40, .dtype = MDSK_F16};
+
+    (void)state;
+    assert_int_equal(mdsk_attention_bwd_hopper_head(&s), 4 * (128 * (64 + 3) + 4));
+    s.D = 72;
+    assert_int_equal(mdsk_attention_bwd_hopper_head(&s), 2 * 4 * (64 * (128 + 3) + 4));
+    s.D = 136;
+    assert_int_equal(mdsk_attention_bwd_hopper_head(&s), 0);
+    s.D = 68;
+    assert_int_equal(mdsk_attention_bwd_hopper_head(&s), 0);
+    s.D = 128; /* they take more than cuDNN does */
+    assert_int_equal(
+        mdsk_attention_bwd_scratch(&(struct mdsk_attention_bwd){.shape = s}),
+        mdsk_attention_bwd_hopper_head(&s));
+    s.dropout.p = 0.1f;
+    assert_int_equal(mdsk_attention_bwd_hopper_head(&s), 0);
 }
 
 /* The longest sequence for which the model table says that a layout is known to be good
@@ -762,6 +786,7 @@ int main(void)
         cmocka_unit_test(nccl_buffers_grow_with_peers),
         cmocka_unit_test(groups_share_the_links_of_nodes),
         cmocka_unit_test(attention_backward_is_split_by_scratch),
+        cmocka_unit_test(attention_backward_on_hopper),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
