@@ -52,6 +52,7 @@ EXTRA_DIST += \
   docs/adr/0027-fp8-attention.md \
   docs/adr/0028-hopper-attention.md \
   docs/adr/0029-hopper-attention-backward.md \
+  docs/adr/0030-blocks-as-lists.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
