@@ -104,7 +104,8 @@ static enum mds_rc make(enum mds_tokenizer t, unsigned frames, unsigned strands,
                         const char *input, const char *output)
 {
     struct mds_make_stats stats;
-    struct mds_make m = {.vocabulary = mds_tokenizer_vocabulary(t),
+    struct mds_make m = {.overwrite = 1,
+                         .vocabulary = mds_tokenizer_vocabulary(t),
                          .reading = {frames, strands},
                          .output = output,
                          .inputs = &input,
@@ -205,7 +206,8 @@ static void test_make_kinds(void **state)
         "GTT ecoli 1", "<eod> ecoli 1"};
     struct mds_make_stats stats;
     const char *input = "k.fa";
-    struct mds_make m = {.reading = {1, 1},
+    struct mds_make m = {.overwrite = 1,
+                         .reading = {1, 1},
                          .output = "k.h5",
                          .inputs = &input,
                          .n_inputs = 1,
@@ -236,7 +238,8 @@ static void test_make_tags(void **state)
         "N ambiguous 0", "A sequence 1", "<eod> sequence 1", "| tag 0",
         "x tag 0",       "| tag 0",      "T sequence 1",     "<eod> sequence 1"};
     const char *input = "k.fa";
-    struct mds_make m = {.reading = {1, 1},
+    struct mds_make m = {.overwrite = 1,
+                         .reading = {1, 1},
                          .output = "k.h5",
                          .inputs = &input,
                          .n_inputs = 1,
@@ -261,7 +264,8 @@ static enum mds_rc make_many(enum mds_tokenizer t, int threads,
 {
     static char names[INPUTS][16];
     const char *inputs[INPUTS];
-    struct mds_make m = {.vocabulary = mds_tokenizer_vocabulary(t),
+    struct mds_make m = {.overwrite = 1,
+                         .vocabulary = mds_tokenizer_vocabulary(t),
                          .reading = {1, 1},
                          .output = "many.h5",
                          .inputs = inputs,

@@ -443,7 +443,8 @@ static void test_short_splits_are_named(void **state)
 static enum mds_rc make(enum mds_tokenizer t, const char *input, const char *output)
 {
     struct mds_make_stats stats;
-    struct mds_make m = {.vocabulary = mds_tokenizer_vocabulary(t),
+    struct mds_make m = {.overwrite = 1,
+                         .vocabulary = mds_tokenizer_vocabulary(t),
                          .reading = {1, MDS_STRAND_FORWARD},
                          .output = output,
                          .inputs = &input,

@@ -16,7 +16,8 @@ static enum mds_rc make_reading(enum mds_tokenizer t, struct mds_reading reading
                                 const char *input, const char *output)
 {
     struct mds_make_stats stats;
-    struct mds_make m = {.vocabulary = mds_tokenizer_vocabulary(t),
+    struct mds_make m = {.overwrite = 1,
+                         .vocabulary = mds_tokenizer_vocabulary(t),
                          .reading = reading,
                          .output = output,
                          .inputs = &input,
