@@ -49,7 +49,7 @@ enum mds_rc mds_ckpt_compare(struct mds_ckpt_reader *a, int64_t ta,
     float *va = mds_zalloc((size_t)elements, sizeof *va);
     float *vb = mds_zalloc((size_t)elements, sizeof *vb);
     enum mds_rc rc = va && vb ? MDS_OK : MDS_EMEM;
-    struct mds_part part = {0};
+    struct mds_ckpt_part part = {0};
     struct sums s = {0};
 
     t.rows = rows;

@@ -41,8 +41,8 @@ static int64_t tensor_bytes(const struct export *o, const struct mds_hf_tensor *
 /* ---- values ---- */
 
 static enum mds_rc read_weight_block(const struct export *o,
-                                     const struct mds_hf_part *p, struct mds_part part,
-                                     float *values)
+                                     const struct mds_hf_part *p,
+                                     struct mds_ckpt_part part, float *values)
 {
     struct mds_ckpt_reader *r = o->e->reader;
     const char *name = mds_params_get(o->e->whole, p->param)->spec.name;
@@ -62,7 +62,7 @@ static enum mds_rc gather_rows(const struct export *o, const struct mds_hf_tenso
         int64_t theirs = p->first + ours / p->block * p->step;
         int64_t from = mds_max(theirs, row);
         int64_t to = mds_min(theirs + p->block, row + rows);
-        struct mds_part part = {
+        struct mds_ckpt_part part = {
             .row = ours + from - theirs, .rows = to - from, .cols = width};
 
         if (from < to)
@@ -76,7 +76,7 @@ static enum mds_rc gather_columns(const struct export *o, const struct mds_hf_te
                                   const struct mds_hf_part *p, int64_t row,
                                   int64_t rows)
 {
-    const struct mds_part part = {.rows = p->rows, .col = row, .cols = rows};
+    const struct mds_ckpt_part part = {.rows = p->rows, .col = row, .cols = rows};
 
     MDS_TRY(read_weight_block(o, p, part, o->part));
     for (int64_t i = 0; i < p->rows; i++) {

@@ -63,7 +63,7 @@ void mds_ckpt_index_destroy(struct mds_ckpt_index *ix)
 
 static int compare_parts(const void *a, const void *b)
 {
-    const struct mds_part *s = a, *t = b;
+    const struct mds_ckpt_part *s = a, *t = b;
 
     if (s->tensor != t->tensor)
         return s->tensor < t->tensor ? -1 : 1;
@@ -73,7 +73,7 @@ static int compare_parts(const void *a, const void *b)
 }
 
 /* Whether the part is inside its tensor, and names an existing file. */
-static int part_is_valid(const struct mds_ckpt_index *ix, const struct mds_part *p)
+static int part_is_valid(const struct mds_ckpt_index *ix, const struct mds_ckpt_part *p)
 {
     const struct mds_ckpt_tensor *t;
     int64_t cols;
@@ -92,11 +92,11 @@ static int part_is_valid(const struct mds_ckpt_index *ix, const struct mds_part 
 static int parts_overlap(const struct mds_ckpt_index *ix,
                          const struct mds_ckpt_tensor *t)
 {
-    const struct mds_part *p = ix->part + t->first, *end = p + t->parts;
+    const struct mds_ckpt_part *p = ix->part + t->first, *end = p + t->parts;
 
     for (; p < end; p++)
-        for (const struct mds_part *q = p + 1; q < end && q->row < p->row + p->rows;
-             q++)
+        for (const struct mds_ckpt_part *q = p + 1;
+             q < end && q->row < p->row + p->rows; q++)
             if (q->col < p->col + p->cols && p->col < q->col + q->cols)
                 return 1;
     return 0;
@@ -107,7 +107,7 @@ static int parts_overlap(const struct mds_ckpt_index *ix,
 static int parts_are_contiguous(const struct mds_ckpt_index *ix,
                                 const struct mds_ckpt_tensor *t, int64_t *next)
 {
-    const struct mds_part *p = ix->part + t->first, *end = p + t->parts;
+    const struct mds_ckpt_part *p = ix->part + t->first, *end = p + t->parts;
     int in_lists = 1;
 
     for (; p < end; p++) {

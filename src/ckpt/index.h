@@ -53,7 +53,7 @@ struct mds_ckpt_index {
     int64_t ranks, tensors, parts;
     int64_t *bytes; /* [ranks] of each rank's file; 0: it has none */
     struct mds_ckpt_tensor *tensor;
-    struct mds_part *part; /* by tensor */
+    struct mds_ckpt_part *part; /* by tensor */
 };
 
 /* Format of what this version writes. */

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of the table of parts is a struct mds_part. */
-_Static_assert(sizeof(struct mds_part) == MDS_PART_COLUMNS * sizeof(int64_t),
+/* A row of the table of parts is a struct mds_ckpt_part. */
+_Static_assert(sizeof(struct mds_ckpt_part) == MDS_PART_COLUMNS * sizeof(int64_t),
                "parts are rows of the table");
 
 /* The largest valid count: more than any run needs, and small enough to be multiplied
@@ -102,7 +102,7 @@ static enum mds_rc put_virtual_tensor(struct mds_h5 *f, const struct mds_ckpt_in
                                       struct source_names *names)
 {
     for (int64_t k = 0; k < t->parts; k++) {
-        const struct mds_part *p = &ix->part[t->first + k];
+        const struct mds_ckpt_part *p = &ix->part[t->first + k];
 
         snprintf(names[k].file, sizeof names[k].file, "rank_%05" PRId64 ".h5", p->file);
         source[k] = (struct mds_h5_source){.file = names[k].file,
@@ -287,7 +287,7 @@ static enum mds_rc get_parts(struct mds_h5 *f, struct mds_ckpt_index *ix)
     if (n != ix->ranks)
         return fail_inconsistent(ix);
     MDS_TRY(mds_h5_get_table(f, "/index/parts", MDS_PART_COLUMNS, &table, &ix->parts));
-    ix->part = (struct mds_part *)table;
+    ix->part = (struct mds_ckpt_part *)table;
     MDS_TRY(mds_ckpt_index_sort_parts(ix));
     return mds_ckpt_index_check_parts(ix);
 }

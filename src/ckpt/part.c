@@ -3,7 +3,7 @@
 #include "base/minmax.h"
 
 int mds_part_split(const struct mds_param *p, int64_t first, int64_t n,
-                   struct mds_part out[MDS_PART_SPLIT])
+                   struct mds_ckpt_part out[MDS_PART_SPLIT])
 {
     int64_t width = p->cols ? p->cols : 1, done = 0;
     int64_t row0 = p->spec.shard == MDS_SHARD_ROWS ? p->spec.part * p->rows : 0;
@@ -16,18 +16,18 @@ int mds_part_split(const struct mds_param *p, int64_t first, int64_t n,
         int64_t rows = whole_rows ? (n - done) / width : 1;
         int64_t cols = whole_rows ? width : mds_min(width - col, n - done);
 
-        out[parts++] = (struct mds_part){.at = done,
-                                         .row = row0 + at / width,
-                                         .rows = rows,
-                                         .col = col0 + col,
-                                         .cols = cols};
+        out[parts++] = (struct mds_ckpt_part){.at = done,
+                                              .row = row0 + at / width,
+                                              .rows = rows,
+                                              .col = col0 + col,
+                                              .cols = cols};
         done += rows * cols;
     }
     return parts;
 }
 
-int mds_part_intersect(const struct mds_part *a, const struct mds_part *b,
-                       struct mds_part *out)
+int mds_part_intersect(const struct mds_ckpt_part *a, const struct mds_ckpt_part *b,
+                       struct mds_ckpt_part *out)
 {
     int64_t row = mds_max(a->row, b->row), col = mds_max(a->col, b->col);
     int64_t rows = mds_min(a->row + a->rows, b->row + b->rows) - row;
@@ -35,16 +35,17 @@ int mds_part_intersect(const struct mds_part *a, const struct mds_part *b,
 
     if (rows <= 0 || cols <= 0)
         return 0;
-    *out = (struct mds_part){.tensor = a->tensor,
-                             .file = a->file,
-                             .row = row,
-                             .rows = rows,
-                             .col = col,
-                             .cols = cols};
+    *out = (struct mds_ckpt_part){.tensor = a->tensor,
+                                  .file = a->file,
+                                  .row = row,
+                                  .rows = rows,
+                                  .col = col,
+                                  .cols = cols};
     return 1;
 }
 
-int64_t mds_part_offset(const struct mds_part *whole, const struct mds_part *sub)
+int64_t mds_part_offset(const struct mds_ckpt_part *whole,
+                        const struct mds_ckpt_part *sub)
 {
     return whole->at + (sub->row - whole->row) * whole->cols + sub->col - whole->col;
 }

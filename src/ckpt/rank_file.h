@@ -42,7 +42,7 @@ struct mds_rank_file_list {
 
 struct mds_rank_file_plan {
     struct mds_rank_file_list *list; /* [lists], in the order of the file */
-    struct mds_part *part;           /* [parts] */
+    struct mds_ckpt_part *part;      /* [parts] */
     int64_t lists, parts;
     int64_t elements; /* of all lists */
 };

@@ -17,7 +17,7 @@ static enum mds_rc add_parts(struct planning *w, const struct mds_param *p,
 {
     int tensor = mds_params_find(w->whole, p->spec.name), count;
     struct mds_rank_file_plan *plan = w->plan;
-    struct mds_part *more;
+    struct mds_ckpt_part *more;
 
     if (tensor < 0)
         return mds_fail(MDS_EBUG, "checkpoint: the whole model has no %s",

@@ -115,8 +115,8 @@ static enum mds_rc open_rank_file(struct mds_ckpt_reader *r, int64_t rank,
 /* ---- parts ---- */
 
 /* Where the rows of `sub` are in the list of `whole`. */
-static struct mds_strided_rows strided_rows(const struct mds_part *whole,
-                                            const struct mds_part *sub)
+static struct mds_strided_rows strided_rows(const struct mds_ckpt_part *whole,
+                                            const struct mds_ckpt_part *sub)
 {
     struct mds_strided_rows r = {.first = mds_part_offset(whole, sub),
                                  .n = sub->cols,
@@ -129,19 +129,19 @@ static struct mds_strided_rows strided_rows(const struct mds_part *whole,
 /* Copy what the files have of part `need`, in the tensor's first `rows` rows, to its
  * place in the list out. */
 static enum mds_rc read_part(struct mds_ckpt_reader *r, enum mds_ckpt_what what,
-                             int64_t tensor, int64_t rows, const struct mds_part *need,
-                             float *out)
+                             int64_t tensor, int64_t rows,
+                             const struct mds_ckpt_part *need, float *out)
 {
     const struct mds_ckpt_tensor *t = &r->ix->tensor[tensor];
     char name[96];
 
     mds_ckpt_set_name(what, t->name, name);
     for (int64_t i = 0; i < t->parts; i++) {
-        const struct mds_part *stored = &r->ix->part[t->first + i];
-        struct mds_part have = *stored;
+        const struct mds_ckpt_part *stored = &r->ix->part[t->first + i];
+        struct mds_ckpt_part have = *stored;
         struct mds_rank_file_reader *file;
         struct mds_strided_rows from, to;
-        struct mds_part both;
+        struct mds_ckpt_part both;
 
         have.rows = mds_min(have.rows, rows - have.row);
         if (!mds_part_intersect(&have, need, &both))
@@ -175,7 +175,7 @@ static enum mds_rc compute_mean(struct mds_ckpt_reader *r, int64_t tensor, doubl
     struct mds_ckpt_tensor words = r->ix->tensor[tensor];
 
     words.rows = r->ix->state.vocab;
-    for (struct mds_part p = {0}; mds_ckpt_next_rows(&words, elements, &p);) {
+    for (struct mds_ckpt_part p = {0}; mds_ckpt_next_rows(&words, elements, &p);) {
         MDS_TRY(read_part(r, MDS_CKPT_WEIGHT, tensor, words.rows, &p, buf));
         for (int64_t i = 0; i < p.rows * p.cols; i++)
             sum[i % p.cols] += (double)buf[i];
@@ -244,7 +244,7 @@ static enum mds_rc read_shard(struct mds_ckpt_reader *r, const struct mds_param 
                               int64_t n, float *out)
 {
     int64_t tensor = mds_ckpt_index_find(r->ix, p->spec.name), rows;
-    struct mds_part need[MDS_PART_SPLIT];
+    struct mds_ckpt_part need[MDS_PART_SPLIT];
     int parts = mds_part_split(p, first, n, need), grows;
 
     if (tensor < 0)
@@ -284,17 +284,17 @@ enum mds_rc mds_ckpt_reader_fill(struct mds_ckpt_reader *r,
 }
 
 enum mds_rc mds_ckpt_reader_part(struct mds_ckpt_reader *r, enum mds_ckpt_what what,
-                                 int64_t tensor, const struct mds_part *part,
+                                 int64_t tensor, const struct mds_ckpt_part *part,
                                  float *out)
 {
-    const struct mds_part need = {
+    const struct mds_ckpt_part need = {
         .row = part->row, .rows = part->rows, .col = part->col, .cols = part->cols};
 
     return read_part(r, what, tensor, r->ix->tensor[tensor].rows, &need, out);
 }
 
 int mds_ckpt_next_rows(const struct mds_ckpt_tensor *t, int64_t elements,
-                       struct mds_part *part)
+                       struct mds_ckpt_part *part)
 {
     int64_t most = elements / (t->cols ? t->cols : 1);
 
@@ -325,7 +325,7 @@ static enum mds_rc verify_tensor(struct mds_rank_file_reader *f, int64_t rank,
     int64_t count = 0;
 
     for (int64_t i = 0; i < t->parts; i++) {
-        const struct mds_part *p = &ix->part[t->first + i];
+        const struct mds_ckpt_part *p = &ix->part[t->first + i];
 
         if (p->file == rank)
             count += p->rows * p->cols;

@@ -39,14 +39,14 @@ enum mds_rc mds_ckpt_reader_fill(struct mds_ckpt_reader *r,
 /* Read a rectangle of a whole tensor, row-major.  Of *part only row, rows, col and cols
  * are used. */
 enum mds_rc mds_ckpt_reader_part(struct mds_ckpt_reader *r, enum mds_ckpt_what what,
-                                 int64_t tensor, const struct mds_part *part,
+                                 int64_t tensor, const struct mds_ckpt_part *part,
                                  float *out);
 
 /* Iterate over a tensor by whole rows: advance *part (zeroed at first) to the next
  * rows, as many as fit into `elements` elements, but at least one.  Returns 0 after the
  * last. */
 int mds_ckpt_next_rows(const struct mds_ckpt_tensor *t, int64_t elements,
-                       struct mds_part *part);
+                       struct mds_ckpt_part *part);
 
 /* Size of a buffer for that, in elements: at least a row of every tensor, and enough
  * for efficient reads. */

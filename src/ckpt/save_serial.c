@@ -8,7 +8,7 @@ static enum mds_rc save_rank(struct mds_saving *w,
                              const struct mds_ckpt_serial_ranks *ranks,
                              struct mds_ckpt_index *ix)
 {
-    struct mds_part *at;
+    struct mds_ckpt_part *at;
 
     MDS_TRY(ranks->get_rank(ranks->ctx, w->rank, &w->spec.local, &w->spec.source));
     MDS_TRY(mds_saving_lay_out(w));

@@ -91,9 +91,9 @@ static enum mds_rc send_parts(const struct mds_saving *w)
 }
 
 enum mds_rc mds_saving_add_rank(struct mds_ckpt_index *ix, int64_t rank, int64_t parts,
-                                int64_t bytes, struct mds_part **at)
+                                int64_t bytes, struct mds_ckpt_part **at)
 {
-    struct mds_part *more;
+    struct mds_ckpt_part *more;
 
     ix->bytes[rank] = bytes;
     more = mds_realloc(ix->part, (size_t)(ix->parts + parts + 1), sizeof *more);
@@ -112,7 +112,7 @@ static enum mds_rc receive_parts(const struct mds_saving *w, struct mds_ckpt_ind
 
     for (int rank = 0; rank < ix->ranks; rank++) {
         struct summary s = {w->plan.parts, w->file_bytes};
-        struct mds_part *at;
+        struct mds_ckpt_part *at;
 
         if (rank > 0)
             MDS_TRY(receive_from(world, &s, sizeof s, rank));

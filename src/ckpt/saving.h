@@ -48,7 +48,7 @@ void mds_saving_release_file(struct mds_saving *w);
 
 /* Extend the index by the parts of a rank's file; *at is where to write them. */
 enum mds_rc mds_saving_add_rank(struct mds_ckpt_index *ix, int64_t rank, int64_t parts,
-                                int64_t bytes, struct mds_part **at);
+                                int64_t bytes, struct mds_ckpt_part **at);
 
 /* Write index.h5 with the parts of all ranks. */
 enum mds_rc mds_saving_write_index(struct mds_saving *w, struct mds_ckpt_index *ix);

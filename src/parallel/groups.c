@@ -93,10 +93,11 @@ struct mds_comm *mds_group(const struct mds_groups *g, unsigned axes)
     return NULL;
 }
 
-struct mds_span mds_groups_span(const struct mds_groups *g, const struct mds_group *of)
+struct mds_rank_span mds_groups_span(const struct mds_groups *g,
+                                     const struct mds_group *of)
 {
-    return (struct mds_span){mds_comm_size(of->comm),
-                             mds_grid_stride(&g->grid, of->axes)};
+    return (struct mds_rank_span){mds_comm_size(of->comm),
+                                  mds_grid_stride(&g->grid, of->axes)};
 }
 
 int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
@@ -105,7 +106,7 @@ int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
     int64_t sum = g->grid.world > 1 ? MDS_COMM_NCCL_BYTES : 0;
 
     for (int i = 0; i < g->n; i++) {
-        struct mds_span span = mds_groups_span(g, &g->made[i]);
+        struct mds_rank_span span = mds_groups_span(g, &g->made[i]);
 
         sum +=
             mds_comm_nccl_bytes(g->made[i].comm, mds_span_in_node(span, per_node), n);

@@ -52,7 +52,8 @@ struct mds_comm *mds_group(const struct mds_groups *g, unsigned axes);
 
 /* A group's size and stride, for estimates of its traffic.  MDS_GROUP_ENDS counts as
  * two neighbouring stages. */
-struct mds_span mds_groups_span(const struct mds_groups *g, const struct mds_group *of);
+struct mds_rank_span mds_groups_span(const struct mds_groups *g,
+                                     const struct mds_group *of);
 
 /* GPU memory in bytes that NCCL allocates for the calls the groups have counted
  * (mds_comm_nccl_bytes), with per_node ranks on a node. */

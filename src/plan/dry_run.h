@@ -10,7 +10,7 @@
 /* What a rank sent and received in the group of these axes. */
 struct mds_traffic {
     unsigned axes;
-    struct mds_span span;
+    struct mds_rank_span span;
     struct mds_comm_stats comm;
 };
 

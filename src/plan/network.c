@@ -27,7 +27,7 @@ static int goes_to_all(const struct mds_network *n, enum mds_comm_kind kind)
 /* Bytes a second of one rank.  Inside a node: its link.  Beyond: the node's adapters
  * are shared by the groups that cross there; of what goes to the next rank each node
  * sends what one member does, of what goes to all ranks what all its members do. */
-static double link_rate(const struct mds_network *n, struct mds_span s,
+static double link_rate(const struct mds_network *n, struct mds_rank_span s,
                         enum mds_comm_kind kind)
 {
     const struct mds_machine *m = n->machine;
@@ -55,7 +55,7 @@ static double tree_depth(double n)
  * measured.  Beyond, a gather and a reduction go around a ring of the nodes (NCCL has
  * no tree for them), a sum over all around it twice, or up and down a tree of nodes,
  * whichever is shorter; a message is one more, messages to all go at once. */
-static double group_hops(const struct mds_network *n, struct mds_span s,
+static double group_hops(const struct mds_network *n, struct mds_rank_span s,
                          enum mds_comm_kind kind)
 {
     int here = mds_span_in_node(s, n->per_node);
@@ -77,7 +77,7 @@ static double group_hops(const struct mds_network *n, struct mds_span s,
     }
 }
 
-double mds_network_collective_s(const struct mds_network *n, struct mds_span s,
+double mds_network_collective_s(const struct mds_network *n, struct mds_rank_span s,
                                 const struct mds_comm_stats *stats,
                                 enum mds_comm_kind kind)
 {
@@ -86,7 +86,7 @@ double mds_network_collective_s(const struct mds_network *n, struct mds_span s,
                n->machine->links.latency_s;
 }
 
-double mds_network_s(const struct mds_network *n, struct mds_span s,
+double mds_network_s(const struct mds_network *n, struct mds_rank_span s,
                      const struct mds_comm_stats *stats)
 {
     double sum = 0;

@@ -21,9 +21,9 @@ struct mds_network mds_network_of(const struct mds_machine *m,
 
 /* Seconds that all calls counted in *stats take in a group, while all other groups of
  * its kind make the same calls; or the calls of one kind alone. */
-double mds_network_s(const struct mds_network *n, struct mds_span s,
+double mds_network_s(const struct mds_network *n, struct mds_rank_span s,
                      const struct mds_comm_stats *stats);
-double mds_network_collective_s(const struct mds_network *n, struct mds_span s,
+double mds_network_collective_s(const struct mds_network *n, struct mds_rank_span s,
                                 const struct mds_comm_stats *stats,
                                 enum mds_comm_kind kind);
 

@@ -37,7 +37,7 @@ static enum mds_rc copy_tensor(struct mds_st_writer *w, struct mds_ckpt_reader *
 {
     const struct mds_ckpt_tensor *t = &mds_ckpt_reader_index(r)->tensor[tensor];
 
-    for (struct mds_part p = {0}; mds_ckpt_next_rows(t, elements, &p);) {
+    for (struct mds_ckpt_part p = {0}; mds_ckpt_next_rows(t, elements, &p);) {
         MDS_TRY(mds_ckpt_reader_part(r, MDS_CKPT_WEIGHT, tensor, &p, buf));
         MDS_TRY(mds_st_writer_write(w, buf, (size_t)(p.rows * p.cols) * sizeof *buf));
     }

@@ -95,7 +95,7 @@ int mds_grid_member(const struct mds_grid *g, int rank, unsigned axes, int group
     return member;
 }
 
-int mds_span_in_node(struct mds_span s, int per_node)
+int mds_span_in_node(struct mds_rank_span s, int per_node)
 {
     int n = per_node / s.stride;
 

@@ -40,11 +40,11 @@ int mds_grid_member(const struct mds_grid *g, int rank, unsigned axes, int group
 
 /* The layout of a group: `size` ranks, each `stride` world ranks after the one before.
  */
-struct mds_span {
+struct mds_rank_span {
     int size, stride;
 };
 
 /* The largest number of members on one node, with per_node ranks on each node. */
-int mds_span_in_node(struct mds_span s, int per_node);
+int mds_span_in_node(struct mds_rank_span s, int per_node);
 
 #endif

@@ -31,7 +31,7 @@ static struct mds_param share_of(int64_t rows, int64_t cols, enum mds_shard shar
 /* Walking the parts meets the elements of the share in their order. */
 static void check_split(const struct mds_param *p, int64_t first, int64_t n)
 {
-    struct mds_part part[MDS_PART_SPLIT];
+    struct mds_ckpt_part part[MDS_PART_SPLIT];
     int parts = mds_part_split(p, first, n, part);
     int64_t width = p->spec.cols ? p->spec.cols : 1, done = 0;
 
@@ -62,10 +62,10 @@ static void test_split(void **state)
 
 static void test_meet(void **state)
 {
-    const struct mds_part a = {.file = 3, .at = 7, .row = 2, .rows = 4, .cols = 6};
-    const struct mds_part b = {.row = 4, .rows = 9, .col = 5, .cols = 3};
-    const struct mds_part beside = {.row = 6, .rows = 1, .col = 0, .cols = 6};
-    struct mds_part both;
+    const struct mds_ckpt_part a = {.file = 3, .at = 7, .row = 2, .rows = 4, .cols = 6};
+    const struct mds_ckpt_part b = {.row = 4, .rows = 9, .col = 5, .cols = 3};
+    const struct mds_ckpt_part beside = {.row = 6, .rows = 1, .col = 0, .cols = 6};
+    struct mds_ckpt_part both;
 
     (void)state;
     assert_true(mds_part_intersect(&a, &b, &both));
@@ -351,7 +351,7 @@ static void test_tables(void **state)
  * all of `small`, and the other rows. */
 static struct mds_ckpt_index *make_index(void)
 {
-    const struct mds_part parts[] = {
+    const struct mds_ckpt_part parts[] = {
         {.tensor = 0, .file = 0, .rows = 400, .cols = COLS},
         {.tensor = 0, .file = 1, .row = 400, .rows = ROWS - 400, .cols = COLS},
         {.tensor = 1, .file = 0, .rows = 5, .cols = 1}};

@@ -595,7 +595,7 @@ static void groups_share_the_links_of_nodes(void **state)
     static const struct {
         enum mds_comm_kind kind;
         int direct;
-        struct mds_span span;
+        struct mds_rank_span span;
         double s;
     } rows[] = {
         {MDS_COMM_SEND, 0, {8, 1}, 1},
