@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck disable=SC2016,SC2034,SC2154  # test bodies are evaluated by sharness, variables too
+# shellcheck disable=SC2016,SC2034,SC2046,SC2086,SC2154  # test bodies are evaluated by sharness, variables too
 test_description='no time for an evaluation: it is left to the next job, and a run that is not done never says it is'
 # shellcheck source=tests/cli/setup.sh
 . "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"

@@ -216,6 +216,7 @@ test_expect_success 'the host of the first rank: its ranks end, and the next one
     plug h2 up; undisturbed $status && test -n "$lost" && test -z "$left" && grep "node h2.* is left out" out && ! grep "another run saves there" out
 '
 # Twelve steps, with validation that would take minutes after each.
+# shellcheck disable=SC2086  # lists of words
 long() {
     pbs on h1 timeout 60 mds_launch run --machine hydra.yaml --nodes 3 --layout given -- $tiny --data-path long.h5 --split 5,95,0 \
         --eval-interval 1 --global-batch-size 12 --train-iters 12 --save late --load late --metrics-jsonl late.jsonl --exit-signal-handler "$@"

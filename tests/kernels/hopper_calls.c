@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kernels: which attention problems the kernels for Hopper are given, and how.  Without a
- * GPU: kernels and CUDA are replaced. */
+/* kernels: which attention problems the kernels for Hopper are given, and how.  Without
+ * a GPU: kernels and CUDA are replaced. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -245,9 +245,9 @@ static const double world_gib = 204.0 / 1024;
  * when it was measured, and since then not where each block keeps its own. */
 static const double pass_gib = 1645568.0 * 2 * (128 * 2 + 4) / (1 << 30);
 
-/* With full recompute, 32,768 tokens a GPU, width 4096, 16 bits: two vectors a token that
- * a block took when it was measured, and since then not.  (In a ring the peak is in
- * attention, and is the same.) */
+/* With full recompute, 32,768 tokens a GPU, width 4096, 16 bits: two vectors a token
+ * that a block took when it was measured, and since then not.  (In a ring the peak is
+ * in attention, and is the same.) */
 static const double vectors_gib = 2.0 * 32768 * 4096 * 2 / (1 << 30);
 
 /* The fullest GPU as nvidia-smi counts: bench/results of 2026-11-21 to 23.  Layouts

@@ -16,8 +16,9 @@
 extern "C" {
 #endif
 
-/* Our own kernels for compute capability 9.0: 16-bit types, D at most 128 and a multiple
- * of 8, tensors that the copy engine can address, no dropout.  -ENOTSUP for all else. */
+/* Our own kernels for compute capability 9.0: 16-bit types, D at most 128 and a
+ * multiple of 8, tensors that the copy engine can address, no dropout.  -ENOTSUP for
+ * all else. */
 int mdsk_hopper_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bwd *a);
 
 /* The problem, and the part of it that a launch computes: G groups of heads from number
@@ -37,9 +38,9 @@ struct backward_args {
     float scale;
     /* Scratch memory, for the part's heads.  dq_sum [heads, query_tiles, sums]: as the
      * sums lie in the registers of a warp group, four of each thread after four of the
-     * thread before.  rows [heads, query_tiles, 3 queries + 4]: log2(e) lse, or infinity
-     * if the query sees no key; row sums of d_o o; the first key (i32); how many thread
-     * blocks have added to dq (u32, and padding). */
+     * thread before.  rows [heads, query_tiles, 3 queries + 4]: log2(e) lse, or
+     * infinity if the query sees no key; row sums of d_o o; the first key (i32); how
+     * many thread blocks have added to dq (u32, and padding). */
     float *dq_sum, *rows;
 };
 

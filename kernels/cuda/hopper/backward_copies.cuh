@@ -210,8 +210,8 @@ __device__ void load_all(const backward_args &w, const place &at, walk to, int l
 }
 
 /* Repeatable sums of dq: thread blocks add to a tile in the order of their keys.  Each
- * tile has the number of those that have added.  Blocks wait only for blocks with smaller
- * numbers, which run already or have ended. */
+ * tile has the number of those that have added.  Blocks wait only for blocks with
+ * smaller numbers, which run already or have ended. */
 template <int D> __device__ unsigned *turn_of(const backward_args &w, int64_t tile)
 {
     using t = bwd_tile<D>;
@@ -246,8 +246,8 @@ template <int D> __device__ void pass_turn(const backward_args &w, int64_t tile)
                  : "memory");
 }
 
-/* Add dq to memory: of every other tile, from the first or the second on, what both warp
- * groups that sum have of it. */
+/* Add dq to memory: of every other tile, from the first or the second on, what both
+ * warp groups that sum have of it. */
 template <int D>
 __device__ void add_all(const backward_args &w, const place &at, walk to, int length,
                         int odd, bwd_shared<D> &sh)
