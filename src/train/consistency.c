@@ -21,11 +21,18 @@ enum mds_rc mds_broadcast_text(struct mds_comm *start, char **text)
 }
 
 /* Options that may differ between nodes or ranks.  train.device is compared after it
- * has been resolved ("auto" may be the same device as "cuda"). */
-static const char *const rank_specific[] = {
-    "data.paths",      "data.train_paths",   "data.valid_paths",
-    "data.test_paths", "output.log_level",   "train.device",
-    "train.threads",   "parallel.nvme_path", NULL};
+ * has been resolved ("auto" may be the same device as "cuda").  The signal handler
+ * follows from --save, which is the one to name. */
+static const char *const rank_specific[] = {"data.paths",
+                                            "data.train_paths",
+                                            "data.valid_paths",
+                                            "data.test_paths",
+                                            "output.log_level",
+                                            "train.device",
+                                            "train.exit_signal_handler",
+                                            "train.threads",
+                                            "parallel.nvme_path",
+                                            NULL};
 
 void mds_consistency_lines(const struct mds_config_run *run, const char *version,
                            struct mds_str *out)

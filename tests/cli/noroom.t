@@ -65,10 +65,10 @@ test_expect_success 'no room for what the first rank prints: all is saved, then 
 	test "${PMI_RANK:-${OMPI_COMM_WORLD_RANK-}}" != 0 || exec >printed
 	exec mds_pretrain "$@"
 	EOF
-    for n in 3 8; do
+    for bytes in 800 2000; do
         rm -rf ck1
         # shellcheck disable=SC2086
-        FAULTFS=flush:$n FAULTFS_PATH=printed FAULTFS_RANK=0 LD_PRELOAD=$builddir/tests/ckpt/faultfs.so \
+        FAULTFS=full:$bytes FAULTFS_PATH=printed FAULTFS_RANK=0 LD_PRELOAD=$builddir/tests/ckpt/faultfs.so \
             ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-} \
             test_expect_code 1 timeout 20 $MPIEXEC -n 2 sh redirect --data-path t.h5 $small \
             --train-iters 6 --save ck1 --exit-signal-handler >out 2>&1 </dev/null
