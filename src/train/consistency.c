@@ -22,12 +22,14 @@ enum mds_rc mds_broadcast_text(struct mds_comm *start, char **text)
 
 /* Options that may differ between nodes or ranks.  train.device is compared after it
  * has been resolved ("auto" may be the same device as "cuda").  The signal handler
- * follows from --save, which is the one to name. */
+ * follows from --save, which is the one to name.  Only rank 0 asks whether it may
+ * overwrite, and mpiexec may not hand MDS_OVERWRITE on. */
 static const char *const rank_specific[] = {"data.paths",
                                             "data.train_paths",
                                             "data.valid_paths",
                                             "data.test_paths",
                                             "output.log_level",
+                                            "output.overwrite",
                                             "train.device",
                                             "train.exit_signal_handler",
                                             "train.threads",
