@@ -20,69 +20,66 @@ static void format_line(const unsigned char *bytes, int64_t n, char line[LINE + 
     snprintf(line, LINE + 1, "mds xxh64 %016" PRIx64 "\n", mds_xxh64(bytes, (size_t)n));
 }
 
-/* All of an open file; owned by the caller. */
-static enum mds_rc read_all(int fd, const char *path, unsigned char **bytes, int64_t *n)
+/* All of a file; owned by the caller. */
+static enum mds_rc read_all(const char *path, unsigned char **bytes, int64_t *n)
 {
+    int fd = open(path, O_RDONLY | O_CLOEXEC), failed = 0;
     struct stat st;
-    int failed;
 
     *bytes = NULL;
-    if (fstat(fd, &st))
+    if (fd < 0)
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    *n = st.st_size;
-    *bytes = mds_zalloc((size_t)*n + 1, 1);
-    if (!*bytes)
-        return MDS_EMEM;
-    failed = mds_read_exact(fd, 0, *bytes, *n);
+    if (fstat(fd, &st)) {
+        failed = errno;
+    } else {
+        *n = st.st_size;
+        *bytes = mds_zalloc((size_t)*n + 1, 1); /* a file may be empty */
+    }
+    if (*bytes)
+        failed = mds_read_exact(fd, 0, *bytes, *n);
+    close(fd);
     if (!failed)
-        return MDS_OK;
+        return *bytes ? MDS_OK : MDS_EMEM;
     free(*bytes);
-    *bytes = NULL;
     return mds_fail(MDS_EIO, "%s: cannot be read: %s", path, strerror(failed));
 }
 
 enum mds_rc mds_seal_file(const char *path)
 {
-    int fd = open(path, O_RDWR | O_CLOEXEC), failed;
-    unsigned char *bytes = NULL;
+    unsigned char *bytes;
     char line[LINE + 1];
-    enum mds_rc rc;
+    int fd, failed;
     int64_t n;
 
+    MDS_TRY(read_all(path, &bytes, &n));
+    format_line(bytes, n, line);
+    free(bytes);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    rc = read_all(fd, path, &bytes, &n);
-    if (!rc) {
-        format_line(bytes, n, line);
-        failed = mds_write_exact(fd, n, line, LINE);
-        if (failed)
-            rc = mds_fail(MDS_EIO, "%s: cannot be written: %s", path, strerror(failed));
-    }
-    free(bytes);
-    if (close(fd) && !rc)
-        rc = mds_fail(MDS_EIO, "%s: cannot be written: %s", path, strerror(errno));
-    return rc;
+    failed = mds_write_exact(fd, n, line, LINE);
+    if (close(fd) && !failed)
+        failed = errno;
+    return failed
+               ? mds_fail(MDS_EIO, "%s: cannot be written: %s", path, strerror(failed))
+               : MDS_OK;
 }
 
 enum mds_rc mds_seal_check(const char *path)
 {
     static const char start[] = "mds xxh64 ";
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    unsigned char *bytes = NULL;
+    unsigned char *bytes;
     char line[LINE + 1];
-    enum mds_rc rc;
+    int damaged = 0;
     int64_t n;
 
-    if (fd < 0)
-        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    rc = read_all(fd, path, &bytes, &n);
-    close(fd);
-    if (!rc && n >= LINE && memcmp(bytes + n - LINE, start, strlen(start)) == 0) {
+    MDS_TRY(read_all(path, &bytes, &n));
+    if (n >= LINE && memcmp(bytes + n - LINE, start, strlen(start)) == 0) {
         format_line(bytes, n - LINE, line);
-        if (memcmp(bytes + n - LINE, line, LINE) != 0)
-            rc = mds_fail(MDS_EUSER, "%s: is damaged: the checksum does not match",
-                          path);
+        damaged = memcmp(bytes + n - LINE, line, LINE) != 0;
     }
     free(bytes);
-    return rc;
+    return damaged ? mds_fail(MDS_EUSER, "%s: is damaged: the checksum does not match",
+                              path)
+                   : MDS_OK;
 }
