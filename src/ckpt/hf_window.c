@@ -9,7 +9,7 @@
 
 /* ---- writing ---- */
 
-/* qwen2 or qwen3, whose windows are alike. */
+/* qwen2 or qwen3, which describe windows in the same way. */
 static int is_qwen(enum mds_hf_kind kind)
 {
     return kind == MDS_HF_QWEN2 || kind == MDS_HF_QWEN3;

@@ -132,7 +132,7 @@ test_expect_success 'later jobs of the chain know the grown vocabulary, whatever
     test $? -eq 85 && grep "chain has iteration 5 of the run that started" out &&
     pretrain --load b --data-path all.h5 --train-iters 9 --save chain && mds_ckpt info chain | grep "^vocabulary: 200 "
 '
-test_expect_success 'an import grows alike; dry runs and plans see the larger vocabulary' '
+test_expect_success 'an import grows in the same way; dry runs and plans see the larger vocabulary' '
     mds_ckpt export --format hf --output hf b && mds_ckpt import hf start && test_must_fail pretrain --load start --data-path more.h5 --train-iters 1 &&
     grep "has a vocabulary of 121 words, and this run 200" out &&
     pretrain --load start --data-path more.h5 --train-iters 1 --resize-vocab mean --save tuned && mds_ckpt info tuned | grep "^vocabulary: 200 " &&
