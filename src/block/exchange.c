@@ -68,7 +68,7 @@ static mds_tid to_heads(struct mds_step_list *p, const struct mds_block_ranks *r
     if (r->ulysses == 1)
         return qkv;
     out = exchange(p, MDS_STEP_TO_HEADS, "q k v h", qkv, MDS_ROWS_HEADS,
-                   in.cols / r->ulysses);
+                   (in.cols + r->copied) / r->ulysses);
     p->step[p->steps - 1].site = MDS_SITE_QKV;
     p->tensor[out].part = in.part; /* attention's backward reads these */
     return out;

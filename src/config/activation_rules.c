@@ -206,7 +206,9 @@ static const struct rule rules[] = {
      "of them",
      NULL},
     {"train.attention_head_groups", HEADS_TO_GROUP, 0, MDS_ACT_OFF,
-     "--attention-head-groups is off: each rank has one key/value head", NULL},
+     "--attention-head-groups is off: each rank has one key/value head, or some in "
+     "common with others",
+     NULL},
     {"train.keep_attention", FULL | TILED | EVERY_INPUT_SAVED, EVERY_INPUT_SAVED,
      MDS_ACT_FAULT,
      "--keep-attention-layers adds to what full recompute saves of each block; give "

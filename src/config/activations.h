@@ -118,6 +118,13 @@ struct mds_act_policy mds_act_policy_inside(const struct mds_activations *a);
 /* The number of blocks that share one saved input. */
 int64_t mds_act_group(const struct mds_activations *a);
 
+/* Of so many key/value heads, those that one of `ranks` ranks of attention has to
+ * itself; 1 if it has some in common with others. */
+static inline int64_t mds_act_kv_heads(int64_t heads, int64_t ranks)
+{
+    return heads % ranks ? 1 : heads / ranks;
+}
+
 /* In how many groups a rank with `heads` key/value heads computes attention: at most
  * head_groups, of equal size. */
 int64_t mds_act_head_groups(const struct mds_activations *a, int64_t heads);
@@ -158,7 +165,7 @@ struct mds_act_ranks {
     int64_t sequence;      /* ranks that share each sequence: ring x Ulysses */
     int sequence_parallel; /* Megatron's */
     int64_t hidden;
-    int64_t kv_heads;  /* of one rank in attention; 0: unknown */
+    int64_t kv_heads;  /* mds_act_kv_heads; 0: unknown */
     int64_t blocks;    /* of a stage, or of each of its model chunks; 0: unknown */
     const char *whose; /* what has those blocks, for messages: "model", "stage" */
 };

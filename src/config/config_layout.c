@@ -56,7 +56,7 @@ static int ulysses_fits(const struct mds_config_run *run, int64_t ulysses)
     const struct mds_model_config *m = &run->config.model;
     int64_t tensor = run->config.parallel.tensor;
 
-    return m->heads % (tensor * ulysses) == 0 && m->kv_heads % (tensor * ulysses) == 0;
+    return m->heads % (tensor * ulysses) == 0;
 }
 
 static int ring_fits(const struct mds_config_run *run, int64_t ring)
@@ -241,17 +241,14 @@ static void check_ulysses_size(const struct mds_config_run *run, struct mds_diag
 {
     const struct mds_model_config *m = &run->config.model;
     const struct mds_parallel_config *p = &run->config.parallel;
-    int queries = m->heads % (p->tensor * p->ulysses) != 0;
-    int64_t heads = queries ? m->heads : m->kv_heads;
 
     if (!tensor_fits(run, p->tensor) || ulysses_fits(run, p->ulysses))
         return;
     mds_diag_fault(
         diag, mds_config_origin(run, "parallel.ulysses"),
-        "--ds-sequence-parallel-size %lld does not divide the %lld %s that a tensor "
+        "--ds-sequence-parallel-size %lld does not divide the %lld heads that a tensor "
         "rank has; %lld would do, and --context-parallel-size has no such limit",
-        (long long)p->ulysses, (long long)(heads / p->tensor),
-        queries ? "heads" : "key/value heads",
+        (long long)p->ulysses, (long long)(m->heads / p->tensor),
         (long long)nearest_valid_size(run, p->ulysses, ulysses_fits));
 }
 

@@ -208,7 +208,9 @@ static const struct mds_option rows[] = {
              "for more messages; 0: one chunk per rank"},
     {grid, "parallel.ulysses", "--ds-sequence-parallel-size", "SPSIZE", MDS_OPT_INT,
      "1", 1, MAX_SIZE, NULL, AT(parallel.ulysses), "ranks",
-     .help = "ranks that share each sequence, and in attention the heads (Ulysses)"},
+     .help =
+         "ranks that share each sequence, and in attention the heads, which they "
+         "divide (Ulysses); with fewer key/value heads several ranks have the same"},
     {grid, "parallel.ring", "--context-parallel-size", "MDS_CONTEXT_PARALLEL_SIZE",
      MDS_OPT_INT, "1", 1, MAX_SIZE, NULL, AT(parallel.ring), "ranks",
      .help = "ranks that share each sequence, also in attention (ring)"},

@@ -3,6 +3,7 @@
 #include "model/context.h"
 
 #include "base/minmax.h"
+#include "parallel/attention.h"
 #include "parallel/tensor_parallel.h"
 
 /* The number of chunks in which tensor ranks exchange the rows of p. */
@@ -26,12 +27,19 @@ int mds_gpt_is_chunked(const struct context *c)
     return c->run->train->act.attention_chunk > 0;
 }
 
+int64_t mds_gpt_kv_heads_inside(const struct context *c)
+{
+    return mds_attention_kv_heads(mds_gpt_heads(c, c->g->cfg.kv_heads),
+                                  mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES));
+}
+
 /* Ulysses ranks share the heads of each group. */
 static int head_groups_for(const struct mds_gpt *g, const struct mds_gpt_run *run)
 {
     int64_t ranks = mds_groups_size(g->groups, MDS_AXIS_TENSOR | MDS_AXIS_ULYSSES);
+    int64_t own = mds_act_kv_heads(g->cfg.kv_heads, ranks);
 
-    return (int)mds_act_head_groups(&run->train->act, g->cfg.kv_heads / ranks);
+    return (int)mds_act_head_groups(&run->train->act, own);
 }
 
 void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,

@@ -126,6 +126,10 @@ static inline int64_t mds_gpt_heads(const struct context *c, int64_t heads)
     return heads / mds_groups_size(c->g->groups, MDS_AXIS_TENSOR) / c->head_groups;
 }
 
+/* Key/value heads of such a group in attention, on all Ulysses ranks together: more
+ * than it has where ranks share heads (parallel/attention.h). */
+int64_t mds_gpt_kv_heads_inside(const struct context *c);
+
 /* A parameter's weight and its gradient; NULL for id -1. */
 static inline const void *mds_gpt_weight(const struct context *c, int id)
 {

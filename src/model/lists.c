@@ -51,11 +51,14 @@ static int64_t sum_work(const struct context *c)
 static struct mds_block_policy policy_of(const struct context *c)
 {
     int tp = mds_groups_size(c->g->groups, MDS_AXIS_TENSOR);
+    int64_t G = mds_gpt_heads(c, c->g->cfg.kv_heads);
+    int64_t copied = mds_gpt_kv_heads_inside(c) - G;
 
     return (struct mds_block_policy){
         .ranks = {.tensor = tp,
                   .sequence = c->g->sequence_parallel,
                   .ulysses = mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES),
+                  .copied = 2 * copied * c->g->cfg.head_dim,
                   .sum_work = tp > 1 ? sum_work(c) : 0},
         .training = c->run->training,
         .keep = kept_parts(c),

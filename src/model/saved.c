@@ -142,7 +142,7 @@ int64_t mds_saved_elements(const struct context *c, enum saved_tensor t)
     case SAVED_RSTD2:
         return Rs;
     case SAVED_QKV:
-        return R * (A + 2 * G) * m->head_dim / c->head_groups;
+        return R * (A / c->head_groups + 2 * mds_gpt_kv_heads_inside(c)) * m->head_dim;
     case SAVED_QK:
         return m->qk_layernorm ? R * (A + G) * m->head_dim : 0;
     case SAVED_QK_MEAN:

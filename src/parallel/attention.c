@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "parallel/attention.h"
 #include "parallel/attention_shape.h"
+#include "parallel/sums.h"
 #include "tensor/op.h"
 
 /* ---- rotation ---- */
@@ -35,61 +36,134 @@ enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_atten
 /* ---- Ulysses: tokens with all heads <-> all tokens with some heads ---- */
 
 /* The runs of columns of a row that are shared out by heads: q, k, v; or o, a run for
- * each group of heads. */
+ * each group of heads.  Of k and v, which may have fewer heads than there are ranks, a
+ * rank gets those that its queries read, so each head has `copies` inside. */
 struct columns {
     int64_t n;
     int64_t width[3], all; /* elements of each, in turn, and of the row */
+    int64_t inside;        /* elements of a row inside */
+    int64_t head, copies;  /* of k and v: elements of a head */
 };
 
-static struct columns qkv_columns(const struct mds_attention *a)
-{
-    return (struct columns){.n = 3,
-                            .width = {a->A * a->D, a->G * a->D, a->G * a->D},
-                            .all = (a->A + 2 * a->G) * a->D};
-}
-
-static struct columns o_columns(const struct mds_attention *a)
-{
-    int64_t all = a->before + a->A + a->behind, w = a->A * a->D;
-
-    return (struct columns){.n = all / a->A, .width = {w, w, w}, .all = all * a->D};
-}
-
-/* rows [R, all] <-> packed [U, R, all/U], of which block u is peer u's share of every
- * run.  pack 0: from packed to rows. */
-static enum mds_rc pack_heads(const struct mds_par *p, const struct columns *c,
-                              int64_t R, void *rows, void *packed, int pack)
+static struct columns qkv_columns(const struct mds_par *p,
+                                  const struct mds_attention *a)
 {
     int U = mds_groups_size(p->groups, MDS_AXIS_ULYSSES);
 
-    for (int u = 0; u < U; u++) {
-        int64_t from = 0, to = u * R * (c->all / U);
+    return (struct columns){.n = 3,
+                            .width = {a->A * a->D, a->G * a->D, a->G * a->D},
+                            .all = (a->A + 2 * a->G) * a->D,
+                            .inside = attention_inside(p, a).row,
+                            .head = a->D,
+                            .copies = mds_attention_kv_heads(a->G, U) / a->G};
+}
 
-        for (int64_t i = 0; i < c->n; i++) {
-            int64_t w = c->width[i % 3] / U;
-            void *r = mds_par_at(p, rows, from + u * w);
-            void *k = mds_par_at(p, packed, to);
+static struct columns o_columns(const struct mds_par *p, const struct mds_attention *a)
+{
+    int64_t all = a->before + a->A + a->behind, w = a->A * a->D;
 
-            MDS_TRY(pack ? mds_par_copy_rows(p, R, w, r, c->all, k, c->all / U)
-                         : mds_par_copy_rows(p, R, w, k, c->all / U, r, c->all));
-            from += c->width[i % 3];
-            to += w;
-        }
+    return (struct columns){.n = all / a->A,
+                            .width = {w, w, w},
+                            .all = all * a->D,
+                            .inside = attention_inside(p, a).o_row,
+                            .copies = 1};
+}
+
+/* rows [R, all] and packed [U, R, inside], of which block u is peer u's share of every
+ * run. */
+struct packing {
+    const struct mds_par *p;
+    const struct columns *c;
+    int64_t R;
+    void *rows, *packed;
+};
+
+/* A run as pieces that lie together on both sides: peer u has the n pieces from u n on,
+ * and `copies` in turn are one in rows. */
+struct run {
+    int64_t from, to; /* the run's first column in rows, and in packed */
+    int64_t n, width, copies;
+};
+
+static void *piece_in_rows(const struct packing *k, const struct run *r, int64_t i)
+{
+    return mds_par_at(k->p, k->rows, r->from + i / r->copies * r->width);
+}
+
+static void *piece_packed(const struct packing *k, const struct run *r, int64_t i)
+{
+    int64_t u = i / r->n;
+
+    return mds_par_at(k->p, k->packed,
+                      u * k->R * k->c->inside + r->to + (i - u * r->n) * r->width);
+}
+
+/* The copies that begin at piece i become their sum: in f32, in the order of ranks. */
+static enum mds_rc sum_copies(const struct packing *k, const struct run *r, int64_t i)
+{
+    struct mds_arena_mark mark = mds_arena_mark(k->p->arena);
+    int64_t n = k->R * r->width;
+    float *sum = NULL;
+    void *one = NULL;
+
+    MDS_TRY(mds_par_alloc_f32(k->p, MDS_MEM_COMM, n, &sum));
+    MDS_TRY(mds_par_alloc(k->p, MDS_MEM_COMM, n, &one));
+    for (int64_t copy = 0; copy < r->copies; copy++) {
+        MDS_TRY(mds_par_copy_rows(k->p, k->R, r->width, piece_packed(k, r, i + copy),
+                                  k->c->inside, one, r->width));
+        MDS_TRY(mds_accumulate(k->p, copy == 0, n, one, sum));
+    }
+    MDS_TRY(mds_accumulate_store(k->p, n, sum, one));
+    MDS_TRY(mds_par_copy_rows(k->p, k->R, r->width, one, r->width,
+                              piece_in_rows(k, r, i), k->c->all));
+    mds_arena_release(k->p->arena, mark);
+    return MDS_OK;
+}
+
+static enum mds_rc pack_piece(const struct packing *k, const struct run *r, int64_t i,
+                              int pack)
+{
+    void *outside = piece_in_rows(k, r, i), *packed = piece_packed(k, r, i);
+
+    if (pack)
+        return mds_par_copy_rows(k->p, k->R, r->width, outside, k->c->all, packed,
+                                 k->c->inside);
+    if (r->copies == 1)
+        return mds_par_copy_rows(k->p, k->R, r->width, packed, k->c->inside, outside,
+                                 k->c->all);
+    return i % r->copies ? MDS_OK : sum_copies(k, r, i);
+}
+
+/* pack 0: from packed to rows. */
+static enum mds_rc pack_heads(const struct packing *k, int pack)
+{
+    const struct columns *c = k->c;
+    int U = mds_groups_size(k->p->groups, MDS_AXIS_ULYSSES);
+    struct run r = {0};
+
+    for (int64_t i = 0; i < c->n; i++) {
+        r.copies = i % 3 ? c->copies : 1;
+        r.width = r.copies > 1 ? c->head : c->width[i % 3] / U;
+        r.n = c->width[i % 3] * r.copies / U / r.width;
+        for (int64_t piece = 0; piece < U * r.n; piece++)
+            MDS_TRY(pack_piece(k, &r, piece, pack));
+        r.from += c->width[i % 3];
+        r.to += r.n * r.width;
     }
     return MDS_OK;
 }
 
-/* parts [U, s.n B, all/U] <-> inside [ring rows, all/U]: part u are tokens s of the
+/* parts [U, s.n B, inside] <-> inside [ring rows, inside]: part u are tokens s of the
  * tokens of peer u. */
 static enum mds_rc copy_token_range(const struct mds_par *p, const struct columns *c,
                                     struct mds_token_range s, void *parts, void *inside,
                                     int in)
 {
     int U = mds_groups_size(p->groups, MDS_AXIS_ULYSSES);
-    int64_t n = s.n * p->B * (c->all / U);
+    int64_t n = s.n * p->B * c->inside;
 
     for (int u = 0; u < U; u++) {
-        int64_t at = (u * p->tokens.n + s.first) * p->B * (c->all / U);
+        int64_t at = (u * p->tokens.n + s.first) * p->B * c->inside;
         void *part = mds_par_at(p, parts, u * n), *there = mds_par_at(p, inside, at);
 
         MDS_TRY(in ? mds_par_copy_rows(p, 1, n, part, n, there, n)
@@ -98,32 +172,32 @@ static enum mds_rc copy_token_range(const struct mds_par *p, const struct column
     return MDS_OK;
 }
 
-/* rows [s.n B, all] of tokens s with all heads -> inside [ring rows, all/U]; in 0: the
+/* rows [s.n B, all] of tokens s with all heads -> inside [ring rows, inside]; in 0: the
  * other way.  What all tokens exchange is `inside` already, without another copy. */
 static enum mds_rc exchange(const struct mds_par *p, const struct columns *c,
                             struct mds_token_range s, void *rows, void *inside, int in)
 {
     struct mds_comm *peers = mds_group(p->groups, MDS_AXIS_ULYSSES);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    int64_t R = s.n * p->B;
-    int64_t bytes =
-        R * (c->all / mds_comm_size(peers)) * (int64_t)mdsk_dtype_size(p->dtype);
+    struct packing k = {.p = p, .c = c, .R = s.n * p->B, .rows = rows};
+    int64_t share = k.R * c->inside, all = share * mds_comm_size(peers);
+    int64_t bytes = share * (int64_t)mdsk_dtype_size(p->dtype);
     int some = s.n < p->tokens.n;
-    void *packed = NULL, *parts = inside;
+    void *parts = inside;
 
-    MDS_TRY(mds_par_alloc(p, MDS_MEM_COMM, R * c->all, &packed));
+    MDS_TRY(mds_par_alloc(p, MDS_MEM_COMM, all, &k.packed));
     if (some)
-        MDS_TRY(mds_par_alloc(p, MDS_MEM_COMM, R * c->all, &parts));
+        MDS_TRY(mds_par_alloc(p, MDS_MEM_COMM, all, &parts));
     if (in) {
-        MDS_TRY(pack_heads(p, c, R, rows, packed, 1));
-        MDS_TRY(mds_comm_all_to_all(peers, packed, parts, bytes));
+        MDS_TRY(pack_heads(&k, 1));
+        MDS_TRY(mds_comm_all_to_all(peers, k.packed, parts, bytes));
         if (some)
             MDS_TRY(copy_token_range(p, c, s, parts, inside, 1));
     } else {
         if (some)
             MDS_TRY(copy_token_range(p, c, s, parts, inside, 0));
-        MDS_TRY(mds_comm_all_to_all(peers, parts, packed, bytes));
-        MDS_TRY(pack_heads(p, c, R, rows, packed, 0));
+        MDS_TRY(mds_comm_all_to_all(peers, parts, k.packed, bytes));
+        MDS_TRY(pack_heads(&k, 0));
     }
     mds_arena_release(p->arena, mark);
     return MDS_OK;
@@ -133,7 +207,7 @@ static enum mds_rc exchange_qkv(const struct mds_par *p, const struct mds_attent
                                 struct mds_token_range s, void *rows, void *inside,
                                 int in)
 {
-    struct columns c = qkv_columns(a);
+    struct columns c = qkv_columns(p, a);
 
     return exchange(p, &c, s, rows, inside, in);
 }
@@ -142,7 +216,7 @@ static enum mds_rc exchange_o(const struct mds_par *p, const struct mds_attentio
                               struct mds_token_range s, void *rows, void *inside,
                               int in)
 {
-    struct columns c = o_columns(a);
+    struct columns c = o_columns(p, a);
 
     return exchange(p, &c, s, rows, inside, in);
 }

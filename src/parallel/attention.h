@@ -6,8 +6,10 @@
  *
  * Outside layout: rows are this rank's tokens, with all heads of its tensor-parallel
  * shard; q, k, v side by side, [rows, (A + 2G) D].  Inside layout: rows are all tokens
- * of the Ulysses group, with 1/U of those heads, [ring rows, (A + 2G)/U D].  Both have
- * the same number of elements. */
+ * of the Ulysses group, with 1/U of those heads, [ring rows, (A + 2 G')/U D].  G' is G,
+ * or if U does not divide G its lowest common multiple with U: then each key/value head
+ * is at G'/G places inside, so that all queries there have one, and G'/U is a whole
+ * number. */
 #ifndef MDS_PARALLEL_ATTENTION_H
 #define MDS_PARALLEL_ATTENTION_H
 
@@ -15,7 +17,7 @@
 #include "parallel/rope.h"
 
 struct mds_attention {
-    int64_t A, G, D;    /* heads of this tensor-parallel rank; U divides A and G */
+    int64_t A, G, D;    /* heads of this tensor-parallel rank; U, G divide A */
     int64_t first_head; /* index of the first one among all heads */
     int64_t before,
         behind; /* heads of other groups in a row of the result; A divides */
@@ -24,6 +26,16 @@ struct mds_attention {
     struct mdsk_dropout_key dropout;
     int unfused; /* unfused math attention: see mdsk_attention_shape */
 };
+
+/* G'. */
+static inline int64_t mds_attention_kv_heads(int64_t G, int64_t U)
+{
+    int64_t all = G;
+
+    while (all % U)
+        all += G;
+    return all;
+}
 
 /* Tag of the lane to the rank before that windows need beside the ring's lanes. */
 enum { MDS_WINDOW_LANE = 2 };
@@ -51,7 +63,8 @@ struct mds_token_range {
 };
 
 /* put: rotate qkv [n B, (A + 2G) D] in place and send it inside.  get: fetch the
- * range's gradient dqkv from dinside and rotate it back. */
+ * range's gradient dqkv from dinside, the sum over places of a head, and rotate it
+ * back. */
 enum mds_rc mds_attention_put_qkv(const struct mds_par *p,
                                   const struct mds_attention *a,
                                   struct mds_token_range s, void *qkv, void *inside);

@@ -22,7 +22,8 @@ static inline struct attention_inside attention_inside(const struct mds_par *p,
                                                        const struct mds_attention *a)
 {
     int U = mds_groups_size(p->groups, MDS_AXIS_ULYSSES);
-    struct attention_inside in = {.A = a->A / U, .G = a->G / U, .D = a->D};
+    struct attention_inside in = {
+        .A = a->A / U, .G = mds_attention_kv_heads(a->G, U) / U, .D = a->D};
 
     in.n = p->ring.n;
     in.row = (in.A + 2 * in.G) * in.D;

@@ -284,6 +284,8 @@ test_expect_success 'docs/parallelism.md: messages, counted' '
     counted "all_gather 51, 801.5 KiB" "all_gather 51 801.50 KiB" $tensor --sequence-parallel &&
     counted "all_to_all 40, 576 KiB" "all_to_all 40 576.00 KiB" --world-size 2 \
         --ds-sequence-parallel-size 2 &&
+    counted "all_to_all 40, 224 KiB" "all_to_all 40 224.00 KiB" --world-size 4 \
+        --ds-sequence-parallel-size 4 --num-key-value-heads 2 &&
     counted "send 80, 640 KiB" "send 80 640.00 KiB" --world-size 4 --context-parallel-size 4 &&
     counted "send 12, 192 KiB" "send 12 192.00 KiB" --world-size 2 --dry-run-rank 1 \
         --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 2 \

@@ -50,6 +50,10 @@ for shape in gpt llama dropout; do
         near '$shape'1 '$shape'r2m2
     '
 done
+test_expect_success 'Ulysses ranks with copies of key/value heads: near one rank, and twice the same bits' '
+    losses copies 4 "$llama" --ds-sequence-parallel-size 4 && near llama1 copies &&
+    losses again 4 "$llama" --ds-sequence-parallel-size 4 && test_cmp copies again
+'
 # Chunks and stages share the buffers that stay; the copies change no bit.
 test_expect_success 'blocks on the host between forward and backward, of stages and chunks' '
     model="--num-layers 12 --hidden-size 48 --num-attention-heads 4 --micro-batch-size 2

@@ -42,6 +42,9 @@ done <<'END'
 2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity selective --recompute-modules layernorm --mlp-tile 50
 2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity selective --tp-comm-chunks 3
 2 --tensor-model-parallel-size 2 --tp-comm-chunks 2 --recompute-granularity full --sequence-tile 40 --bf16
+4 --ds-sequence-parallel-size 4 --num-key-value-heads 2 --bf16
+4 --ds-sequence-parallel-size 4 --num-key-value-heads 1 --bf16 --recompute-granularity selective --sequence-tile 40
+4 --ds-sequence-parallel-size 2 --num-key-value-heads 1 --context-parallel-size 2 --zero-stage 3 --recompute-granularity full
 4 --ds-sequence-parallel-size 2 --context-parallel-size 2 --zero-stage 3
 4 --pipeline-model-parallel-size 2 --micro-batch-size 1 --zero-stage 1
 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --micro-batch-size 1

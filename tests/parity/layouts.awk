@@ -267,6 +267,22 @@ function weights(form) {
     half("bf16", 2, "none")
 }
 
+# Key/value heads that several Ulysses ranks have.
+function copied(form) {
+    model = form
+    on(1, 0, 4, 1, 1, 1)
+    exact(0, "none", "none", 0)
+    long("sel", 1, 0)
+    on(2, 1, 2, 2, 1, 1)
+    exact(3, "none", "sel", 1)
+    long("full", 0, 1)
+    half("bf16", 2, "none")
+    on(2, 0, 4, 1, 1, 1)
+    exact(1, "cpu", "full", 0)
+    on(1, 0, 2, 1, 2, 2)
+    exact(2, "none", "mod", 3)
+}
+
 BEGIN {
     heads["gpt"] = 8
     heads["llama"] = 4
@@ -292,6 +308,22 @@ BEGIN {
     weights("gpt+kinds")
     weights("llama+docs+kinds")
     weights("gpt+docs+stride")
+    copied("gpt+kv2")
+    copied("llama+docs+kv2")
+    copied("llama+win+kv2")
+    model = "llama+kv1"
+    for (u = 2; u <= 8; u *= 2) {
+        on(1, 0, u, 1, 1, 1)
+        exact(0, "none", "none", u)
+    }
+    half("fp16", 0, "none")
+    # Copies of one head at one rank.
+    model = "gpt+kv3"
+    on(1, 0, 2, 1, 1, 1)
+    exact(0, "none", "none", 1)
+    on(1, 0, 4, 2, 1, 1)
+    exact(3, "none", "sel", 0)
+    long("full", 1, 1)
     model = "llama+docs"
     on(1, 0, 1, 4, 1, 1)
     exact(0, "none", "none", 0)

@@ -38,6 +38,9 @@ options_of() {
         --untie-embeddings-and-output-weights' ;;
     # With learned positions the true gradient of the keys' beta is 0, so rounding is all there is.
     qk) echo '--qk-layernorm --use-rotary-position-embeddings' ;;
+    kv1) echo '--num-key-value-heads 1' ;;
+    kv2) echo '--num-key-value-heads 2' ;;
+    kv3) echo '--num-attention-heads 12 --num-key-value-heads 3 --kv-channels 8' ;;
     both) echo '--use-parallel-residual' ;;
     # In a ring of 4 the window spans two chunks.
     win) echo '--window-size 11 --window-attn-skip-freq 3' ;;

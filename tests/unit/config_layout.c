@@ -131,8 +131,8 @@ static void test_unshareable_models(void **state)
                   "--ds-sequence-parallel-size 8 does not divide the 4 heads that a "
                   "tensor rank has; 4 would do, and --context-parallel-size has no "
                   "such limit");
-    snprintf(args, sizeof args, "%s" TENSOR "2 " ULYSSES "4", wide);
-    expect_misfit(args, 8, "the 2 key/value heads that a tensor rank has; 2 would do");
+    snprintf(args, sizeof args, "%s" TENSOR "2 " ULYSSES "16", wide);
+    expect_misfit(args, 32, "does not divide the 8 heads that a tensor rank has; 8 wo");
     expect_misfit(ULYSSES "4 --seq-length 1022", 4,
                   "--seq-length 1022 does not divide into 4 parts (Ulysses 4); the "
                   "nearest 1020 or 1024");

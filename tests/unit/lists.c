@@ -39,8 +39,9 @@ static struct mds_model_config model_of(int bits)
                                      .hidden_dropout = bits >> 4 & 1 ? 0.1 : 0};
 }
 
-static const struct mds_block_ranks ranks[] = {
-    {1, 0, 1, 0}, {2, 0, 1, 512}, {2, 1, 1, 512}, {1, 0, 2, 0}, {2, 1, 2, 512}};
+static const struct mds_block_ranks ranks[] = {{1, 0, 1, 0, 0},   {2, 0, 1, 0, 512},
+                                               {2, 1, 1, 0, 512}, {1, 0, 2, 0, 0},
+                                               {2, 1, 2, 0, 512}, {1, 0, 4, 0, 0}};
 enum { RANKS = sizeof ranks / sizeof *ranks };
 
 /* Parts that are saved: all, not norms, not the activation, neither, attention's
@@ -78,6 +79,8 @@ static struct setting setting_of(int model, int rank, int way, int training)
         .model = model_of(model),
         .policy = {.ranks = ranks[rank], .training = training, .keep = keep_of(way)}};
 
+    if (s.model.kv_heads < ranks[rank].ulysses)
+        s.policy.ranks.copied = 2 * 2 * s.model.head_dim;
     s.policy.gelu = s.model.activation == MDSK_GELU;
     s.policy.sum_norms = ranks[rank].tensor > 1;
     return s;

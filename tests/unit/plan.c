@@ -424,6 +424,21 @@ static void the_network_decides_between_ring_and_ulysses(void **state)
     close_toy(&t);
 }
 
+/* Eight ranks share the heads of a model that has one key/value head. */
+static void more_ulysses_ranks_than_key_value_heads(void **state)
+{
+    struct toy t = open_toy("--num-attention-heads 8 --num-key-value-heads 1 "
+                            "--tensor-model-parallel-size 1 --context-parallel-size 1 "
+                            "--pipeline-model-parallel-size 1 --global-batch-size 1");
+    const struct mds_plan *p = search(&t, 8);
+
+    (void)state;
+    assert_true(p->fit_count > 0);
+    for (size_t i = 0; i < p->fit_count; i++)
+        assert_int_equal(p->fits[i].layout.ulysses, 8);
+    close_toy(&t);
+}
+
 /* SP_TYPE fixes the whole grid; what it does not say is searched. */
 static void sp_type_is_kept(void **state)
 {
@@ -513,6 +528,7 @@ int main(void)
         cmocka_unit_test(a_search_ends_within_its_budget),
         cmocka_unit_test(a_million_tokens_are_planned_in_time),
         cmocka_unit_test(the_network_decides_between_ring_and_ulysses),
+        cmocka_unit_test(more_ulysses_ranks_than_key_value_heads),
         cmocka_unit_test(sp_type_is_kept),
         cmocka_unit_test(predicted_memory_is_what_the_engine_measures),
         cmocka_unit_test(a_row_of_the_model_table_goes_first),
