@@ -49,6 +49,7 @@ struct mdsk_xent_stats {
  *   lse       [R] f32, out; may be max with one part
  *   loss_sum  [kinds] f64, added to: the sum of loss over the rows, in row order
  *   count     [kinds] f64, added to: number of rows with a target
+ *   loss      [R] f64, out; NULL: not wanted
  *
  * Weights are not used. */
 struct mdsk_xent_loss {
@@ -58,6 +59,7 @@ struct mdsk_xent_loss {
     float *lse;
     double *loss_sum, *count;
     struct mdsk_kinds kinds;
+    double *loss;
 };
 
 /* logits = scale * weight * (softmax(logits) - onehot(target)), in place: the gradient

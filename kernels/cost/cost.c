@@ -387,7 +387,7 @@ struct mdsk_cost mdsk_xent_stats_cost(const struct mdsk_xent_stats *a)
 struct mdsk_cost mdsk_xent_loss_cost(const struct mdsk_xent_loss *a)
 {
     double row = sizeof(int32_t) + (3 * (double)a->parts + 1) * sizeof(float) +
-                 kind_bytes(&a->kinds);
+                 (a->loss ? sizeof *a->loss : 0) + kind_bytes(&a->kinds);
     double sums = a->kinds.n > 1 ? a->kinds.n : 1;
 
     return bytes_only((double)a->R * row + 4 * sums * sizeof(double));

@@ -120,15 +120,18 @@ int mdsk_xent_loss_cpu(void *stream, const struct mdsk_xent_loss *a)
 {
     (void)stream;
     for (int64_t r = 0; r < a->R; r++) {
-        double lse = combine_row(a, r), loss = lse;
+        double lse = combine_row(a, r), loss = 0;
 
         a->lse[r] = (float)lse;
         if (a->target[r] >= 0) {
+            loss = lse;
             for (int64_t p = 0; p < a->parts; p++)
                 loss -= (double)a->target_logit[p * a->part_stride + r];
             a->loss_sum[kind_of(&a->kinds, r)] += loss;
             a->count[kind_of(&a->kinds, r)] += 1;
         }
+        if (a->loss)
+            a->loss[r] = loss;
     }
     return 0;
 }

@@ -464,6 +464,8 @@ __global__ void row_losses(struct mdsk_xent_loss a, int kinds, double *part)
             for (int64_t p = 0; p < a.parts; p++)
                 value -= (double)a.target_logit[p * a.part_stride + r];
         }
+        if (a.loss)
+            a.loss[r] = value;
     }
     part += 2 * kinds * (int64_t)blockIdx.x;
     for (int k = 0; k < kinds; k++) {

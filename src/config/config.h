@@ -144,6 +144,7 @@ struct mds_train_config {
     int64_t seed;
     int64_t eval_interval, eval_iters; /* eval_iters 0: no evaluation */
     int skip_train;                    /* evaluate the loaded weights, then exit */
+    int token_losses; /* no option: evaluation keeps each token's loss */
     int64_t log_interval;
     int64_t exit_interval;   /* exit after a step divisible by it; 0: never */
     double exit_duration_s;  /* 0: no limit */

@@ -139,6 +139,20 @@ static enum mds_rc alloc_kinds(struct mds_engine *e)
     return MDS_OK;
 }
 
+/* A loss for each target. */
+static enum mds_rc alloc_losses(struct mds_engine *e)
+{
+    int64_t n = e->config->batch.accumulation * e->tokens_here;
+    void *loss = NULL;
+
+    if (!e->config->train.token_losses || !mds_groups_last_stage(e->groups))
+        return MDS_OK;
+    MDS_TRY(
+        mds_arena_alloc(&e->state, MDS_MEM_WORK, n * (int64_t)sizeof(double), &loss));
+    e->loss = loss;
+    return MDS_OK;
+}
+
 static enum mds_rc alloc_batch(struct mds_engine *e)
 {
     struct mds_par par = {.groups = e->groups};
@@ -159,6 +173,7 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
             return MDS_EMEM;
     }
     MDS_TRY(alloc_kinds(e));
+    MDS_TRY(alloc_losses(e));
     e->n_scalars = 2 * mds_kind_sums(&d->kinds) * (int)b->accumulation + 1;
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK,
                             e->n_scalars * (int64_t)sizeof *e->scalars, &scalars));

@@ -118,6 +118,12 @@ enum mds_rc mds_engine_update(struct mds_engine *e, double lr);
 enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *rows,
                             int64_t micro_batches, struct mds_kind_losses *losses);
 
+/* The loss of each target in the last evaluation's micro-batches, of a configuration
+ * with train.token_losses: out[replicas, micro_batches, micro, S], in nats, on all
+ * ranks; what is no target has 0.  Collective over the world. */
+enum mds_rc mds_engine_token_losses(const struct mds_engine *e, int64_t micro_batches,
+                                    double *out);
+
 /* Replace losses[n] by their sums over all ranks.  Collective over the world. */
 enum mds_rc mds_engine_sum_losses(const struct mds_engine *e,
                                   struct mds_kind_losses *losses, int n);

@@ -42,6 +42,7 @@ struct mds_engine {
     int32_t *token, *target; /* in state: [accumulation, tokens_here] each */
     unsigned char *kind;     /* the same, of targets; NULL: tokens have no kinds */
     float *kind_weight;      /* in state: [kinds], or NULL */
+    double *loss;            /* in state: [accumulation, tokens_here], or NULL */
     int32_t *staged;         /* host: [tokens_here] */
     double grad_scale;       /* of the last backward's gradients: what they are divided
                                 by before the update */

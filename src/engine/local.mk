@@ -4,6 +4,7 @@ src_engine_libmds_engine_a_SOURCES = \
   src/engine/engine.c src/engine/engine.h \
   src/engine/gather.c \
   src/engine/internal.h \
+  src/engine/losses.c \
   src/engine/measure.c \
   src/engine/step.c
 

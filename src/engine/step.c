@@ -172,6 +172,7 @@ static struct mds_targets targets_of(const struct mds_engine *e, int micro_batch
                                 .kinds = {.n = t->n,
                                           .of = e->kind ? e->kind + at : NULL,
                                           .weight = e->kind_weight},
+                                .loss = e->loss ? e->loss + at : NULL,
                                 .sum = sums_of(e, micro_batch),
                                 .count = sums_of(e, micro_batch) + mds_kind_sums(t)};
 }

@@ -55,15 +55,29 @@ static enum mds_rc tile_rows(const struct context *t, const void *all, int64_t s
     return MDS_OK;
 }
 
+/* The other way round: from a tile's losses to those of all rows. */
+static void put_losses(const struct context *t, const struct mds_targets *tile,
+                       const struct mds_targets *all)
+{
+    int64_t parts = mds_par_rows(&t->par) / t->part;
+
+    for (int64_t i = 0; all->loss && parts > 1 && i < parts; i++)
+        mds_dev_copy(t->par.dev, all->loss + i * t->stride + t->first,
+                     tile->loss + i * t->part, t->part * (int64_t)sizeof *all->loss);
+}
+
 static enum mds_rc tile_targets(const struct context *t, const struct mds_targets *all,
                                 struct mds_targets *out)
 {
-    const void *id = NULL, *of = NULL;
+    const void *id = NULL, *of = NULL, *loss = NULL;
 
     MDS_TRY(tile_rows(t, all->id, sizeof *all->id, &id));
     if (all->kinds.of)
         MDS_TRY(tile_rows(t, all->kinds.of, sizeof *all->kinds.of, &of));
+    if (all->loss)
+        MDS_TRY(tile_rows(t, all->loss, sizeof *all->loss, &loss));
     *out = *all;
+    out->loss = (double *)loss;
     out->id = id;
     out->kinds.of = of;
     return MDS_OK;
@@ -92,6 +106,7 @@ static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
     MDS_TRY(tile_targets(t, targets, &own));
     MDS_TRY(mds_gpt_norm_fwd(t, norm, Rs, x.x, x.branch, sum, y, mean, rstd, NULL));
     MDS_TRY(mds_head_loss(p, h, y, &own, dy));
+    put_losses(t, &own, targets);
     if (d) {
         d = mds_gpt_residual_at(t, d);
         mds_dev_zero(p->dev, d, n * (int64_t)mdsk_dtype_size(p->dtype));

@@ -192,7 +192,8 @@ static enum mds_rc tile_loss(const struct mds_par *p, const struct mds_head *h,
                                .lse = t->lse,
                                .loss_sum = y->sum,
                                .count = y->count,
-                               .kinds = y->kinds};
+                               .kinds = y->kinds,
+                               .loss = y->loss};
 
     MDS_TRY(mds_op_xent_stats(p->dev, &s));
     if (t->all != t->own)
@@ -251,6 +252,8 @@ static struct mds_targets targets_from(const struct mds_targets *all, int64_t at
     struct mds_targets y = *all;
 
     y.id += at;
+    if (y.loss)
+        y.loss += at;
     if (y.kinds.of)
         y.kinds.of += at;
     return y;

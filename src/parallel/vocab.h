@@ -43,6 +43,7 @@ struct mds_targets {
     const int32_t *id;       /* [rows], -1: none */
     struct mdsk_kinds kinds; /* of these rows */
     double *sum, *count;     /* [kinds] */
+    double *loss;            /* [rows], out: each one's loss; NULL: not wanted */
 };
 
 /* Cross-entropy of x [slice rows, H] weight^T against the targets, in tiles along the

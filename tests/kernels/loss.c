@@ -320,9 +320,9 @@ static void test_parts_make_the_whole(void **state)
     float max[PARTS * STRIDE], sum[PARTS * STRIDE], hit[PARTS * STRIDE];
     float part[PARTS][R * EACH];
     int32_t target[R] = {0, 3, 4, 5, 9, -1, 6, 11, 8};
-    double loss = 1, count = 2, want = 1;
+    double loss = 1, count = 2, want = 1, each[R];
     struct mdsk_xent_loss l = {R,   PARTS, STRIDE, target, max, sum,
-                               hit, lse.f, &loss,  &count, {0}};
+                               hit, lse.f, &loss,  &count, {0}, each};
 
     (void)state;
     for (int p = 0; p < PARTS; p++) {
@@ -343,12 +343,15 @@ static void test_parts_make_the_whole(void **state)
     }
     assert_int_equal(backend()->xent_loss(NULL, &l), 0);
     for (int r = 0; r < R; r++) {
-        double total = 0;
+        double total = 0, own = 0;
 
         for (int i = 0; i < WORDS; i++)
             total += exp(whole.d[r * WORDS + i]);
         lse.d[r] = log(total);
-        want += target[r] >= 0 ? lse.d[r] - whole.d[r * WORDS + target[r]] : 0;
+        if (target[r] >= 0)
+            own = lse.d[r] - whole.d[r * WORDS + target[r]];
+        want += own;
+        assert_true(fabs(each[r] - own) <= tolerance.loss * own);
     }
     assert_near("xent lse of parts", &lse, tolerance.stats);
     assert_true(fabs(loss - want) <= tolerance.loss * want && count == 2 + R - 1);

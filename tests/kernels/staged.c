@@ -384,6 +384,7 @@ static int xent_loss(void *stream, const struct mdsk_xent_loss *a)
     b.loss_sum = out(a->loss_sum, MDSK_F64, kinds);
     b.count = out(a->count, MDSK_F64, kinds);
     b.kinds = kinds_in(&a->kinds, a->R);
+    b.loss = a->loss ? out(a->loss, MDSK_F64, a->R) : NULL;
     return done(mdsk_cuda()->xent_loss(stream, &b));
 }
 
