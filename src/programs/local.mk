@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 bin_PROGRAMS += src/programs/mds_pretrain
 src_programs_mds_pretrain_SOURCES = src/programs/mds_pretrain.c \
-  src/programs/finish.c src/programs/finish.h src/programs/start.c src/programs/start.h
+  src/programs/finish.c src/programs/finish.h src/programs/ranks.c src/programs/ranks.h \
+  src/programs/start.c src/programs/start.h
 src_programs_mds_pretrain_LDADD = $(plan_libs) $(train_libs)
 
 # Of programs with subcommands.

@@ -14,7 +14,7 @@
 #include "data/inspect.h"
 #include "device/device.h"
 #include "plan/predict.h"
-#include "programs/finish.h"
+#include "programs/ranks.h"
 #include "programs/start.h"
 #include "train/dry_run.h"
 #include "train/pretrain.h"
@@ -24,32 +24,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-/* LOST: a rank, node, GPU or network failed; sysexits.h calls it
- * EX_TEMPFAIL.  Other failures would repeat.
- * UNFINISHED: saved before the last iteration: start again with the same command, and
+/* UNFINISHED: saved before the last iteration: start again with the same command, and
  * it goes on.  HTCondor's usual status for that; no shell, signal or MPI uses it.
  * TERMINATED: the same after SIGTERM, by which batch systems preempt and cancel. */
-enum { EXIT_LOST = 75, EXIT_UNFINISHED = 85, EXIT_TERMINATED = 86 };
-
-/* The only way out with a failure.  When all ranks fail alike one line is enough: the
- * others give rank 0, which may have been slower, the time to print it and to end the
- * run. */
-static _Noreturn void fail_and_abort(const struct mds_world *w, enum mds_rc rc)
-{
-    const struct timespec grace = {.tv_sec = 2};
-    int is_lost = rc == MDS_ECOMM || rc == MDS_EDEVICE;
-
-    if (w->rank > 0)
-        nanosleep(&grace, NULL);
-    mds_failure_log();
-    if (rc == MDS_EDEVICE && w->ranks > 1) /* mds_launch reads it */
-        mds_error("the device of rank %d on %s has failed", w->rank, w->host);
-    mds_log_repeat_warnings();
-    (void)mds_streams_drain();
-    mds_world_abort(is_lost ? EXIT_LOST : EXIT_FAILURE);
-}
+enum { EXIT_UNFINISHED = 85, EXIT_TERMINATED = 86 };
 
 static void init_log(const struct mds_world *w, const struct mds_config *c)
 {
@@ -58,13 +37,6 @@ static void init_log(const struct mds_world *w, const struct mds_config *c)
     if (c)
         mds_log_level_parse(c->output.log_level, &level);
     mds_log_init(w->rank, w->ranks, w->host, level);
-}
-
-/* Fail if standard output could not be written. */
-static void flush_output_or_abort(const struct mds_world *w)
-{
-    if (mds_stdout_flush())
-        fail_and_abort(w, MDS_EIO);
 }
 
 /* A GPU of this host, of which its profile says nothing, is asked itself. */
@@ -185,8 +157,8 @@ static void print_or_dry_run_and_exit(struct mds_config_run *run, struct mds_dia
     if (rank == 0)
         rc = print_or_dry_run(run, diag);
     if (rc)
-        fail_and_abort(&alone, rc);
-    flush_output_or_abort(&alone);
+        mds_ranks_fail(&alone, rc);
+    mds_ranks_flush_output(&alone);
     mds_config_run_destroy(run);
     mds_diag_fini(diag);
     exit(EXIT_SUCCESS);
@@ -207,7 +179,7 @@ int main(int argc, char **argv)
     if (!rc && (run->action != MDS_ACTION_RUN || run->config.train.dry_run))
         print_or_dry_run_and_exit(run, &diag);
     if (rc && mds_world_copies(&rank) == 1)
-        fail_and_abort(&world, rc);
+        mds_ranks_fail(&world, rc);
     /* who reads our output may leave before the run is over */
     signal(SIGPIPE, SIG_IGN);
     mds_streams_never_wait();
@@ -215,17 +187,17 @@ int main(int argc, char **argv)
         mds_comm_set_timeout_s(run->config.parallel.timeout_s);
     started = mds_world_init(&world);
     if (started)
-        fail_and_abort(&world, started);
+        mds_ranks_fail(&world, started);
     init_log(&world, run ? &run->config : NULL);
     if (rc) {
         /* set the error text again: mds_world_init may have replaced it */
         mds_diag_result(&diag);
-        fail_and_abort(&world, rc);
+        mds_ranks_fail(&world, rc);
     }
     rc = mds_pretrain(&world, run, &diag, PACKAGE_VERSION, &unfinished);
     if (rc)
-        fail_and_abort(&world, rc);
-    flush_output_or_abort(&world);
+        mds_ranks_fail(&world, rc);
+    mds_ranks_flush_output(&world);
     mds_log_repeat_warnings();
     (void)mds_streams_drain();
     mds_config_run_destroy(run);
