@@ -53,6 +53,7 @@ EXTRA_DIST += \
   docs/adr/0028-hopper-attention.md \
   docs/adr/0029-hopper-attention-backward.md \
   docs/adr/0030-blocks-as-lists.md \
+  docs/adr/0033-scores-by-evaluation.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

@@ -212,6 +212,28 @@ enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
     return rc;
 }
 
+enum mds_rc mds_config_read_model(const char *text, const char *name, int argc,
+                                  char *const *argv, struct mds_diag *diag,
+                                  struct mds_config_run **out)
+{
+    struct mds_config_run *run = mds_zalloc(1, sizeof *run);
+    enum mds_rc rc;
+
+    if (!run)
+        return MDS_EMEM;
+    rc = mds_settings_init(&run->settings, &mds_pretrain_options, &run->config);
+    if (!rc) {
+        mds_settings_read_args(&run->settings, argc, argv, diag);
+        rc = mds_config_inherit_model(run, text, name, diag);
+    }
+    run->action = MDS_ACTION_SHOW; /* neither data nor a length is needed */
+    if (rc)
+        mds_config_run_destroy(run);
+    else
+        *out = run;
+    return rc;
+}
+
 void mds_config_run_destroy(struct mds_config_run *run)
 {
     if (!run)

@@ -55,6 +55,13 @@ enum mds_rc mds_config_read_saved(const char *text, const char *name, int argc,
                                   char *const *argv, struct mds_diag *diag,
                                   struct mds_config_run **out);
 
+/* For a program that only evaluates a model: command-line arguments, and the model's
+ * settings from text, the configuration in checkpoint `name`.  Neither environment nor
+ * files; no data are needed. */
+enum mds_rc mds_config_read_model(const char *text, const char *name, int argc,
+                                  char *const *argv, struct mds_diag *diag,
+                                  struct mds_config_run **out);
+
 /* ---- the model of a checkpoint ---- */
 
 /* Take the model's settings from text, the configuration in checkpoint `name`, as far

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_ROOM = 64 };
+enum { NAME_ROOM = 256 };
 
 struct mds_fasta {
     struct mds_reader *reader; /* borrowed */

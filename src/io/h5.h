@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum mds_h5_type { MDS_H5_U8, MDS_H5_U16, MDS_H5_I32, MDS_H5_I64 };
+enum mds_h5_type { MDS_H5_U8, MDS_H5_U16, MDS_H5_I32, MDS_H5_I64, MDS_H5_F64 };
 
 struct mds_h5;
 struct mds_h5_dataset;
@@ -56,7 +56,8 @@ enum mds_rc mds_h5_put_reals(struct mds_h5 *f, const char *name, const double *v
 enum mds_rc mds_h5_get_reals(struct mds_h5 *f, const char *name, double *values,
                              int64_t n);
 
-/* A 1-D data set of integers: created empty and appended to, or opened and read. */
+/* A 1-D data set of numbers: created empty and appended to; or, of integers, opened and
+ * read. */
 enum mds_rc mds_h5_dataset_create(struct mds_h5 *f, const char *name,
                                   enum mds_h5_type type, struct mds_h5_dataset **out);
 enum mds_rc mds_h5_dataset_open(struct mds_h5 *f, const char *name,

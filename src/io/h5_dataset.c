@@ -26,6 +26,8 @@ static hid_t native_type(enum mds_h5_type type)
         return H5T_NATIVE_UINT16;
     case MDS_H5_I32:
         return H5T_NATIVE_INT32;
+    case MDS_H5_F64:
+        return H5T_NATIVE_DOUBLE;
     case MDS_H5_I64:
         break;
     }

@@ -17,6 +17,7 @@ tests_unit_subcommands_LDADD = $(config_libs) $(CMOCKA_LIBS)
 include src/programs/mds_data.mk
 include src/programs/mds_launch.mk
 include src/programs/mds_ckpt.mk
+include src/programs/mds_infer.mk
 
 TESTS += tests/cli/faults.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/limits.t tests/cli/walltime.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
 dist_check_SCRIPTS += tests/cli/faults.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/limits.t tests/cli/walltime.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t

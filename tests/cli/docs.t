@@ -23,7 +23,7 @@ echo "of others: --cpu-bind --partition --signal" \
     "--account --constraint --cpus-per-task --exclusive --gpus-per-node --gres --mem --mpi" \
     "--ntasks-per-node --qos --without-cuda --args --no-kill" >foreign
 test_expect_success 'every option is one of ours' '
-    for program in mds_pretrain mds_launch mds_data mds_ckpt; do
+    for program in mds_pretrain mds_launch mds_data mds_ckpt mds_infer; do
         $program --help || return 1
     done >help &&
     { cat help foreign "$srcdir/configure" "$srcdir/quickstart.sh" "$srcdir"/scripts/* \
@@ -34,7 +34,7 @@ test_expect_success 'every option is one of ours' '
     test_must_fail test -s unknown || { cat unknown && false; }
 '
 test_expect_success 'manual pages that are written by hand have every option' '
-    for program in mds_launch mds_data mds_ckpt; do
+    for program in mds_launch mds_data mds_ckpt mds_infer; do
         $program --help | options >has && test -s has || return 1
         text docs/$program.1 | sed "s/Fl -/--/g" | options | comm -23 has - |
             sed "s,^,docs/$program.1 lacks ,"

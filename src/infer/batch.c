@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "infer/batch.h"
+#include "base/alloc.h"
+#include "base/minmax.h"
+#include "data/best_fit.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A sequence: where its tokens are among all, and where it stands in its row. */
+struct item {
+    int64_t first, row, at;
+};
+
+struct mds_infer_batch {
+    struct mds_infer_model *m; /* borrowed */
+    int64_t S, row;            /* tokens that a row evaluates, and that it has: S + 1 */
+    int64_t micro, accumulation, replicas;
+    int64_t full; /* tokens that are worth a run */
+    int32_t *ids; /* [tokens], of all sequences */
+    double *loglik;
+    int64_t tokens, room;
+    struct item *item;
+    int32_t *length;
+    int64_t items, item_room;
+    int64_t *used;          /* tokens in each row of the last run */
+    int32_t *token, *start; /* [accumulation, micro, S + 1]: this replica's rows */
+    double *loss;           /* [replicas, accumulation, micro, S] */
+};
+
+enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
+                                   struct mds_infer_batch **out)
+{
+    const struct mds_config *c = &m->run->config;
+    struct mds_infer_batch *b = mds_zalloc(1, sizeof *b);
+    const int64_t steps = 4; /* so that rows are full */
+    size_t own;
+
+    if (!b)
+        return MDS_EMEM;
+    b->m = m;
+    b->S = c->model.seq_length;
+    b->row = b->S + 1;
+    b->micro = c->batch.micro;
+    b->accumulation = c->batch.accumulation;
+    b->replicas = mds_groups_size(&m->groups, MDS_AXIS_DATA);
+    own = (size_t)(b->accumulation * b->micro);
+    b->full = steps * b->replicas * (int64_t)own * b->row;
+    b->token = mds_zalloc(own * (size_t)b->row, sizeof *b->token);
+    b->start = mds_zalloc(own * (size_t)b->row, sizeof *b->start);
+    b->loss = mds_zalloc((size_t)b->replicas * own * (size_t)b->S, sizeof *b->loss);
+    if (b->token && b->start && b->loss) {
+        *out = b;
+        return MDS_OK;
+    }
+    mds_infer_batch_destroy(b);
+    return MDS_EMEM;
+}
+
+void mds_infer_batch_destroy(struct mds_infer_batch *b)
+{
+    if (!b)
+        return;
+    free(b->ids);
+    free(b->loglik);
+    free(b->item);
+    free(b->length);
+    free(b->used);
+    free(b->token);
+    free(b->start);
+    free(b->loss);
+    free(b);
+}
+
+/* ---- sequences that wait ---- */
+
+static enum mds_rc grow_tokens(struct mds_infer_batch *b, int64_t n)
+{
+    int64_t room = mds_max(2 * b->room, b->tokens + n);
+    void *ids, *loglik;
+
+    if (b->tokens + n <= b->room)
+        return MDS_OK;
+    ids = mds_realloc(b->ids, (size_t)room, sizeof *b->ids);
+    if (!ids)
+        return MDS_EMEM;
+    b->ids = ids;
+    loglik = mds_realloc(b->loglik, (size_t)room, sizeof *b->loglik);
+    if (!loglik)
+        return MDS_EMEM;
+    b->loglik = loglik;
+    b->room = room;
+    return MDS_OK;
+}
+
+static enum mds_rc grow_items(struct mds_infer_batch *b)
+{
+    int64_t room = mds_max(2 * b->item_room, 64);
+    void *item, *length;
+
+    if (b->items < b->item_room)
+        return MDS_OK;
+    item = mds_realloc(b->item, (size_t)room, sizeof *b->item);
+    if (!item)
+        return MDS_EMEM;
+    b->item = item;
+    length = mds_realloc(b->length, (size_t)room, sizeof *b->length);
+    if (!length)
+        return MDS_EMEM;
+    b->length = length;
+    b->item_room = room;
+    return MDS_OK;
+}
+
+enum mds_rc mds_infer_batch_add(struct mds_infer_batch *b, const int32_t *ids,
+                                int64_t n, int64_t *item)
+{
+    if (n < 1 || n > b->row)
+        return mds_fail(MDS_EBUG,
+                        "a sequence of %" PRId64 " tokens, in rows of %" PRId64, n,
+                        b->row);
+    MDS_TRY(grow_tokens(b, n));
+    MDS_TRY(grow_items(b));
+    memcpy(b->ids + b->tokens, ids, (size_t)n * sizeof *ids);
+    b->item[b->items] = (struct item){.first = b->tokens};
+    b->length[b->items] = (int32_t)n;
+    b->tokens += n;
+    *item = b->items++;
+    return MDS_OK;
+}
+
+int mds_infer_batch_is_full(const struct mds_infer_batch *b)
+{
+    return b->tokens >= b->full;
+}
+
+const double *mds_infer_batch_loglik(const struct mds_infer_batch *b, int64_t item)
+{
+    return b->loglik + b->item[item].first;
+}
+
+const int32_t *mds_infer_batch_ids(const struct mds_infer_batch *b, int64_t item)
+{
+    return b->ids + b->item[item].first;
+}
+
+void mds_infer_batch_clear(struct mds_infer_batch *b)
+{
+    b->items = b->tokens = 0;
+}
+
+/* ---- rows ---- */
+
+/* Rows in the order in which they are evaluated, and the place of each sequence. */
+static enum mds_rc pack(struct mds_infer_batch *b, int64_t *rows)
+{
+    int64_t *bin = mds_zalloc((size_t)b->items, sizeof *bin);
+    enum mds_rc rc = bin ? MDS_OK : MDS_EMEM;
+
+    free(b->used);
+    b->used = NULL;
+    if (!rc)
+        rc = mds_best_fit(b->length, b->items, b->row, bin, rows);
+    if (!rc)
+        b->used = mds_zalloc((size_t)*rows, sizeof *b->used);
+    if (!rc && !b->used)
+        rc = MDS_EMEM;
+    for (int64_t i = 0; !rc && i < b->items; i++) {
+        b->item[i].row = bin[i];
+        b->item[i].at = b->used[bin[i]];
+        b->used[bin[i]] += b->length[i];
+    }
+    free(bin);
+    return rc;
+}
+
+/* The rows of one step: rows first .. end - 1 of all.  Replica r has those from
+ * first + r * each on; what is beyond the end stays empty. */
+struct step {
+    int64_t first, end, micro_batches, each;
+};
+
+static struct step next_step(const struct mds_infer_batch *b, int64_t first,
+                             int64_t rows)
+{
+    int64_t at_once = b->replicas * b->micro;
+    int64_t n = mds_min((rows - first + at_once - 1) / at_once, b->accumulation);
+
+    return (struct step){.first = first,
+                         .end = mds_min(first + n * at_once, rows),
+                         .micro_batches = n,
+                         .each = n * b->micro};
+}
+
+/* A row with one sequence has no other document, so that any attention kernel will do:
+ * what is behind its end changes nothing before it. */
+static void put_item(struct mds_infer_batch *b, int64_t i, int64_t row)
+{
+    const struct item *it = &b->item[i];
+    int32_t *token = b->token + row * b->row, *start = b->start + row * b->row;
+    int64_t n = b->length[i];
+
+    memcpy(token + it->at, b->ids + it->first, (size_t)n * sizeof *token);
+    for (int64_t k = it->at; k < it->at + n; k++)
+        start[k] = (int32_t)it->at;
+}
+
+/* What is behind the last of several sequences is a document of its own. */
+static void end_row(struct mds_infer_batch *b, int64_t row, int64_t used)
+{
+    int32_t *start = b->start + row * b->row;
+
+    for (int64_t k = used; start[used - 1] > 0 && k < b->row; k++)
+        start[k] = (int32_t)used;
+}
+
+static void put_rows(struct mds_infer_batch *b, const struct step *s)
+{
+    int64_t own = mds_groups_rank(&b->m->groups, MDS_AXIS_DATA);
+    int64_t first = s->first + own * s->each, tokens = s->each * b->row;
+
+    for (int64_t i = 0; i < tokens; i++) {
+        b->token[i] = -1;
+        b->start[i] = 0;
+    }
+    for (int64_t i = 0; i < b->items; i++)
+        if (b->item[i].row >= first && b->item[i].row < first + s->each)
+            put_item(b, i, b->item[i].row - first);
+    for (int64_t row = first; row < mds_min(first + s->each, s->end); row++)
+        end_row(b, row - first, b->used[row]);
+}
+
+/* A target's loss is kept at the token before it. */
+static void take_losses(struct mds_infer_batch *b, const struct step *s)
+{
+    for (int64_t i = 0; i < b->items; i++) {
+        const struct item *it = &b->item[i];
+        const double *loss = b->loss + (it->row - s->first) * b->S + it->at;
+        double *out = b->loglik + it->first;
+
+        if (it->row < s->first || it->row >= s->end)
+            continue;
+        out[0] = 0;
+        for (int64_t k = 1; k < b->length[i]; k++)
+            out[k] = -loss[k - 1];
+    }
+}
+
+static enum mds_rc run_step(struct mds_infer_batch *b, const struct step *s,
+                            struct mds_kind_losses *sums)
+{
+    const struct mds_engine_rows rows = {.token = b->token, .start = b->start};
+
+    put_rows(b, s);
+    MDS_TRY(mds_engine_eval(b->m->engine, &rows, s->micro_batches, sums));
+    MDS_TRY(mds_engine_token_losses(b->m->engine, s->micro_batches, b->loss));
+    take_losses(b, s);
+    return MDS_OK;
+}
+
+enum mds_rc mds_infer_batch_run(struct mds_infer_batch *b)
+{
+    struct mds_kind_losses *sums;
+    int64_t rows = 0;
+    struct step s = {0};
+    enum mds_rc rc;
+
+    if (b->items == 0)
+        return MDS_OK;
+    sums = mds_zalloc((size_t)b->accumulation, sizeof *sums);
+    rc = sums ? pack(b, &rows) : MDS_EMEM;
+    while (!rc && s.end < rows) {
+        s = next_step(b, s.end, rows);
+        rc = run_step(b, &s, sums);
+    }
+    free(sums);
+    return rc;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sequences of any length -> the log-likelihood of each of their tokens.
+ *
+ * Sequences wait until there are enough of them for some steps, and are then packed
+ * into rows, longest first, where they do not see each other. */
+#ifndef MDS_INFER_BATCH_H
+#define MDS_INFER_BATCH_H
+
+#include "infer/model.h"
+
+struct mds_infer_batch;
+
+/* The model is started, borrowed, and has to outlive the batch. */
+enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
+                                   struct mds_infer_batch **out);
+void mds_infer_batch_destroy(struct mds_infer_batch *b); /* NULL is fine */
+
+/* Add a sequence; *item numbers it, from 0.  It has at most S + 1 tokens, S being the
+ * model's resolved length. */
+enum mds_rc mds_infer_batch_add(struct mds_infer_batch *b, const int32_t *ids,
+                                int64_t n, int64_t *item);
+
+/* Whether enough are waiting. */
+int mds_infer_batch_is_full(const struct mds_infer_batch *b);
+
+/* Evaluate those that wait.  All ranks call it with the same sequences; collective. */
+enum mds_rc mds_infer_batch_run(struct mds_infer_batch *b);
+
+/* Of a sequence that was evaluated: the log-likelihood in nats of each of its tokens
+ * given those before it, [n]; the first one has 0.  Valid until clear; the same on all
+ * ranks. */
+const double *mds_infer_batch_loglik(const struct mds_infer_batch *b, int64_t item);
+
+/* The sequence itself, as it was added. */
+const int32_t *mds_infer_batch_ids(const struct mds_infer_batch *b, int64_t item);
+
+/* Forget all sequences. */
+void mds_infer_batch_clear(struct mds_infer_batch *b);
+
+#endif

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSD-3-Clause
+noinst_LIBRARIES += src/infer/libmds_infer.a
+src_infer_libmds_infer_a_SOURCES = \
+  src/infer/batch.c src/infer/batch.h \
+  src/infer/model.c src/infer/model.h \
+  src/infer/per_token.c src/infer/per_token.h \
+  src/infer/records.c src/infer/records.h \
+  src/infer/score.c src/infer/score.h \
+  src/infer/table.c src/infer/table.h
+infer_libs = src/infer/libmds_infer.a $(engine_libs) $(data_libs) $(ckpt_libs) \
+  $(metrics_libs)
+
+unit_tests += tests/unit/infer
+tests_unit_infer_SOURCES = tests/unit/infer.c tests/unit/scratch.h
+tests_unit_infer_LDADD = $(infer_libs) $(CMOCKA_LIBS)

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "infer/model.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/minmax.h"
+#include "base/units.h"
+#include "ckpt/configuration.h"
+#include "ckpt/reader.h"
+#include "device/memory.h"
+#include "metrics/memory.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- the checkpoint ---- */
+
+static int is_hugging_face(const char *load, char config[MDS_PATH_SIZE])
+{
+    struct stat st;
+
+    return mds_path_join(load, "config.json", config) == MDS_OK &&
+           stat(config, &st) == 0;
+}
+
+/* The settings of the model, as YAML. */
+static enum mds_rc read_settings(struct mds_infer_model *m, const char *load,
+                                 struct mds_str *out)
+{
+    struct mds_config c = {.checkpoint.load = (char *)load};
+    char config[MDS_PATH_SIZE], *text;
+
+    if (is_hugging_face(load, config)) {
+        snprintf(m->path, sizeof m->path, "%s", load);
+        return mds_hf_get_config(config, &m->hf, out);
+    }
+    MDS_TRY(mds_ckpt_find_configuration(&c, m->path, &text));
+    if (!text)
+        return mds_fail(MDS_EUSER,
+                        "--load %s: there is no checkpoint, and no config.json of a "
+                        "Hugging Face model",
+                        load);
+    mds_str_add(out, "%s", text);
+    free(text);
+    MDS_TRY(mds_ckpt_index_read(m->path, &m->ix));
+    return out->failed ? MDS_EMEM : mds_ckpt_index_check_files(m->ix);
+}
+
+/* What of mds_pretrain's options concerns a model that is only evaluated. */
+static int concerns_evaluation(const char *key)
+{
+    static const char *const keys[] = {"model.seq_length",
+                                       "batch.micro",
+                                       "batch.accumulation",
+                                       "train.device",
+                                       "model.dtype",
+                                       "train.sequence_tile",
+                                       "train.attention_chunk",
+                                       "train.attention_head_groups",
+                                       "train.mlp_tile",
+                                       "train.loss_tile",
+                                       "train.threads",
+                                       "model.flash_attn",
+                                       "train.comm_check",
+                                       "train.deterministic",
+                                       "train.dry_run",
+                                       "train.dry_world",
+                                       "train.dry_rank",
+                                       "output.log_level",
+                                       NULL};
+
+    return strncmp(key, "parallel.", 9) == 0 || mds_str_is_in(key, keys);
+}
+
+static enum mds_rc check_options(const struct mds_settings *s)
+{
+    if (s->action)
+        return mds_fail(MDS_EUSER, "options that only print, such as --show-config, "
+                                   "belong to mds_pretrain");
+    for (size_t i = 0; i < s->rows; i++)
+        if (s->of[i].level == MDS_LEVEL_CLI &&
+            (!s->set->options[i].key || !concerns_evaluation(s->set->options[i].key)))
+            return mds_fail(MDS_EUSER,
+                            "%s does not concern a model that is only evaluated; leave "
+                            "it out",
+                            s->of[i].spelled);
+    return MDS_OK;
+}
+
+/* Documents stand side by side in a row, and do not see each other.  Nothing is saved
+ * for a backward pass, as tiles want it. */
+static void set_evaluation(struct mds_config *c)
+{
+    c->train.skip_train = 1;
+    c->train.token_losses = 1;
+    c->train.eval_iters = 1;
+    c->train.act.recompute = MDS_RECOMPUTE_FULL;
+    c->data.pack_documents = MDS_PACK_OFF;
+    c->data.window_stride = 0;
+    c->data.random_reverse_complement = 0;
+    c->data.reset_attention_mask = 1;
+    c->data.reset_position_ids = 1;
+    c->data.eod_mask_loss = 1;
+}
+
+static enum mds_rc find_tokenizer(struct mds_infer_model *m, const char *given)
+{
+    int64_t saved = m->ix ? m->ix->state.tokenizer : 0, words;
+    enum mds_tokenizer t = saved > 0 && saved <= MDS_TOKENIZERS
+                               ? (enum mds_tokenizer)(saved - 1)
+                               : MDS_TOKENIZER_IDS;
+
+    if (given && saved > 0 && strcmp(given, mds_tokenizer_names[t]) != 0)
+        return mds_fail(MDS_EUSER,
+                        "--tokenizer %s: %s was trained on tokens of %s; leave it out",
+                        given, m->path, mds_tokenizer_names[t]);
+    if (given)
+        t = mds_tokenizer_find(given);
+    words = m->ix ? m->ix->state.vocab : m->run->config.model.vocab;
+    m->vocabulary = (struct mds_vocabulary){
+        .tokenizer = t, .size = words, .eod = m->ix ? (int32_t)m->ix->state.eod : -1};
+    if (t == MDS_TOKENIZER_IDS)
+        return MDS_OK;
+    m->vocabulary = mds_tokenizer_vocabulary(t);
+    if (m->vocabulary.size > words)
+        return mds_fail(MDS_EUSER,
+                        "%s: has %" PRId64 " words, and tokenizer %s has %" PRId64
+                        ": it was trained on other tokens",
+                        m->path, words, mds_tokenizer_names[t], m->vocabulary.size);
+    m->vocabulary.size = words;
+    return MDS_OK;
+}
+
+static enum mds_rc read_model(struct mds_infer_model *m, const char *settings, int argc,
+                              char *const *argv)
+{
+    struct mds_diag diag = {0};
+    enum mds_rc rc =
+        mds_config_read_model(settings, m->path, argc, argv, &diag, &m->run);
+
+    if (!rc)
+        mds_diag_log(&diag);
+    mds_diag_fini(&diag);
+    return rc ? rc : check_options(&m->run->settings);
+}
+
+enum mds_rc mds_infer_model_find(struct mds_infer_model *m, const char *load,
+                                 const char *tokenizer, int argc, char *const *argv)
+{
+    struct mds_str settings = {0};
+    enum mds_rc rc = read_settings(m, load, &settings);
+
+    if (!rc)
+        rc = read_model(m, settings.s, argc, argv);
+    mds_str_fini(&settings);
+    if (rc)
+        return rc;
+    set_evaluation(&m->run->config);
+    return find_tokenizer(m, tokenizer);
+}
+
+/* ---- the shape of a step ---- */
+
+static int is_given(const struct mds_infer_model *m, const char *key)
+{
+    return mds_settings_of(&m->run->settings, key)->level == MDS_LEVEL_CLI;
+}
+
+int64_t mds_infer_model_limit(const struct mds_infer_model *m)
+{
+    const struct mds_model_config *c = &m->run->config.model;
+
+    if (is_given(m, "model.seq_length"))
+        return c->seq_length + 1;
+    return c->position == MDS_POSITION_LEARNED ? c->max_positions + 1 : INT64_MAX;
+}
+
+/* What a row's length has to be a multiple of; more than 1 without ranks, too, so that
+ * kernels have whole tiles. */
+static int64_t length_unit(const struct mds_parallel_config *p)
+{
+    return 16 * p->ulysses * p->ring * p->tensor;
+}
+
+static int64_t choose_length(const struct mds_infer_model *m, int64_t longest)
+{
+    const struct mds_model_config *c = &m->run->config.model;
+    int64_t unit = length_unit(&m->run->config.parallel);
+    int64_t length = mds_max(longest - 1, 1);
+
+    if (is_given(m, "model.seq_length"))
+        return c->seq_length;
+    if (c->position == MDS_POSITION_LEARNED &&
+        mds_round_up(length, unit) > c->max_positions)
+        return c->max_positions;
+    return mds_round_up(length, unit);
+}
+
+/* No more rows than there are tokens for. */
+static void choose_batch(struct mds_infer_model *m, const struct mds_infer_need *need,
+                         int64_t ranks)
+{
+    struct mds_config *c = &m->run->config;
+    int64_t replicas =
+        mds_max(ranks / mds_axes_model_ranks(mds_axes, c->parallel.size), 1);
+    int64_t row = c->model.seq_length + 1;
+    int64_t rows = (need->tokens + row - 1) / row;
+
+    if (!is_given(m, "batch.accumulation"))
+        c->batch.accumulation = c->parallel.pipeline > 1 ? 2 * c->parallel.pipeline : 1;
+    if (is_given(m, "batch.micro"))
+        return;
+    c->batch.micro = mds_max(need->batch_tokens / c->model.seq_length, 1);
+    rows = (rows + replicas * c->batch.accumulation - 1) /
+           (replicas * c->batch.accumulation);
+    if (need->tokens > 0)
+        c->batch.micro = mds_max(mds_min(c->batch.micro, rows), 1);
+}
+
+enum mds_rc mds_infer_model_resolve(struct mds_infer_model *m,
+                                    const struct mds_infer_need *need, int64_t ranks)
+{
+    struct mds_config_run *run = m->run;
+    struct mds_diag diag = {0};
+    enum mds_rc rc;
+
+    m->trained = run->config.model.seq_length;
+    run->config.model.seq_length = choose_length(m, need->longest);
+    if (ranks == 0)
+        ranks = mds_config_world(run);
+    choose_batch(m, need, ranks);
+    rc = mds_config_resolve(run, ranks, &diag);
+    if (!rc)
+        mds_diag_log(&diag);
+    mds_diag_fini(&diag);
+    return rc ? rc : mds_config_set_vocab(run, m->vocabulary.size);
+}
+
+/* ---- memory and device ---- */
+
+static struct mds_dev_spec device_spec(const struct mds_infer_model *m)
+{
+    const struct mds_config *c = &m->run->config;
+    int local = m->world.local_ranks, cores = mds_host_cores() / local;
+    int threads = (int)c->train.threads;
+    int on_gpu = strcmp(mds_dev_resolve(c->output.device), "cuda") == 0;
+
+    return (struct mds_dev_spec){.name = c->output.device,
+                                 .threads = threads ? threads : (int)mds_max(cores, 1),
+                                 .memory_bytes =
+                                     on_gpu ? 0 : mds_host_memory_available() / local,
+                                 .local_rank = m->world.local_rank,
+                                 .repeatable = c->train.deterministic};
+}
+
+static enum mds_rc open_device(struct mds_infer_model *m)
+{
+    struct mds_dev_spec spec = device_spec(m);
+
+    MDS_TRY(mds_dev_create(&spec, &m->dev));
+    spec.host_side = 1;
+    MDS_TRY(mds_dev_create(&spec, &m->host));
+    mds_info("device: %s", mds_dev_describe(m->dev));
+    return MDS_OK;
+}
+
+static enum mds_rc check_memory(const struct mds_infer_model *m)
+{
+    const struct mds_engine_need *n = &m->need;
+    int64_t host = n->host_bytes + n->zero.memory_bytes + mds_ckpt_reader_bytes();
+    int64_t device = n->state_bytes + n->step_bytes,
+            there = mds_dev_memory_bytes(m->dev);
+    char need[32], have[32];
+
+    device += strcmp(mds_dev_name(m->dev), "cuda") == 0 ? n->overhead_bytes : host;
+    if (device <= there)
+        return MDS_OK;
+    return mds_fail(
+        MDS_EMEM,
+        "%s: a rank needs %s for rows of %" PRId64
+        " tokens, and has %s; use more ranks (--tensor-model-parallel-size, "
+        "--context-parallel-size, --zero-stage 3), --sequence-tile, or "
+        "fewer --batch-tokens",
+        m->world.host, mds_format_bytes((double)device, need, sizeof need),
+        m->run->config.model.seq_length,
+        mds_format_bytes((double)there, have, sizeof have));
+}
+
+static enum mds_rc build_engine(struct mds_infer_model *m)
+{
+    const struct mds_config *c = &m->run->config;
+    const struct mds_world *w = &m->world;
+    struct mds_engine_spec spec = {.config = c,
+                                   .dev = m->dev,
+                                   .host = m->host,
+                                   .groups = &m->groups,
+                                   .need = &m->need,
+                                   .threads = device_spec(m).threads};
+
+    MDS_TRY(mds_engine_measure(c, w->ranks, w->rank, w->local_ranks, &m->need));
+    MDS_TRY(check_memory(m));
+    MDS_TRY(mds_comm_barrier(mds_group(&m->groups, MDS_AXES_ALL)));
+    return mds_engine_create(&spec, &m->engine);
+}
+
+/* ---- weights ---- */
+
+struct source {
+    struct mds_ckpt_reader *reader; /* or: */
+    struct mds_hf_weights *hf;
+    const struct mds_params *local;
+    uint64_t seed;
+};
+
+static enum mds_rc fill(void *ctx, enum mds_zero_what what, int unit, int64_t first,
+                        int64_t n, float *out)
+{
+    const struct source *s = ctx;
+
+    (void)what; /* moments are not asked for */
+    if (s->reader)
+        return mds_ckpt_reader_fill(s->reader, s->local, s->seed, MDS_CKPT_WEIGHT, unit,
+                                    first, n, out);
+    mds_hf_weights_fill(s->hf, s->local, s->seed, unit, first, n, out);
+    return MDS_OK;
+}
+
+static enum mds_rc open_source(const struct mds_infer_model *m,
+                               const struct mds_params *whole, struct source *s)
+{
+    const struct mds_model_config *c = &m->run->config.model;
+    int alone = mds_groups_size(&m->groups, MDS_AXES_TOKENS) == 1;
+
+    if (!m->ix)
+        return mds_hf_weights_open(m->path, &m->hf, c, whole, &s->hf);
+    MDS_TRY(mds_ckpt_index_check_model(m->ix, whole, c->vocab, c->padded_vocab));
+    return mds_ckpt_reader_create(m->ix, alone, &s->reader);
+}
+
+static enum mds_rc load_weights(struct mds_infer_model *m)
+{
+    struct source s = {.local = mds_engine_params(m->engine),
+                       .seed = (uint64_t)m->run->config.train.seed};
+    struct mds_params *whole;
+    double begin = mds_clock_s();
+    enum mds_rc rc;
+
+    MDS_TRY(mds_engine_whole_params(&m->run->config, &whole));
+    rc = open_source(m, whole, &s);
+    if (!rc)
+        rc = mds_zero_load(mds_engine_zero(m->engine), fill, &s, 0);
+    mds_ckpt_reader_destroy(s.reader);
+    mds_hf_weights_close(s.hf);
+    mds_params_destroy(whole);
+    if (!rc)
+        mds_info("loaded %s in %.2f s", m->path, mds_clock_s() - begin);
+    return rc;
+}
+
+enum mds_rc mds_infer_model_start(struct mds_infer_model *m,
+                                  const struct mds_world *world)
+{
+    m->world = *world;
+    mds_comm_set_check(m->run->config.train.comm_check);
+    MDS_TRY(open_device(m));
+    MDS_TRY(mds_groups_create(&m->run->config.parallel, world->ranks, world->rank,
+                              m->dev, &m->groups));
+    MDS_TRY(build_engine(m));
+    return load_weights(m);
+}
+
+void mds_infer_model_log_memory(const struct mds_infer_model *m)
+{
+    const struct mds_mem_account *a = &mds_dev_ledger(m->dev)->memory;
+    const char *names[MDS_MEM_TAGS];
+    struct mds_str table = {0};
+
+    for (int t = 0; t < MDS_MEM_TAGS; t++)
+        names[t] = mds_mem_tag_name((enum mds_mem_tag)t);
+    mds_memory_table(&table, MDS_MEM_TAGS, names, a->now, a->peak, a->total_peak);
+    if (table.s)
+        mds_debug("memory of rank %d by purpose:\n%s", m->world.rank, table.s);
+    mds_str_fini(&table);
+}
+
+void mds_infer_model_close(struct mds_infer_model *m)
+{
+    mds_engine_destroy(m->engine);
+    mds_groups_fini(&m->groups);
+    mds_dev_destroy(m->host);
+    mds_dev_destroy(m->dev);
+    mds_ckpt_index_destroy(m->ix);
+    mds_config_run_destroy(m->run);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A trained model on these ranks, for reading: weights alone, steps of one shape. */
+#ifndef MDS_INFER_MODEL_H
+#define MDS_INFER_MODEL_H
+
+#include "base/host.h"
+#include "ckpt/hf.h"
+#include "ckpt/index.h"
+#include "config/options.h"
+#include "data/tokenizer.h"
+#include "engine/engine.h"
+#include "transport/world.h"
+
+struct mds_infer_model {
+    char path[MDS_PATH_SIZE];   /* of the checkpoint, or Hugging Face's folder */
+    struct mds_config_run *run; /* owned */
+    struct mds_ckpt_index *ix;  /* owned; NULL: the folder is Hugging Face's */
+    struct mds_hf_source hf;
+    struct mds_vocabulary vocabulary; /* size: words of the model */
+    int64_t trained;                  /* tokens of a sequence in training; 0: unknown */
+    /* from start on */
+    struct mds_world world;
+    struct mds_groups groups;
+    struct mds_dev *dev, *host;
+    struct mds_engine_need need;
+    struct mds_engine *engine;
+};
+
+/* Read what `load` names: a checkpoint, a folder of checkpoints (its newest) or a
+ * folder of Hugging Face's.  argc, argv: options of mds_pretrain, of layout, memory
+ * and numbers (argv[0] is skipped).  tokenizer: its name, where the checkpoint does not
+ * say; or NULL.  *m is zeroed by the caller, who closes it in any case. */
+enum mds_rc mds_infer_model_find(struct mds_infer_model *m, const char *load,
+                                 const char *tokenizer, int argc, char *const *argv);
+
+/* What is to be evaluated. */
+struct mds_infer_need {
+    int64_t longest;      /* tokens of one sequence */
+    int64_t tokens;       /* of all; 0: many */
+    int64_t batch_tokens; /* of a micro-batch, unless options say --micro-batch-size */
+};
+
+/* Choose the shape of a step, and resolve the configuration for so many ranks; the
+ * smallest number that the layout allows if ranks is 0. */
+enum mds_rc mds_infer_model_resolve(struct mds_infer_model *m,
+                                    const struct mds_infer_need *need, int64_t ranks);
+
+/* Tokens that a sequence of this model may have: rows of its position table, or
+ * --seq-length + 1 if that was given; INT64_MAX: any number.  Before resolving. */
+int64_t mds_infer_model_limit(const struct mds_infer_model *m);
+
+/* Open the device, build the model and load its weights.  Collective. */
+enum mds_rc mds_infer_model_start(struct mds_infer_model *m,
+                                  const struct mds_world *world);
+/* Log what this rank's device memory held at most, by purpose. */
+void mds_infer_model_log_memory(const struct mds_infer_model *m);
+void mds_infer_model_close(struct mds_infer_model *m);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sequences to read: records of FASTA, documents of a token file, or lines of JSON.
+ *
+ * FASTA, plain or compressed, and "text" in lines of JSON are read by the model's
+ * tokenizer.  A token file has to be of that tokenizer; its <eod> is left out. */
+#ifndef MDS_INFER_RECORDS_H
+#define MDS_INFER_RECORDS_H
+
+#include "data/tokenizer.h"
+
+#include <stdint.h>
+
+struct mds_infer_records;
+
+/* Borrowed until the next call. */
+struct mds_infer_record {
+    const char *name; /* FASTA: the header's first word; JSON: "name" or "id"; else, or
+                         if there is none, its number, from 1 */
+    int64_t length;   /* bases; of what is not made of bases, tokens */
+    const int32_t *ids;
+    int64_t n;
+};
+
+/* path: of one input; "-" is FASTA on standard input. */
+enum mds_rc mds_infer_records_open(const char *path, const struct mds_vocabulary *v,
+                                   struct mds_infer_records **out);
+void mds_infer_records_close(struct mds_infer_records *r); /* NULL is fine */
+
+/* The next one; *found is 0 after the last. */
+enum mds_rc mds_infer_records_next(struct mds_infer_records *r,
+                                   struct mds_infer_record *out, int *found);
+
+/* The reverse complement of the record that next gave.  MDS_EUSER if it is not of
+ * bases. */
+enum mds_rc mds_infer_records_reverse(struct mds_infer_records *r,
+                                      struct mds_infer_record *out);
+
+#endif

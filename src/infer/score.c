@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "infer/score.h"
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/minmax.h"
+#include "base/units.h"
+#include "infer/batch.h"
+#include "infer/per_token.h"
+#include "infer/records.h"
+#include "infer/table.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int strands(const struct mds_infer_score *s)
+{
+    return s->strand == MDS_INFER_BOTH ? 2 : 1;
+}
+
+/* ---- how much there is ---- */
+
+static enum mds_rc refuse_length(const struct mds_infer_model *m, const char *input,
+                                 const struct mds_infer_record *r, int64_t tokens)
+{
+    const struct mds_config_run *run = m->run;
+    const char *given =
+        mds_settings_of(&run->settings, "model.seq_length")->level == MDS_LEVEL_CLI
+            ? "give a larger --seq-length"
+            : "the model learned a position for each: cut the sequence into parts, or "
+              "train a model of rotary positions (docs/context-extension.md)";
+
+    return mds_fail(MDS_EUSER,
+                    "%s: %s has %" PRId64 " tokens, and %s takes %" PRId64 "; %s",
+                    input, r->name, tokens, m->path, mds_infer_model_limit(m), given);
+}
+
+static enum mds_rc measure_input(const struct mds_infer_score *s,
+                                 const struct mds_infer_model *m, const char *input,
+                                 struct mds_infer_need *need)
+{
+    int64_t limit = mds_infer_model_limit(m);
+    struct mds_infer_record r;
+    struct mds_infer_records *in;
+    int found = 0;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_infer_records_open(input, &m->vocabulary, &in));
+    do {
+        int64_t n;
+
+        rc = mds_infer_records_next(in, &r, &found);
+        if (rc || !found)
+            break;
+        n = r.n + s->score_eod;
+        if (n > limit)
+            rc = refuse_length(m, input, &r, n);
+        need->longest = mds_max(need->longest, n);
+        need->tokens += n * strands(s);
+    } while (!rc);
+    if (!rc && s->strand != MDS_INFER_FORWARD && need->tokens > 0)
+        rc = mds_infer_records_reverse(in, &r); /* says if it cannot */
+    mds_infer_records_close(in);
+    return rc;
+}
+
+enum mds_rc mds_infer_score_measure(const struct mds_infer_score *s,
+                                    const struct mds_infer_model *m,
+                                    struct mds_infer_need *need)
+{
+    int64_t limit = mds_infer_model_limit(m);
+
+    need->longest = need->tokens = 0;
+    if (s->score_eod && m->vocabulary.eod < 0)
+        return mds_fail(MDS_EUSER,
+                        "--score-eod: %s does not say which token ends a "
+                        "document; leave it out",
+                        m->path);
+    for (size_t i = 0; i < s->n_inputs; i++) {
+        if (strcmp(s->inputs[i], "-") != 0) {
+            MDS_TRY(measure_input(s, m, s->inputs[i], need));
+        } else if (limit == INT64_MAX) {
+            return mds_fail(MDS_EUSER, "standard input is read once only: give "
+                                       "--seq-length, the longest sequence in tokens");
+        } else {
+            need->longest = limit;
+            need->tokens = INT64_MAX / 2;
+        }
+    }
+    return MDS_OK;
+}
+
+/* ---- sums ---- */
+
+struct sums {
+    double loglik;
+    int64_t tokens; /* that were scored */
+};
+
+static struct sums sums_of(const struct mds_infer_model *m, const int32_t *ids,
+                           const double *loglik, int64_t n)
+{
+    int32_t unknown = mds_tokenizer_unknown(m->vocabulary.tokenizer);
+    struct sums s = {0, 0};
+
+    for (int64_t i = 1; i < n; i++) {
+        if (ids[i] == unknown)
+            continue;
+        s.loglik += loglik[i];
+        s.tokens++;
+    }
+    return s;
+}
+
+static double per(double sum, double n)
+{
+    return n > 0 ? sum / n : NAN;
+}
+
+/* ---- the records of one run of the batch ---- */
+
+struct record {
+    char *name;
+    int64_t length;
+    int64_t item[2]; /* of each strand; -1: nothing to score */
+    int64_t tokens[2];
+};
+
+struct scoring {
+    const struct mds_infer_score *s;
+    struct mds_infer_model *m;
+    struct mds_infer_batch *batch;
+    struct mds_infer_table table; /* rank 0's */
+    struct mds_infer_per_token *per_token;
+    struct record *record;
+    int64_t records, room;
+    int32_t *ids; /* of one sequence, with <eod> */
+    int64_t id_room;
+    int64_t done, short_ones; /* records, and those with nothing to score */
+};
+
+static int writes(const struct scoring *g)
+{
+    return g->m->world.rank == 0;
+}
+
+static enum mds_rc add_strand(struct scoring *g, const struct mds_infer_record *r,
+                              int strand, struct record *to)
+{
+    int64_t n = r->n + g->s->score_eod;
+    void *more;
+
+    to->item[strand] = -1;
+    to->tokens[strand] = n;
+    if (n < 2)
+        return MDS_OK;
+    if (n > g->m->run->config.model.seq_length + 1)
+        return refuse_length(g->m, "standard input", r, n);
+    if (n > g->id_room) {
+        more = mds_realloc(g->ids, (size_t)(2 * n), sizeof *g->ids);
+        if (!more)
+            return MDS_EMEM;
+        g->ids = more;
+        g->id_room = 2 * n;
+    }
+    memcpy(g->ids, r->ids, (size_t)r->n * sizeof *g->ids);
+    if (g->s->score_eod)
+        g->ids[r->n] = g->m->vocabulary.eod;
+    return mds_infer_batch_add(g->batch, g->ids, n, &to->item[strand]);
+}
+
+static enum mds_rc add_record(struct scoring *g, struct mds_infer_records *in,
+                              struct mds_infer_record *r)
+{
+    struct record *to;
+    void *more;
+
+    if (g->records == g->room) {
+        more = mds_realloc(g->record, (size_t)(2 * g->room + 64), sizeof *g->record);
+        if (!more)
+            return MDS_EMEM;
+        g->record = more;
+        g->room = 2 * g->room + 64;
+    }
+    to = &g->record[g->records];
+    *to = (struct record){.name = mds_strdup(r->name), .length = r->length};
+    if (!to->name)
+        return MDS_EMEM;
+    g->records++;
+    if (g->s->strand != MDS_INFER_REVERSE)
+        MDS_TRY(add_strand(g, r, 0, to));
+    if (g->s->strand == MDS_INFER_FORWARD)
+        return MDS_OK;
+    MDS_TRY(mds_infer_records_reverse(in, r));
+    return add_strand(g, r, strands(g->s) - 1, to);
+}
+
+/* ---- results ---- */
+
+static const char *header(const struct mds_infer_score *s)
+{
+    return s->strand == MDS_INFER_BOTH
+               ? "name\tlength\ttokens\tloglik\tper_token\tper_base\tperplexity\t"
+                 "loglik_forward\tloglik_reverse"
+               : "name\tlength\ttokens\tloglik\tper_token\tper_base\tperplexity";
+}
+
+static void add_column(struct mds_str *out, double x)
+{
+    mds_str_add(out, "\t");
+    mds_infer_add_real(out, x);
+}
+
+static void add_line(struct scoring *g, const struct record *r, const struct sums *of)
+{
+    int n = strands(g->s);
+    int bases = mds_tokenizer_bases(g->m->vocabulary.tokenizer);
+    int stride = bases ? mds_tokenizer_stride(g->m->vocabulary.tokenizer) : 0;
+    struct mds_str *out = &g->table.text;
+    double loglik = 0, per_token = 0;
+
+    for (int k = 0; k < n; k++) {
+        loglik += (of[k].tokens > 0 ? of[k].loglik : NAN) / n;
+        per_token += per(of[k].loglik, (double)of[k].tokens) / n;
+    }
+    mds_str_add(out, "%s\t%" PRId64 "\t%" PRId64, r->name, r->length, of[0].tokens);
+    add_column(out, loglik);
+    add_column(out, per_token);
+    add_column(out, per(per_token, stride));
+    add_column(out, exp(-per_token));
+    for (int k = 0; k < n && n > 1; k++)
+        add_column(out, of[k].tokens > 0 ? of[k].loglik : NAN);
+    mds_str_add(out, "\n");
+    g->table.lines++;
+}
+
+static enum mds_rc report_record(struct scoring *g, const struct record *r)
+{
+    struct sums of[2] = {{0, 0}, {0, 0}};
+
+    for (int k = 0; k < strands(g->s); k++) {
+        const double *loglik = NULL;
+
+        if (r->item[k] >= 0) {
+            loglik = mds_infer_batch_loglik(g->batch, r->item[k]);
+            of[k] = sums_of(g->m, mds_infer_batch_ids(g->batch, r->item[k]), loglik,
+                            r->tokens[k]);
+        }
+        if (k == 0 && g->per_token)
+            MDS_TRY(mds_infer_per_token_add(g->per_token, r->name, loglik,
+                                            loglik ? r->tokens[k] : 0));
+    }
+    g->short_ones += of[0].tokens == 0;
+    add_line(g, r, of);
+    return MDS_OK;
+}
+
+static enum mds_rc run_batch(struct scoring *g)
+{
+    enum mds_rc rc = mds_infer_batch_run(g->batch);
+
+    for (int64_t i = 0; i < g->records; i++) {
+        if (!rc && writes(g))
+            rc = report_record(g, &g->record[i]);
+        free(g->record[i].name);
+    }
+    g->done += g->records;
+    g->records = 0;
+    mds_infer_batch_clear(g->batch);
+    if (!rc && writes(g))
+        rc = mds_infer_table_flush(&g->table);
+    return rc;
+}
+
+/* ---- all of it ---- */
+
+static enum mds_rc score_input(struct scoring *g, const char *input)
+{
+    struct mds_infer_records *in;
+    struct mds_infer_record r;
+    int found = 1;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_infer_records_open(input, &g->m->vocabulary, &in));
+    for (;;) {
+        rc = mds_infer_records_next(in, &r, &found);
+        if (rc || !found)
+            break;
+        rc = add_record(g, in, &r);
+        if (!rc && mds_infer_batch_is_full(g->batch))
+            rc = run_batch(g);
+        if (rc)
+            break;
+    }
+    mds_infer_records_close(in);
+    return rc;
+}
+
+static enum mds_rc open_outputs(struct scoring *g)
+{
+    const struct mds_infer_score *s = g->s;
+
+    if (!writes(g))
+        return MDS_OK;
+    if (s->per_token)
+        MDS_TRY(mds_infer_per_token_create(s->per_token, s->overwrite, &g->per_token));
+    return mds_infer_table_open(&g->table, s->output, s->overwrite, header(s));
+}
+
+static enum mds_rc close_outputs(struct scoring *g)
+{
+    struct mds_infer_per_token *p = g->per_token;
+
+    g->per_token = NULL;
+    if (writes(g))
+        MDS_TRY(mds_infer_table_close(&g->table));
+    return p ? mds_infer_per_token_finish(p) : MDS_OK;
+}
+
+static void report_end(const struct scoring *g)
+{
+    if (g->short_ones > 0)
+        mds_warn("%" PRId64 " of %" PRId64 " sequences have less than two tokens that "
+                 "can be scored: their results are nan",
+                 g->short_ones, g->done);
+    mds_info("%" PRId64 " sequence%s scored", g->done, mds_plural(g->done));
+}
+
+enum mds_rc mds_infer_score_run(const struct mds_infer_score *s,
+                                struct mds_infer_model *m)
+{
+    struct scoring g = {.s = s, .m = m};
+    enum mds_rc rc = mds_infer_batch_create(m, &g.batch);
+
+    if (!rc)
+        rc = open_outputs(&g);
+    for (size_t i = 0; !rc && i < s->n_inputs; i++)
+        rc = score_input(&g, s->inputs[i]);
+    if (!rc)
+        rc = run_batch(&g);
+    if (!rc)
+        rc = close_outputs(&g);
+    if (!rc && writes(&g))
+        report_end(&g);
+    mds_infer_per_token_abandon(g.per_token);
+    mds_infer_batch_destroy(g.batch);
+    free(g.record);
+    free(g.ids);
+    return rc;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Log-likelihoods of sequences. */
+#ifndef MDS_INFER_SCORE_H
+#define MDS_INFER_SCORE_H
+
+#include "infer/model.h"
+
+enum mds_infer_strand {
+    MDS_INFER_FORWARD,
+    MDS_INFER_REVERSE,
+    MDS_INFER_BOTH /* the mean of both */
+};
+
+struct mds_infer_score {
+    char *const *inputs; /* [n_inputs], as for records.h */
+    size_t n_inputs;
+    const char *output;    /* TSV; NULL: standard output */
+    const char *per_token; /* HDF5, or NULL */
+    int strand;            /* enum mds_infer_strand */
+    int score_eod;         /* also the end of each sequence, as <eod> */
+    int overwrite;
+};
+
+/* Read all inputs once: *need says how much there is.  MDS_EUSER names the first
+ * sequence that is longer than the model's positions. */
+enum mds_rc mds_infer_score_measure(const struct mds_infer_score *s,
+                                    const struct mds_infer_model *m,
+                                    struct mds_infer_need *need);
+
+/* Score them all; rank 0 writes.  The model is started.  Collective. */
+enum mds_rc mds_infer_score_run(const struct mds_infer_score *s,
+                                struct mds_infer_model *m);
+
+#endif

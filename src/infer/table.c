@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "infer/table.h"
+#include "io/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static const char *shown(const struct mds_infer_table *t)
+{
+    return t->path ? t->path : "standard output";
+}
+
+enum mds_rc mds_infer_table_open(struct mds_infer_table *t, const char *path,
+                                 int overwrite, const char *header)
+{
+    *t = (struct mds_infer_table){.path = path, .fd = STDOUT_FILENO};
+    if (path)
+        MDS_TRY(mds_output_check_new(path, overwrite));
+    if (path)
+        t->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (t->fd < 0)
+        return mds_fail(MDS_EIO, "%s: cannot be written: %s", path, strerror(errno));
+    mds_str_add(&t->text, "%s\n", header);
+    return mds_infer_table_flush(t);
+}
+
+/* Returns the bytes written. */
+static size_t write_all(int fd, const char *text, size_t n)
+{
+    size_t done = 0;
+
+    while (done < n) {
+        ssize_t k = write(fd, text + done, n - done);
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            break;
+        done += (size_t)k;
+    }
+    return done;
+}
+
+/* Whole lines in the first n bytes, whose length goes to *bytes. */
+static int64_t whole_lines(const char *text, size_t n, size_t *bytes)
+{
+    int64_t lines = 0;
+
+    *bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        if (text[i] == '\n') {
+            lines++;
+            *bytes = i + 1;
+        }
+    return lines;
+}
+
+enum mds_rc mds_infer_table_flush(struct mds_infer_table *t)
+{
+    size_t done, whole;
+    int why;
+
+    if (t->text.failed)
+        return MDS_EMEM;
+    done = write_all(t->fd, t->text.s ? t->text.s : "", t->text.len);
+    why = errno;
+    if (done == t->text.len) {
+        t->written += t->lines;
+        t->lines = 0;
+        t->text.len = 0;
+        return MDS_OK;
+    }
+    t->written += whole_lines(t->text.s, done, &whole);
+    if (t->path && whole < done) {
+        off_t end = lseek(t->fd, 0, SEEK_CUR) - (off_t)(done - whole);
+
+        if (end < 0 || ftruncate(t->fd, end))
+            why = errno;
+    }
+    return mds_fail(MDS_EIO,
+                    "%s: cannot be written: %s; the first %" PRId64
+                    " lines of results are complete",
+                    shown(t), strerror(why), t->written);
+}
+
+enum mds_rc mds_infer_table_close(struct mds_infer_table *t)
+{
+    int fails = t->path && close(t->fd);
+
+    mds_str_fini(&t->text);
+    if (fails)
+        return mds_fail(MDS_EIO, "%s: cannot be written: %s", shown(t),
+                        strerror(errno));
+    return MDS_OK;
+}
+
+void mds_infer_add_real(struct mds_str *out, double x)
+{
+    char text[32];
+
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (isnan(x) || strtod(text, NULL) == x)
+            break;
+    }
+    mds_str_add(out, "%s", isnan(x) ? "nan" : text);
+}

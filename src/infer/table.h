@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A table of lines that are written a few at a time: if the disk is full, the lines
+ * before are there, and no half of one behind them. */
+#ifndef MDS_INFER_TABLE_H
+#define MDS_INFER_TABLE_H
+
+#include "base/str.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+struct mds_infer_table {
+    const char *path; /* borrowed; NULL: standard output */
+    int fd;
+    struct mds_str text; /* whole lines that wait */
+    int64_t lines;       /* of the text */
+    int64_t written;     /* lines of data that are in the file */
+};
+
+/* header: a line.  MDS_EUSER if there is such a file, unless overwrite is set. */
+enum mds_rc mds_infer_table_open(struct mds_infer_table *t, const char *path,
+                                 int overwrite, const char *header);
+/* Write the lines that wait in t->text, t->lines of them. */
+enum mds_rc mds_infer_table_flush(struct mds_infer_table *t);
+enum mds_rc mds_infer_table_close(struct mds_infer_table *t); /* zeroed is fine */
+
+/* Append a number with as many digits as it takes to read the same one back. */
+void mds_infer_add_real(struct mds_str *out, double x);
+
+#endif

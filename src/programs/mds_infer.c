@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mds_infer: what a trained model says of sequences. */
+#include "base/log.h"
+#include "base/stream.h"
+#include "comm/comm.h"
+#include "config.h"
+#include "infer/score.h"
+#include "programs/ranks.h"
+#include "programs/subcommands.h"
+#include "train/dry_run.h"
+
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    char *load, *tokenizer, *output, *per_token;
+    int64_t batch_tokens;
+    int strand, score_eod, overwrite;
+};
+
+/* Headings of --help. */
+static const char model[] = "Model";
+static const char score[] = "score";
+static const char general[] = "General";
+
+static const char *const strands[] = {"forward", "reverse", "both", NULL};
+
+#define AT(field) ((ptrdiff_t)offsetof(struct options, field))
+
+static const struct mds_option rows[] = {
+    {model, NULL, "--load", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(load), "folder",
+     .help =
+         "needed: a folder of checkpoints (its newest), one checkpoint, or a folder "
+         "of Hugging Face's transformers",
+     .path = MDS_PATH_FOLDER},
+    {model, NULL, "--tokenizer", NULL, MDS_OPT_STRING, NULL, 0, 0, mds_tokenizer_names,
+     AT(tokenizer), NULL,
+     .help = "of an imported model, which does not say; unset: the checkpoint's"},
+    {model, NULL, "--batch-tokens", NULL, MDS_OPT_COUNT, "16384", 1, 1e10, NULL,
+     AT(batch_tokens), "tokens",
+     .help = "evaluated at a time by each copy of the model, at least one sequence"},
+    {model, NULL, "--output", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output),
+     "file", .help = "of results; unset: standard output", .path = MDS_PATH_FILE},
+    {model, NULL, "--overwrite", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(overwrite),
+     NULL, .help = "replace outputs that exist; unset: an error"},
+
+    {score, NULL, "--strand", NULL, MDS_OPT_ENUM, "forward", 0, 0, strands, AT(strand),
+     NULL,
+     .help = "which strand to read: as given, its reverse complement, or the mean of "
+             "both"},
+    {score, NULL, "--score-eod", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(score_eod),
+     NULL, .help = "also how likely the sequence ends where it does"},
+    {score, NULL, "--per-token", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(per_token),
+     "file",
+     .help = "HDF5 with the log-likelihood of each token (/loglik, /start, /name), of "
+             "the strand that is read first",
+     .path = MDS_PATH_FILE},
+
+    MDS_OPT_HELP_AND_VERSION(general),
+    {.help = NULL},
+};
+
+static const struct mds_option_alias aliases[] = {{"-o", "--output", NULL, NULL},
+                                                  {.name = NULL}};
+
+static const struct mds_option_set options = {
+    .program = "mds_infer",
+    .version = PACKAGE_VERSION,
+    .synopsis = "SUBCOMMAND [option]... FILE... [mds_pretrain's options]",
+    .about =
+        "Reads sequences with a trained model. score prints how likely they are.\n"
+        "mds_pretrain's options of layout, numbers and memory follow the files, such "
+        "as --context-parallel-size 4, --dtype bf16 or --dry-run; start several ranks "
+        "with mpiexec. Variables of the environment are not read.",
+    .options = rows,
+    .aliases = aliases,
+    .operands = "file",
+};
+
+/* ---- one subcommand -------------------------------------------------------------- */
+
+static int has_word(const struct mds_invocation *c, const char *word)
+{
+    for (size_t i = 0; i < c->operand_count; i++)
+        if (strcmp(c->operand[i], word) == 0)
+            return 1;
+    return 0;
+}
+
+static enum mds_rc find_model(const struct mds_invocation *c, struct mds_infer_model *m)
+{
+    const struct options *o = c->settings.values;
+    size_t names = mds_invocation_name_count(c);
+
+    if (!o->load)
+        return mds_fail(MDS_EUSER, "--load is missing: the model, a folder of "
+                                   "checkpoints or of Hugging Face's transformers");
+    if (names == 0)
+        return mds_fail(MDS_EUSER, "no file to read; name it before mds_pretrain's "
+                                   "options");
+    return mds_infer_model_find(m, o->load, o->tokenizer,
+                                (int)(c->operand_count - names + 1),
+                                c->operand + names - 1);
+}
+
+static struct mds_infer_score score_of(const struct mds_invocation *c)
+{
+    const struct options *o = c->settings.values;
+
+    return (struct mds_infer_score){.inputs = c->operand,
+                                    .n_inputs = mds_invocation_name_count(c),
+                                    .output = o->output,
+                                    .per_token = o->per_token,
+                                    .strand = o->strand,
+                                    .score_eod = o->score_eod,
+                                    .overwrite = o->overwrite};
+}
+
+/* ranks 0: as many as the layout needs. */
+static enum mds_rc prepare(const struct mds_invocation *c,
+                           const struct mds_infer_score *s, struct mds_infer_model *m,
+                           int64_t ranks)
+{
+    const struct options *o = c->settings.values;
+    struct mds_infer_need need = {.batch_tokens = o->batch_tokens};
+
+    MDS_TRY(find_model(c, m));
+    MDS_TRY(mds_infer_score_measure(s, m, &need));
+    return mds_infer_model_resolve(m, &need, ranks);
+}
+
+/* Without MPI, so that it works on a login node. */
+static enum mds_rc dry_run(const struct mds_invocation *c,
+                           const struct mds_infer_score *s)
+{
+    struct mds_infer_model m = {.path = ""};
+    enum mds_rc rc = prepare(c, s, &m, 0);
+
+    if (!rc)
+        rc = mds_dry_run(&m.run->config, stdout);
+    mds_infer_model_close(&m);
+    return rc;
+}
+
+static void init_log(const struct mds_world *w, const struct mds_infer_model *m)
+{
+    enum mds_log_level level = MDS_LOG_INFO;
+
+    if (m)
+        mds_log_level_parse(m->run->config.output.log_level, &level);
+    mds_log_init(w->rank, w->ranks, w->host, level);
+}
+
+static enum mds_rc run_score(const struct mds_invocation *c)
+{
+    const struct mds_infer_score s = score_of(c);
+    struct mds_infer_model m = {.path = ""};
+    struct mds_world world = {.ranks = 1};
+    enum mds_rc rc;
+
+    if (has_word(c, "--dry-run"))
+        return dry_run(c, &s);
+    rc = mds_world_init(&world);
+    init_log(&world, NULL);
+    if (!rc)
+        rc = prepare(c, &s, &m, world.ranks);
+    if (!rc) {
+        init_log(&world, &m);
+        mds_comm_set_timeout_s(m.run->config.parallel.timeout_s);
+        rc = mds_infer_model_start(&m, &world);
+    }
+    if (!rc)
+        rc = mds_infer_score_run(&s, &m);
+    if (!rc) /* has a time limit; MPI_Finalize would wait for a stuck rank forever */
+        rc = mds_comm_barrier(mds_group(&m.groups, MDS_AXES_ALL));
+    if (rc)
+        mds_ranks_fail(&world, rc);
+    mds_infer_model_log_memory(&m);
+    mds_infer_model_close(&m);
+    mds_ranks_flush_output(&world);
+    mds_log_repeat_warnings();
+    mds_world_end(&world, EXIT_SUCCESS);
+}
+
+static const struct mds_subcommand subcommands[] = {
+    {"score", "score --load FOLDER [option]... FILE... [mds_pretrain's options]",
+     "Prints, for each record of FASTA, document of a token file or line of JSON with "
+     "a \"text\", as tab-separated values: its name, its length in bases, the tokens "
+     "scored, their log-likelihood in nats, that per token and per base, and the "
+     "perplexity. The first token has nothing before it, and is not scored, nor are "
+     "tokens with an ambiguous base.",
+     "Model score", .most = SIZE_MAX, .run = run_score, .passes_unknown = 1},
+    {0},
+};
+
+int main(int argc, char **argv)
+{
+    static const struct mds_program program = {&options, subcommands, NULL};
+    struct options values = {0};
+
+    return mds_program_run(&program, argc, argv, &values);
+}

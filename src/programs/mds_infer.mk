@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: BSD-3-Clause
+bin_PROGRAMS += src/programs/mds_infer
+src_programs_mds_infer_SOURCES = src/programs/mds_infer.c \
+  src/programs/ranks.c src/programs/ranks.h $(programs_with_subcommands)
+src_programs_mds_infer_LDADD = $(infer_libs) $(train_libs)
+
+dist_man_MANS += docs/mds_infer.1
+TESTS += tests/infer/score.t
+dist_check_SCRIPTS += tests/infer/score.t
+EXTRA_DIST += tests/infer/setup.sh

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* src/infer without a model: tables, values per token, inputs. */
+#include "scratch.h"
+
+#include <math.h>
+
+#include "infer/per_token.h"
+#include "infer/records.h"
+#include "infer/table.h"
+#include "io/h5.h"
+
+static void test_numbers_are_read_back_the_same(void **state)
+{
+    static const double some[] = {0, -1.5, 0.1, 1.0 / 3, -3.9403207176531776, 1e300};
+    struct mds_str text = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        text.len = 0;
+        mds_infer_add_real(&text, some[i]);
+        assert_true(strtod(text.s, NULL) == some[i]);
+    }
+    assert_string_equal(text.s, "1e+300");
+    text.len = 0;
+    mds_infer_add_real(&text, -NAN);
+    assert_string_equal(text.s, "nan");
+    mds_str_fini(&text);
+}
+
+static void test_tables_have_whole_lines(void **state)
+{
+    struct mds_infer_table t;
+    char line[64];
+    FILE *f;
+
+    (void)state;
+    assert_int_equal(mds_infer_table_open(&t, "t", 0, "a\tb"), MDS_OK);
+    mds_str_add(&t.text, "1\t2\n");
+    t.lines = 1;
+    assert_int_equal(mds_infer_table_flush(&t), MDS_OK);
+    assert_int_equal(t.written, 1);
+    assert_int_equal(mds_infer_table_close(&t), MDS_OK);
+    f = fopen("t", "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof line, f));
+    assert_string_equal(line, "a\tb\n");
+    assert_non_null(fgets(line, sizeof line, f));
+    assert_string_equal(line, "1\t2\n");
+    fclose(f);
+    assert_int_equal(mds_infer_table_open(&t, "t", 0, "a"), MDS_EUSER);
+    assert_int_equal(mds_infer_table_open(&t, "t", 1, "a"), MDS_OK);
+    assert_int_equal(mds_infer_table_close(&t), MDS_OK);
+}
+
+static void test_values_per_token(void **state)
+{
+    const double first[] = {7, -1, -2}, second[] = {9, -4};
+    struct mds_infer_per_token *p;
+    struct mds_h5 *f;
+    struct mds_h5_dataset *set;
+    int64_t start[4], n;
+    double all[5];
+    char **names;
+
+    (void)state;
+    assert_int_equal(mds_infer_per_token_create("p.h5", 0, &p), MDS_OK);
+    assert_int_equal(mds_infer_per_token_add(p, "one", first, 3), MDS_OK);
+    assert_int_equal(mds_infer_per_token_add(p, "none", NULL, 0), MDS_OK);
+    assert_int_equal(mds_infer_per_token_add(p, "two", second, 2), MDS_OK);
+    assert_int_equal(mds_infer_per_token_finish(p), MDS_OK);
+    assert_int_equal(mds_h5_open("p.h5", NULL, &f), MDS_OK);
+    assert_int_equal(mds_h5_get_reals(f, "/loglik", all, 5), MDS_OK);
+    assert_true(isnan(all[0]) && all[1] == -1 && all[2] == -2 && isnan(all[3]) &&
+                all[4] == -4);
+    assert_int_equal(mds_h5_dataset_open(f, "/start", &set), MDS_OK);
+    assert_int_equal(mds_h5_dataset_read_i64(set, 0, 4, start), MDS_OK);
+    assert_true(start[0] == 0 && start[1] == 3 && start[2] == 3 && start[3] == 5);
+    assert_int_equal(mds_h5_dataset_close(set), MDS_OK);
+    assert_int_equal(mds_h5_get_strings(f, "/name", &names, &n), MDS_OK);
+    assert_int_equal(n, 3);
+    assert_string_equal(names[1], "none");
+    mds_h5_free_strings(names, n);
+    assert_int_equal(mds_h5_close(f), MDS_OK);
+}
+
+/* The next record has this name and these n ids. */
+static void expect(struct mds_infer_records *r, const char *name, int64_t length,
+                   const int32_t *ids, int64_t n)
+{
+    struct mds_infer_record is;
+    int found;
+
+    assert_int_equal(mds_infer_records_next(r, &is, &found), MDS_OK);
+    assert_true(found);
+    assert_string_equal(is.name, name);
+    assert_int_equal(is.length, length);
+    assert_int_equal(is.n, n);
+    assert_memory_equal(is.ids, ids, (size_t)n * sizeof *ids);
+}
+
+static void test_both_strands_of_fasta(void **state)
+{
+    const struct mds_vocabulary v = mds_tokenizer_vocabulary(MDS_TOKENIZER_NUCLEOTIDE);
+    static const char fasta[] = ">x y\nAC\ngtn\n>\nA\n";
+    static const int32_t bases[] = {0, 1, 2, 3, 4}, reverse[] = {4, 0, 1, 2, 3};
+    struct mds_infer_records *r;
+    struct mds_infer_record is;
+    int found;
+
+    (void)state;
+    write_file("a.fa", fasta, strlen(fasta));
+    assert_int_equal(mds_infer_records_open("a.fa", &v, &r), MDS_OK);
+    expect(r, "x", 5, bases, 5);
+    assert_int_equal(mds_infer_records_reverse(r, &is), MDS_OK);
+    assert_int_equal(is.n, 5);
+    assert_memory_equal(is.ids, reverse, sizeof reverse);
+    expect(r, "2", 1, bases, 1);
+    assert_int_equal(mds_infer_records_next(r, &is, &found), MDS_OK);
+    assert_false(found);
+    mds_infer_records_close(r);
+}
+
+static void test_lines_of_json(void **state)
+{
+    const struct mds_vocabulary v = mds_tokenizer_vocabulary(MDS_TOKENIZER_BYTES);
+    static const char lines[] = "{\"text\": \"hi\\n\"}\n\n"
+                                "{\"id\": \"b\", \"text\": \"\\u00e9\"}";
+    static const int32_t hi[] = {'h', 'i', '\n'}, e[] = {0xc3, 0xa9};
+    struct mds_infer_records *r;
+    struct mds_infer_record is;
+    int found;
+
+    (void)state;
+    write_file("a.jsonl", lines, strlen(lines));
+    assert_int_equal(mds_infer_records_open("a.jsonl", &v, &r), MDS_OK);
+    expect(r, "1", 3, hi, 3);
+    assert_int_equal(mds_infer_records_reverse(r, &is), MDS_EUSER);
+    expect(r, "b", 2, e, 2);
+    assert_int_equal(mds_infer_records_next(r, &is, &found), MDS_OK);
+    assert_false(found);
+    mds_infer_records_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers_are_read_back_the_same),
+        cmocka_unit_test(test_tables_have_whole_lines),
+        cmocka_unit_test(test_values_per_token),
+        cmocka_unit_test(test_both_strands_of_fasta),
+        cmocka_unit_test(test_lines_of_json),
+    };
+
+    return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
+}
