@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ckpt/configuration.h"
 #include "ckpt/index.h"
+#include "ckpt/lineage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,11 +38,12 @@ enum mds_rc mds_ckpt_find_configuration(const struct mds_config *c,
 {
     const struct mds_model_config *m = &c->model;
     int has_shape = m->layers && m->hidden && m->heads;
-    const char *load = c->checkpoint.load;
+    const char *load;
     struct stat st;
     enum mds_rc rc;
 
     *text = NULL;
+    MDS_TRY(mds_ckpt_find_start(c, &load));
     if (!load)
         return MDS_OK;
     MDS_TRY(mds_ckpt_file(load, -1, name));
@@ -58,10 +60,12 @@ enum mds_rc mds_ckpt_find_progress(const struct mds_config *c, struct mds_extent
 {
     char name[MDS_PATH_SIZE], *text;
     struct mds_ckpt_state s;
+    const char *folder;
     int64_t save;
 
     *done = (struct mds_extent){{0}};
-    if (c->checkpoint.finetune)
+    MDS_TRY(mds_ckpt_find_start(c, &folder));
+    if (c->checkpoint.finetune && folder == c->checkpoint.load)
         return MDS_OK;
     MDS_TRY(mds_ckpt_find_configuration(c, name, &text));
     if (!text)

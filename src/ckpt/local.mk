@@ -6,6 +6,7 @@ src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/folder_lock.c src/ckpt/folder_lock.h \
   src/ckpt/compare.c src/ckpt/compare.h \
   src/ckpt/configuration.c src/ckpt/configuration.h \
+  src/ckpt/fit.c src/ckpt/fit.h \
   src/ckpt/folder.c src/ckpt/folder.h \
   src/ckpt/hf.h src/ckpt/hf_config.c src/ckpt/hf_export.c src/ckpt/hf_import.c \
   src/ckpt/hf_refuse.c \
@@ -14,6 +15,7 @@ src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/hf_window.c \
   src/ckpt/index.c src/ckpt/index.h \
   src/ckpt/index_file.c \
+  src/ckpt/lineage.c src/ckpt/lineage.h \
   src/ckpt/part.c src/ckpt/part.h \
   src/ckpt/provenance.c src/ckpt/provenance.h \
   src/ckpt/rank_file.c src/ckpt/rank_file.h \

@@ -73,6 +73,10 @@ int64_t mds_dataset_file_samples(const struct mds_dataset *d, enum mds_split s, 
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s);
 /* MDS_EUSER if a split that a run with this configuration reads has no sample. */
 enum mds_rc mds_dataset_check(const struct mds_dataset *d, const struct mds_config *c);
+/* Samples of split s that each evaluation reads: all, or those of --eval-iters
+ * batches. */
+int64_t mds_dataset_evaluated(const struct mds_dataset *d, enum mds_split s,
+                              const struct mds_config *c);
 /* Log the splits of a run that trains, or only evaluates.  After mds_dataset_set_vocab.
  */
 enum mds_rc mds_dataset_log(const struct mds_dataset *d, int trains);
@@ -81,13 +85,13 @@ enum mds_rc mds_dataset_log_epochs(const struct mds_dataset *d, int64_t samples)
 /* Unigram entropy of split s in nats per token; for a mix, of the weighted token
  * distribution.  Reads the whole split. */
 enum mds_rc mds_dataset_entropy(struct mds_dataset *d, enum mds_split s, double *nats);
-/* Go on from a checkpoint that was saved before sample `sample` of the run, with the
- * position of then, which is changed: each file where it stands, new ones from their
- * beginning; a mix that has not changed goes on in the same order.  MDS_EUSER if
- * another file has the name of one of them.  name: of the checkpoint, for messages.
- * After mds_dataset_set_vocab, on rank 0; the others get the bytes of
- * mds_dataset_order. */
-enum mds_rc mds_dataset_resume(struct mds_dataset *d, struct mds_position *saved,
+/* Go on from a checkpoint that was saved before sample `sample` of the run.  text: the
+ * position of then, as mds_dataset_position gives it; NULL: unknown, nothing changes.
+ * Each file goes on where it stood, new ones from their beginning; a mix that has not
+ * changed in the same order.  MDS_EUSER if another file has the name of one of them.
+ * name: of the checkpoint, for messages.  After mds_dataset_set_vocab, on rank 0; the
+ * others get the bytes of mds_dataset_order. */
+enum mds_rc mds_dataset_resume(struct mds_dataset *d, const char *text,
                                const char *name, int64_t sample);
 void *mds_dataset_order(struct mds_dataset *d, int64_t *bytes);
 /* Find out what a checkpoint stores of the files, unless that is known from resuming;

@@ -24,6 +24,14 @@ static enum mds_rc check_held_out(const struct mds_dataset *d,
                     c->data.split, c->model.seq_length);
 }
 
+int64_t mds_dataset_evaluated(const struct mds_dataset *d, enum mds_split s,
+                              const struct mds_config *c)
+{
+    int64_t there = mds_dataset_samples(d, s), batch = c->batch.global;
+
+    return c->train.eval_iters > there / batch ? there : c->train.eval_iters * batch;
+}
+
 enum mds_rc mds_dataset_check(const struct mds_dataset *d, const struct mds_config *c)
 {
     if (!c->train.skip_train)

@@ -239,7 +239,7 @@ static enum mds_rc go_on(struct mds_dataset *d, struct mds_position *old,
     return MDS_OK;
 }
 
-enum mds_rc mds_dataset_resume(struct mds_dataset *d, struct mds_position *saved,
+static enum mds_rc resume_from(struct mds_dataset *d, struct mds_position *saved,
                                const char *name, int64_t sample)
 {
     struct mds_position now = {0};
@@ -253,6 +253,20 @@ enum mds_rc mds_dataset_resume(struct mds_dataset *d, struct mds_position *saved
     free(m.taken);
     free(m.old);
     mds_position_fini(&now);
+    return rc;
+}
+
+enum mds_rc mds_dataset_resume(struct mds_dataset *d, const char *text,
+                               const char *name, int64_t sample)
+{
+    struct mds_position saved;
+    enum mds_rc rc;
+
+    if (!text)
+        return MDS_OK;
+    MDS_TRY(mds_position_parse(text, name, sample, &saved));
+    rc = resume_from(d, &saved, name, sample);
+    mds_position_fini(&saved);
     return rc;
 }
 

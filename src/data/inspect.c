@@ -14,11 +14,16 @@ struct facts {
 
 /* Megatron's files state no vocabulary and are not packed, and opening them checks an
  * index that may be long. */
-static void add_file(const char *path, struct facts *f)
+static void add_file(const char *path, int64_t scanned, struct facts *f)
 {
     struct mds_source *s = NULL;
 
-    if (mds_source_is_megatron(path) || mds_source_open_tokens(path, &s)) {
+    if (mds_source_is_megatron(path)) {
+        f->no_words |= scanned == 0;
+        f->words = mds_max(scanned, f->words);
+        return;
+    }
+    if (mds_source_open_tokens(path, &s)) {
         f->no_words = 1; /* training will say why it cannot be opened */
         return;
     }
@@ -28,7 +33,7 @@ static void add_file(const char *path, struct facts *f)
     mds_source_close(s);
 }
 
-static struct facts read_facts(const struct mds_data_config *c)
+static struct facts read_facts(const struct mds_data_config *c, int64_t scanned)
 {
     struct facts f = {.no_words = 1, .data = mds_config_data_paths(c)};
     struct mds_paths paths;
@@ -37,7 +42,7 @@ static struct facts read_facts(const struct mds_data_config *c)
         return f;
     f.no_words = 0;
     for (int i = 0; i < paths.n; i++)
-        add_file(paths.path[i], &f);
+        add_file(paths.path[i], scanned, &f);
     if (paths.n > 1)
         f.data = "the data";
     mds_paths_fini(&paths);
@@ -51,7 +56,7 @@ static enum mds_pack packing_of(const struct facts *f)
 
 enum mds_pack mds_data_choose_packing(const struct mds_data_config *c)
 {
-    struct facts f = read_facts(c);
+    struct facts f = read_facts(c, 0);
 
     return packing_of(&f);
 }
@@ -64,7 +69,7 @@ static void set_vocabulary(struct mds_config_run *run, const struct facts *f, in
         mds_info("vocabulary: the %lld words of %s", (long long)f->words, f->data);
 }
 
-void mds_data_inspect(struct mds_config_run *run, int log)
+void mds_data_inspect(struct mds_config_run *run, int64_t scanned, int log)
 {
     int wants_words =
         !run->config.model.vocab ||
@@ -74,7 +79,7 @@ void mds_data_inspect(struct mds_config_run *run, int log)
 
     if (!wants_words && !wants_packing)
         return;
-    f = read_facts(&run->config.data);
+    f = read_facts(&run->config.data, scanned);
     if (wants_words && !f.no_words && f.words > run->config.model.vocab)
         set_vocabulary(run, &f, log);
     if (wants_packing)

@@ -7,8 +7,9 @@
 
 /* For dry runs and plans, before resolving: take the vocabulary size from the files if
  * none is set and they state one (embedding and logits of 66 codons are not those of
- * GPT-2's 50,257 words), and whether documents are packed.  log: say so. */
-void mds_data_inspect(struct mds_config_run *run, int log);
+ * GPT-2's 50,257 words), and whether documents are packed.  scanned: the words of
+ * Megatron's files, which state none; 0: unknown.  log: say so. */
+void mds_data_inspect(struct mds_config_run *run, int64_t scanned, int log);
 
 /* What --pack-documents auto means: on if a file of mds_data has several documents.
  * Megatron's programs do not pack what is in its format. */

@@ -28,6 +28,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/position.c src/data/position.h \
   src/data/reading.c src/data/reading.h \
   src/data/sample.h \
+  src/data/scan.c src/data/scan.h \
   src/data/source.c src/data/source.h \
   src/data/source_hdf5.c \
   src/data/source_megatron.c \

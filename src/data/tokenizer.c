@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "data/tokenizer.h"
+#include "base/log.h"
 #include "data/fasta.h"
 
 #include <stdio.h>
@@ -30,6 +31,28 @@ enum mds_tokenizer mds_tokenizer_find(const char *name)
         if (strcmp(name, mds_tokenizer_names[t]) == 0)
             return (enum mds_tokenizer)t;
     return MDS_TOKENIZER_IDS;
+}
+
+enum mds_rc mds_tokenizer_check(const char *path, int64_t was, enum mds_tokenizer is,
+                                int override)
+{
+    const char *const *names = mds_tokenizer_names;
+    int64_t before = was - 1;
+    int unknown = before == MDS_TOKENIZER_IDS || is == MDS_TOKENIZER_IDS;
+
+    if (before < 0 || before >= MDS_TOKENIZERS || before == (int64_t)is)
+        return MDS_OK; /* an import does not say */
+    if (!unknown && !override)
+        return mds_fail(MDS_EUSER,
+                        "%s: was trained on tokens of %s, but this run's data are %s, "
+                        "where ids mean something else; use data of that tokenizer, or "
+                        "give --override-model-config",
+                        path, names[before], names[is]);
+    mds_warn("%s: was trained on tokens of %s, but this run's data are %s%s", path,
+             names[before], names[is],
+             unknown ? ": is that the same tokenizer?"
+                     : ", and --override-model-config is given");
+    return MDS_OK;
 }
 
 int mds_tokenizer_bases(enum mds_tokenizer t)

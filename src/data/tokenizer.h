@@ -33,6 +33,13 @@ extern const char *const mds_tokenizer_names[MDS_TOKENIZERS + 1]; /* ends with N
 /* The tokenizer of that name; ids if there is none, or name is NULL. */
 enum mds_tokenizer mds_tokenizer_find(const char *name);
 
+/* Check data against weights trained on tokens of `was`, of which path is the
+ * checkpoint: 1 + enum mds_tokenizer, 0 if that is unknown.  MDS_EUSER if the data are
+ * known to be of another tokenizer; a warning with `override`, or if one has no name.
+ */
+enum mds_rc mds_tokenizer_check(const char *path, int64_t was, enum mds_tokenizer is,
+                                int override);
+
 /* The bases of a token, and how many later the next token begins.  0 bases: this
  * tokenizer does not read FASTA. */
 int mds_tokenizer_bases(enum mds_tokenizer t);

@@ -5,8 +5,6 @@
 #include "base/units.h"
 #include "ckpt/configuration.h"
 #include "data/inspect.h"
-#include "data/paths.h"
-#include "data/source.h"
 #include "launch/batch_syntax.h"
 
 #include <math.h>
@@ -140,7 +138,8 @@ static enum mds_rc use_detected_gpus(struct mds_launch *l, const struct mds_gpus
 enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, int argc,
                             char *const *argv, struct mds_launch *out)
 {
-    struct mds_launch l = {.options = options, .for_later = job};
+    struct mds_launch l = {
+        .options = options, .for_later = job, .scan = {.largest = -1}};
     struct mds_diag diag = {0};
     struct mds_gpus here;
     int known = mds_gpus_detect(&here);
@@ -281,7 +280,7 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv 
         rc = mds_ckpt_inherit_model(*out, &diag);
     if (!rc) {
         default_nvme_path(l, *out, log, &diag);
-        mds_data_inspect(*out, log);
+        mds_data_inspect(*out, mds_launch_scanned_words(l), log);
         (*out)->config.data.seen = l->seen;
     }
     if (!rc && log)
@@ -385,6 +384,23 @@ static enum mds_rc predict_step(const struct mds_launch *l,
                              &level);
 }
 
+enum mds_rc mds_launch_predict_times(struct mds_launch *l, const struct mds_config *c,
+                                     const struct mds_estimate *e)
+{
+    struct mds_config evaluation = *c;
+    struct mds_outlook *o = &l->outlook;
+    struct mds_estimate batch;
+
+    o->step_s = o->batch_s = e->step_s;
+    if (o->batches == 0 || c->train.skip_train)
+        return MDS_OK;
+    evaluation.train.skip_train = 1;
+    MDS_TRY(
+        mds_predict(&evaluation, (int)l->ranks, (int)l->per_node, l->machine, &batch));
+    o->batch_s = batch.step_s;
+    return MDS_OK;
+}
+
 /* Print the layouts that fit with the options that are set.  Returns whether there are
  * any. */
 static int print_layouts_that_fit(const struct mds_launch *l)
@@ -432,45 +448,6 @@ static enum mds_rc check_memory(const struct mds_launch *l,
         any ? "layouts that fit are listed above"
             : "no layout with these options fits: use more nodes or a shorter "
               "sequence");
-}
-
-static void warn_if_path_missing(const char *path)
-{
-    if (mds_source_is_there(path))
-        return;
-    mds_fail_open(MDS_EUSER, path);
-    mds_warn("data not found on this host: %s; the run fails at once if its nodes do "
-             "not have it",
-             mds_fail_text());
-}
-
-static enum mds_rc check_path_list(const char *option, const char *text)
-{
-    struct mds_paths paths;
-    enum mds_rc rc = MDS_OK;
-
-    if (!text)
-        return MDS_OK;
-    MDS_TRY(mds_paths_parse(option, text, &paths));
-    for (int i = 0; i < paths.n && !rc; i++)
-        if (strchr(paths.path[i], '\n'))
-            rc = mds_fail(MDS_EUSER,
-                          "%s: the name of a file has a newline, which a command line "
-                          "cannot pass on",
-                          option);
-        else
-            warn_if_path_missing(paths.path[i]);
-    mds_paths_fini(&paths);
-    return rc;
-}
-
-/* Check before a job waits in a queue for hours. */
-static enum mds_rc check_data_paths(const struct mds_data_config *d)
-{
-    MDS_TRY(check_path_list("--data-path", d->paths));
-    MDS_TRY(check_path_list("--train-data-path", d->train_paths));
-    MDS_TRY(check_path_list("--valid-data-path", d->valid_paths));
-    return check_path_list("--test-data-path", d->test_paths);
 }
 
 /* Whether to compare with a plan, which takes some seconds: only if a person is likely
@@ -536,7 +513,7 @@ static enum mds_rc resolve_for_ranks(const struct mds_launch *l,
     if (!rc)
         mds_diag_log(&diag);
     if (!rc)
-        rc = check_data_paths(&run->config.data);
+        rc = mds_launch_check_paths(&run->config.data);
     mds_diag_fini(&diag);
     return rc;
 }
@@ -583,7 +560,7 @@ enum mds_rc mds_launch_choose_layout(struct mds_launch *l, struct mds_argv *argu
     int open, sized;
 
     MDS_TRY(mds_launch_config(l, NULL, 1, &run));
-    mds_launch_read_documents(l, run);
+    mds_launch_read_data(l, run);
     open = is_layout_open(l, run);
     sized = mds_settings_of(&run->settings, "batch.global")->level > MDS_LEVEL_DERIVED;
     if (open) {
@@ -595,14 +572,14 @@ enum mds_rc mds_launch_choose_layout(struct mds_launch *l, struct mds_argv *argu
             goto fini_chosen;
     }
     rc = resolve_for_ranks(l, run);
-    l->length = run->config.train.length;
-    l->step = mds_config_step(&run->config);
     if (!rc && l->for_later)
-        rc = mds_launch_check_data(run);
+        rc = mds_launch_look_ahead(l, run);
     if (!rc && open && !sized)
         log_batch_of_plan(run);
     if (!rc)
         rc = predict_step(l, run, out);
+    if (!rc && l->for_later)
+        rc = mds_launch_predict_times(l, &run->config, out);
     if (!rc && l->options->check_memory)
         rc = check_memory(l, out);
     if (!rc && !open)

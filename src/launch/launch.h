@@ -4,6 +4,7 @@
 #define MDS_LAUNCH_LAUNCH_H
 
 #include "config/options.h"
+#include "data/scan.h"
 #include "launch/losses.h"
 #include "launch/options.h"
 #include "launch/placement.h"
@@ -14,18 +15,28 @@
 
 #include <stdint.h>
 
+/* What is left of a run, by the data and the checkpoint that are here. */
+struct mds_outlook {
+    int64_t steps;
+    int64_t evaluations;      /* between steps and at the end */
+    int64_t samples, batches; /* of all of them; the last batch of each may not be full
+                               */
+    double step_s, batch_s;   /* as predicted: of a step, and of a batch evaluated */
+};
+
 /* The state of one mds_launch. */
 struct mds_launch {
     const struct mds_launch_options *options; /* borrowed */
     struct mds_machine *machine;
     struct mds_placement placement;
     int64_t nodes, per_node, ranks;
-    struct mds_argv asked; /* mds_pretrain's words as the user gave them, after argv[0]
+    struct mds_argv asked;  /* mds_pretrain's words as the user gave them, after argv[0]
                                and --machine */
-    struct mds_pairs seen; /* from mds_launch_read_documents on: mds_config.data.seen */
-    int for_later;         /* the run is planned or submitted, not started here */
-    /* From mds_launch_choose_layout on: how long the run is, and what a step adds. */
-    struct mds_extent length, step;
+    struct mds_pairs seen;  /* from mds_launch_read_data on: mds_config.data.seen */
+    int for_later;          /* the run is planned or submitted, not started here */
+    struct mds_scan scan;   /* from mds_launch_read_data on, of a run for later */
+    struct mds_extent done; /* from mds_launch_look_ahead on: by the checkpoint */
+    struct mds_outlook outlook; /* from mds_launch_choose_layout on */
 };
 
 /* Find the machine profile and the nodes.  argv: mds_pretrain's arguments, borrowed for
@@ -41,27 +52,38 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv 
                               int log, struct mds_config_run **out);
 
 /* Before predictions: read from data that are here how much of attention packed
- * documents leave, for `run` and for all configurations read later.  Of many documents
- * this takes a while. */
-void mds_launch_read_documents(struct mds_launch *l, struct mds_config_run *run);
+ * documents leave and, for a later run, the vocabulary of Megatron's files, for `run`
+ * and for all configurations read later.  It may take a while. */
+void mds_launch_read_data(struct mds_launch *l, struct mds_config_run *run);
 
-/* Check what a resolved run reads as it will do itself: windows of each split and the
- * vocabulary; and log the splits and epochs.  MDS_OK if data are not here. */
-enum mds_rc mds_launch_check_data(struct mds_config_run *run);
+/* The words of Megatron's files; 0 if these were not read to the end. */
+int64_t mds_launch_scanned_words(const struct mds_launch *l);
 
-/* The steps of a resolved run from `done` (NULL: the beginning) to its end. */
-int64_t mds_launch_steps(const struct mds_config *c, const struct mds_extent *done);
+/* Warn of data that are not here; MDS_EUSER for a name that no command line passes on.
+ */
+enum mds_rc mds_launch_check_paths(const struct mds_data_config *d);
 
-/* "1000 steps = 5 h 18 min = 10.6 node-hours, 6 jobs of 1:00:00": append what `iters`
- * steps take.  job_s: time for training in a job, which the walltime's text `job` says;
- * 0: no jobs.  (length.c) */
-void mds_launch_length(const struct mds_launch *l, int64_t iters, double step_s,
-                       double job_s, const char *job, struct mds_str *out);
+/* Refuse a resolved run that the job would refuse, and in its words, as far as data and
+ * checkpoint are here: windows of each split, vocabulary and tokenizer, options that
+ * the checkpoint does not fit, files that are not those it was trained on.  Log the
+ * splits and epochs; set l->done and what l->outlook counts. */
+enum mds_rc mds_launch_look_ahead(struct mds_launch *l, struct mds_config_run *run);
 
-/* For the best layout of a plan: print what the run takes in all, log what its
- * checkpoints take, and warn if the data will not do. */
-enum mds_rc mds_launch_print_outlook(const struct mds_launch *l,
-                                     const struct mds_plan *p, FILE *f);
+/* Set the times in l->outlook, whose step is predicted by *e. */
+enum mds_rc mds_launch_predict_times(struct mds_launch *l, const struct mds_config *c,
+                                     const struct mds_estimate *e);
+
+/* "1000 steps and 3 evaluations (96 samples, 8 min) = 5 h 18 min = 10.6 node-hours, 6
+ * jobs of 1:00:00": append what l->outlook takes; nothing if that is nothing.  job_s:
+ * time for it in a job, which the walltime's text `job` says; 0: no jobs.
+ * (length.c) */
+void mds_launch_length(const struct mds_launch *l, double job_s, const char *job,
+                       struct mds_str *out);
+
+/* For the best layout of a plan: refuse what the job would refuse; print what the run
+ * takes in all, and log what its checkpoints take. */
+enum mds_rc mds_launch_print_outlook(struct mds_launch *l, const struct mds_plan *p,
+                                     FILE *f);
 
 /* Fill in a plan request for this configuration on these nodes; both are borrowed.
  * MDS_EUSER if the configuration has no model. */

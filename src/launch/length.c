@@ -7,15 +7,37 @@
 
 #include <math.h>
 
-void mds_launch_length(const struct mds_launch *l, int64_t iters, double step_s,
-                       double job_s, const char *job, struct mds_str *out)
+static void add_evaluations(const struct mds_outlook *o, struct mds_str *out)
 {
-    double s = (double)iters * step_s, hours = s / 3600 * (double)l->nodes;
     char time[32];
 
-    mds_str_add(out, "%lld step%s = %s", (long long)iters, mds_plural(iters),
-                mds_format_seconds(s, time, sizeof time));
-    mds_str_add(out, hours < 100 ? " = %.3g node-hours" : " = %.0f node-hours", hours);
+    mds_str_add(out, "%s%lld evaluation%s (%lld sample%s, %s)",
+                o->steps > 0 ? " and " : "", (long long)o->evaluations,
+                mds_plural(o->evaluations), (long long)o->samples,
+                mds_plural(o->samples),
+                mds_format_seconds((double)o->batches * o->batch_s, time, sizeof time));
+}
+
+void mds_launch_length(const struct mds_launch *l, double job_s, const char *job,
+                       struct mds_str *out)
+{
+    const struct mds_outlook *o = &l->outlook;
+    double s = (double)o->steps * o->step_s + (double)o->batches * o->batch_s;
+    double hours = s / 3600 * (double)l->nodes;
+    char time[32];
+
+    if (s == 0)
+        return;
+    if (o->steps > 0)
+        mds_str_add(out, "%lld step%s", (long long)o->steps, mds_plural(o->steps));
+    if (o->evaluations > 0)
+        add_evaluations(o, out);
+    mds_str_add(out, " = %s", mds_format_seconds(s, time, sizeof time));
+    if (hours < 0.01)
+        mds_str_add(out, ", less than 0.01 node-hours");
+    else
+        mds_str_add(out, hours < 100 ? " = %.3g node-hours" : " = %.0f node-hours",
+                    hours);
     if (job_s > 0) {
         double jobs = fmax(ceil(s / job_s), 1);
 
@@ -56,24 +78,23 @@ static enum mds_rc log_space(const struct mds_launch *l,
     return mds_job_log_disk_space(&j, e, c->keep_last ? c->keep_last : MDS_JOB_KEPT);
 }
 
-enum mds_rc mds_launch_print_outlook(const struct mds_launch *l,
-                                     const struct mds_plan *p, FILE *f)
+enum mds_rc mds_launch_print_outlook(struct mds_launch *l, const struct mds_plan *p,
+                                     FILE *f)
 {
     const struct mds_estimate *e = &p->fits[0].estimate;
     struct mds_config_run *run;
     struct mds_str text = {0};
     enum mds_rc rc = read_best(l, p, &run);
-    int64_t iters = 0;
 
-    if (!rc && mds_launch_check_data(run))
-        mds_warn("the run would fail: %s", mds_fail_text());
-    if (!rc && !run->config.train.skip_train)
-        iters = mds_launch_steps(&run->config, NULL);
-    if (iters > 0) {
-        mds_launch_length(l, iters, e->step_s, 0, NULL, &text);
-        fprintf(f, "%s\n", text.s ? text.s : "");
-    }
-    if (iters > 0)
+    if (!rc)
+        rc = mds_launch_look_ahead(l, run);
+    if (!rc)
+        rc = mds_launch_predict_times(l, &run->config, e);
+    if (!rc)
+        mds_launch_length(l, 0, NULL, &text);
+    if (text.s)
+        fprintf(f, "%s\n", text.s);
+    if (!rc && l->outlook.steps > 0)
         rc = log_space(l, &run->config.checkpoint, e);
     mds_str_fini(&text);
     mds_config_run_destroy(run);

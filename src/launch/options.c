@@ -78,7 +78,9 @@ static const struct mds_option rows[] = {
     {plan, "launch.rows", "--rows", NULL, MDS_OPT_INT, "6", 1, 1000, NULL, AT(rows),
      "rows", .help = "with plan: layouts to show"},
     {plan, "launch.plan_seconds", "--plan-seconds", NULL, MDS_OPT_SECONDS, "20", 0.1,
-     1e6, NULL, AT(plan_s), "seconds", .help = "the longest a search may take"},
+     1e6, NULL, AT(plan_s), "seconds",
+     .help = "the longest a search may take, and the longest that reading Megatron's "
+             "files for their largest id may take"},
 
     {runs, "launch.name", "--name", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(name),
      "name", .help = "name of the run and its job; unset: model, length and nodes"},

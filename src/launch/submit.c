@@ -4,7 +4,6 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "ckpt/folder.h"
-#include "ckpt/index.h"
 #include "launch/batch_syntax.h"
 #include "launch/job.h"
 #include "launch/run_folder.h"
@@ -157,40 +156,17 @@ static void add_preflight(const struct mds_job *j, const struct mds_config_run *
         mds_argv_add(words, "--preflight");
 }
 
-/* What has been done of the run, by the newest checkpoint that --load names. */
-static struct mds_extent done_so_far(const char *load)
-{
-    struct mds_ckpt_state state;
-    int64_t iteration = -1, save;
-    char path[MDS_PATH_SIZE];
-
-    if (mds_ckpt_latest(load, &iteration) || iteration < 0 ||
-        mds_ckpt_path(load, iteration, 0, path) ||
-        mds_ckpt_state_read(path, &state, &save))
-        return (struct mds_extent){{0}};
-    return (struct mds_extent){{state.iteration, state.samples, state.tokens}};
-}
-
 /* Say how long the run is, or what is left of it. */
-static void log_length(const struct mds_job *j, const struct mds_config_run *asked,
-                       const struct mds_estimate *e)
+static void log_length(const struct mds_job *j)
 {
     double job_s = j->walltime_s > 0 ? j->walltime_s - j->margin_s : 0;
-    struct mds_extent done = {{0}};
     struct mds_str text = {0};
     char walltime[32];
-    int64_t left;
 
-    if (asked->config.train.skip_train)
-        return;
-    if (!asked->config.checkpoint.finetune)
-        done = done_so_far(j->load ? j->load : j->checkpoints);
-    left = mds_steps_left(&j->launch->length, &done, &j->launch->step);
-    if (left == 0)
-        return;
-    mds_launch_length(j->launch, left, e->step_s, job_s,
+    mds_launch_length(j->launch, job_s,
                       mds_clock_text(j->walltime_s, walltime, sizeof walltime), &text);
-    mds_info("%s, as predicted", text.s ? text.s : "");
+    if (text.s)
+        mds_info("%s, as predicted", text.s);
     mds_str_fini(&text);
 }
 
@@ -206,7 +182,7 @@ static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
         rc = mds_run_folder_saves(j, asked, &e, &arguments);
     if (!rc) {
         add_exit(j, asked, &e, &arguments);
-        log_length(j, asked, &e);
+        log_length(j);
         j->arguments = &arguments;
         rc = arguments.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")
                               : write_and_submit(j);

@@ -49,8 +49,8 @@ static enum mds_rc launch_run_where(const struct mds_invocation *c)
     return MDS_OK;
 }
 
-static enum mds_rc print_plan(const struct mds_launch *l,
-                              const struct mds_plan_request *r, int64_t rows)
+static enum mds_rc print_plan(struct mds_launch *l, const struct mds_plan_request *r,
+                              int64_t rows)
 {
     struct mds_diag diag = {0};
     struct mds_plan p;
@@ -61,6 +61,7 @@ static enum mds_rc print_plan(const struct mds_launch *l,
     if (rc)
         return rc;
     mds_plan_print(r, &p, rows, stdout);
+    fflush(stdout); /* before what is logged of it */
     if (p.fit_count == 0) {
         mds_plan_advise(r, &p, stdout);
         rc = mds_plan_refuse(r, &p);
@@ -129,7 +130,7 @@ static enum mds_rc launch_run_plan(const struct mds_invocation *c)
     rc = mds_launch_config(&l, NULL, 1, &run);
     if (rc)
         goto close_launch;
-    mds_launch_read_documents(&l, run);
+    mds_launch_read_data(&l, run);
     rc = mds_launch_request(&l, run, &r);
     if (rc)
         goto destroy_run;

@@ -130,7 +130,7 @@ static enum mds_rc print_or_dry_run(struct mds_config_run *run, struct mds_diag 
 {
     if (run->action == MDS_ACTION_SHOW || run->action == MDS_ACTION_RUN)
         MDS_TRY(mds_ckpt_inherit_model(run, diag));
-    mds_data_inspect(run, run->action == MDS_ACTION_RUN);
+    mds_data_inspect(run, 0, run->action == MDS_ACTION_RUN);
     if (run->action != MDS_ACTION_RUN) {
         MDS_TRY(mds_config_print(run, diag, stdout));
         mds_diag_log(diag);

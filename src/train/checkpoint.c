@@ -5,7 +5,9 @@
 #include "base/minmax.h"
 #include "base/units.h"
 #include "ckpt/error_sync.h"
+#include "ckpt/fit.h"
 #include "ckpt/folder.h"
+#include "ckpt/lineage.h"
 #include "ckpt/reader.h"
 #include "config/options.h"
 #include "config/tree.h"
@@ -65,7 +67,8 @@ static int continues_own_run(const struct run *r)
 static void set_origin(struct run *r, const struct mds_ckpt_index *ix)
 {
     r->origin = continues_own_run(r) ? ix->state.origin : ix->save;
-    r->begun = continues_own_run(r) ? ix->state.begun : mds_run_start_kind(r);
+    r->begun = continues_own_run(r) ? ix->state.begun
+                                    : mds_ckpt_start_kind(&r->config->checkpoint);
 }
 
 static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix,
@@ -86,114 +89,25 @@ static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix,
     return rc;
 }
 
-/* MDS_EUSER if this run's tokens are known to be of another tokenizer than those that
- * the weights were trained on. */
-static enum mds_rc check_tokenizer(const struct run *r, const struct mds_ckpt_index *ix)
-{
-    static const char *const *const names = mds_tokenizer_names;
-    int64_t was = ix->state.tokenizer - 1;
-    enum mds_tokenizer is = mds_dataset_vocabulary(r->spec->data).tokenizer;
-    int unknown = was == MDS_TOKENIZER_IDS || is == MDS_TOKENIZER_IDS;
-
-    if (was < 0 || was >= MDS_TOKENIZERS || was == (int64_t)is)
-        return MDS_OK; /* an import does not say */
-    if (!unknown && !r->config->checkpoint.override_model)
-        return mds_fail(MDS_EUSER,
-                        "%s: was trained on tokens of %s, but this run's data are %s, "
-                        "where ids mean something else; use data of that tokenizer, or "
-                        "give --override-model-config",
-                        ix->path, names[was], names[is]);
-    mds_warn("%s: was trained on tokens of %s, but this run's data are %s%s", ix->path,
-             names[was], names[is],
-             unknown ? ": is that the same tokenizer?"
-                     : ", and --override-model-config is given");
-    return MDS_OK;
-}
-
-/* MDS_EUSER if this run has less words than the checkpoint, or more without
- * --resize-vocab.  Where padding makes the shapes equal, only this tells. */
-static enum mds_rc check_vocabulary(const struct run *r,
-                                    const struct mds_ckpt_index *ix)
-{
-    int64_t was = ix->state.vocab, is = r->config->model.vocab;
-    int how = r->config->checkpoint.resize_vocab;
-
-    if (is < was)
-        return mds_fail(MDS_EUSER,
-                        "%s: has a vocabulary of %" PRId64
-                        " words, and this run %" PRId64
-                        "; a vocabulary does not shrink: leave --vocab-size out",
-                        ix->path, was, is);
-    if (is > was && how == MDS_RESIZE_OFF)
-        return mds_fail(MDS_EUSER,
-                        "%s: has a vocabulary of %" PRId64
-                        " words, and this run %" PRId64
-                        ": was its data made with another tokenizer?  If words were "
-                        "added to the same one, give --resize-vocab mean or init",
-                        ix->path, was, is);
-    if (is > was)
-        mds_info("%s: has a vocabulary of %" PRId64 " words: %" PRId64
-                 " more begin with %s, in embedding and head",
-                 ix->path, was, is - was,
-                 how == MDS_RESIZE_MEAN ? "the mean of the others" : "initial values");
-    return MDS_OK;
-}
-
-/* MDS_EUSER if this run's options change what the saved weights compute. */
-static enum mds_rc check_model_changes(const struct run *r, const char *path,
-                                       const struct mds_config_changes *changes)
-{
-    const char *function = changes->function.s;
-
-    if (function && !r->config->checkpoint.override_model)
-        return mds_fail(MDS_EUSER,
-                        "%s: was saved with %s, which changes what the model computes; "
-                        "leave these options out to use the checkpoint's values, or "
-                        "give --override-model-config",
-                        path, function);
-    if (function)
-        mds_warn("%s: was saved with %s, and --override-model-config is given", path,
-                 function);
-    if (changes->others.s && !r->config->train.skip_train)
-        mds_info("%s: was saved with %s", path, changes->others.s);
-    return MDS_OK;
-}
-
-static enum mds_rc check_configuration(const struct run *r, const char *path,
-                                       int *other_model)
-{
-    struct mds_config_changes changes;
-    char *configuration, *provenance;
-    enum mds_rc rc;
-
-    MDS_TRY(mds_ckpt_index_texts(path, &configuration, &provenance));
-    rc = mds_config_compare(configuration, path, r->spec->configuration, &changes);
-    if (!rc) {
-        rc = check_model_changes(r, path, &changes);
-        *other_model = rc == MDS_EUSER;
-        mds_config_changes_fini(&changes);
-    }
-    free(configuration);
-    free(provenance);
-    return rc;
-}
-
 /* Read and check the index; rank 0 only.  *other_model: it is intact, but belongs to
  * another model. */
 static enum mds_rc open_index(const struct run *r, const char *path,
                               struct mds_ckpt_index **ix, int *other_model)
 {
     const struct mds_model_config *m = &r->config->model;
+    const struct mds_ckpt_run run = {r->config, r->spec->configuration};
     struct mds_params *whole = NULL;
     enum mds_rc rc;
 
     MDS_TRY(mds_ckpt_index_read(path, ix));
     MDS_TRY(mds_ckpt_index_check_files(*ix));
-    MDS_TRY(check_configuration(r, path, other_model));
+    MDS_TRY(mds_ckpt_check_options(path, &run, other_model));
     MDS_TRY(mds_engine_whole_params(r->config, &whole));
-    rc = check_tokenizer(r, *ix);
+    rc = mds_tokenizer_check(path, (*ix)->state.tokenizer,
+                             mds_dataset_vocabulary(r->spec->data).tokenizer,
+                             r->config->checkpoint.override_model);
     if (!rc)
-        rc = check_vocabulary(r, *ix);
+        rc = mds_ckpt_check_vocabulary(path, (*ix)->state.vocab, r->config);
     if (!rc)
         rc = mds_ckpt_index_check_model(*ix, whole, m->vocab, m->padded_vocab);
     *other_model = rc == MDS_EUSER;
@@ -236,19 +150,12 @@ static void log_batch_change(const struct run *r, const struct mds_ckpt_index *i
 static enum mds_rc resume_data(const struct run *r, const struct mds_ckpt_index *ix,
                                int *other)
 {
-    int64_t samples = ix->state.samples;
-    struct mds_position saved;
     char *text;
     enum mds_rc rc;
 
     MDS_TRY(mds_ckpt_index_data(ix->path, &text));
-    if (!text)
-        return MDS_OK;
-    rc = mds_position_parse(text, ix->path, samples, &saved);
+    rc = mds_dataset_resume(r->spec->data, text, ix->path, ix->state.samples);
     free(text);
-    MDS_TRY(rc);
-    rc = mds_dataset_resume(r->spec->data, &saved, ix->path, samples);
-    mds_position_fini(&saved);
     *other = rc == MDS_EUSER;
     return rc;
 }
@@ -298,8 +205,9 @@ static enum mds_rc load_checkpoint(struct run *r, const char *path, struct resto
 
 static enum mds_rc load_as_asked(struct run *r, const char *path, int *other_model)
 {
-    enum mds_ckpt_begun begun =
-        continues_own_run(r) ? MDS_BEGUN_FROM_ALL : mds_run_start_kind(r);
+    enum mds_ckpt_begun begun = continues_own_run(r)
+                                    ? MDS_BEGUN_FROM_ALL
+                                    : mds_ckpt_start_kind(&r->config->checkpoint);
     struct restore what = {
         .moments = begun == MDS_BEGUN_FROM_ALL && !r->config->train.skip_train,
         .position = begun != MDS_BEGUN_FINETUNE,
@@ -379,18 +287,12 @@ static enum mds_rc load_newest(struct run *r, int64_t iteration)
     }
 }
 
-/* --load has no checkpoint yet.  That is right for the first of a chain of jobs, which
- * all have the same --load and --save; otherwise it is a mistake. */
 static enum mds_rc start_first_job(struct run *r, int same_folder)
 {
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
 
     if (c->finetune || !same_folder)
-        return mds_fail(
-            MDS_EUSER,
-            "--load %s: there is no checkpoint; to start a new run, leave --load out "
-            "or give --save the same folder",
-            c->load);
+        return mds_ckpt_refuse_empty(c);
     if (is_rank0(r))
         mds_info("no checkpoint in %s yet: starting a new run", c->load);
     return mds_run_start_weights(r);
@@ -415,14 +317,14 @@ static enum mds_rc find_newest_own(const struct run *r, int64_t *iteration)
     char path[MDS_PATH_SIZE];
 
     if (*iteration == LOAD_IS_CHECKPOINT)
-        return mds_run_find_own_checkpoint(r, load, iteration);
+        return mds_ckpt_find_own(r->config, load, iteration);
     MDS_TRY(mds_ckpt_path(load, *iteration, 0, path));
-    return mds_run_find_own_checkpoint(r, path, iteration);
+    return mds_ckpt_find_own(r->config, path, iteration);
 }
 
 static enum mds_rc look_into_save_folder(const struct run *r, int64_t *newest)
 {
-    return mds_run_find_own_checkpoint(r, NULL, newest);
+    return mds_ckpt_find_own(r->config, NULL, newest);
 }
 
 /* Whether a checkpoint that was loaded without continuing its run is nevertheless one

@@ -27,8 +27,7 @@ struct walk {
 static struct walk walk_split(const struct run *r, enum mds_split split)
 {
     int64_t there = mds_dataset_samples(r->spec->data, split);
-    int64_t batch = r->config->batch.global, asked = r->config->train.eval_iters;
-    int64_t most = asked > there / batch ? there : asked * batch;
+    int64_t most = mds_dataset_evaluated(r->spec->data, split, r->config);
 
     return (struct walk){r->spec->data, split, .file = -1, .left = most,
                          .behind = there};

@@ -66,19 +66,6 @@ static enum mds_rc check_before_training(struct mds_comm *start,
     return MDS_OK;
 }
 
-/* The configuration of the checkpoint that will be loaded. */
-static enum mds_rc read_start(const struct mds_config *config, char name[MDS_PATH_SIZE],
-                              char **text)
-{
-    struct mds_config c = *config;
-    const char *folder;
-
-    MDS_TRY(mds_run_find_start(config, &folder));
-    if (folder != config->checkpoint.load)
-        c.checkpoint.load = c.checkpoint.save;
-    return mds_ckpt_find_configuration(&c, name, text);
-}
-
 /* Take the model's options from the checkpoint to load, which rank 0 reads. */
 static enum mds_rc load_saved_model_options(struct mds_comm *start,
                                             struct mds_config_run *run,
@@ -88,7 +75,7 @@ static enum mds_rc load_saved_model_options(struct mds_comm *start,
     enum mds_rc rc = MDS_OK;
 
     if (mds_comm_rank(start) == 0)
-        MDS_TRY(read_start(&run->config, name, &text));
+        MDS_TRY(mds_ckpt_find_configuration(&run->config, name, &text));
     rc = mds_broadcast_text(start, &text);
     if (!rc && text)
         rc = mds_comm_broadcast(start, name, sizeof name, 0);

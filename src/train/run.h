@@ -224,26 +224,6 @@ enum mds_rc mds_run_last_good(const struct run *r, int64_t *iteration);
  * and nothing was done.  Collective. */
 enum mds_rc mds_run_roll_back(struct run *r, int64_t *iteration);
 
-/* ---- lineage.c: which run do the checkpoints in --save belong to? ---- */
-
-/* How this run starts, from --no-load-optim and --finetune. */
-enum mds_ckpt_begun mds_run_start_kind(const struct run *r);
-
-/* Look for a checkpoint in --save that this run has to continue from, since an earlier
- * job of the same chain saved it.  Rank 0 only.
- *
- * path     the checkpoint that --load names; NULL without --load
- * *newest  iteration of the newest checkpoint in --save if its run started from `path`
- *          as this one does; else -1; MDS_EUSER if this run would replace another run's
- *          checkpoints without --overwrite */
-enum mds_rc mds_run_find_own_checkpoint(const struct run *r, const char *path,
-                                        int64_t *newest);
-
-/* The folder that the weights will come from: --load's, or --save's if an earlier job
- * of this chain saved there; NULL without --load.  Before the run is set up; rank 0
- * only. */
-enum mds_rc mds_run_find_start(const struct mds_config *c, const char **folder);
-
 /* ---- save.c: writing checkpoints ---- */
 
 /* Check that --save can be written.  Rank 0 only. */

@@ -4,23 +4,9 @@
 test_description='the vocabulary of a checkpoint: it never shrinks, and grows if that is asked for'
 # shellcheck source=tests/cli/setup.sh
 . "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/cli/setup.sh"
+# shellcheck source=tests/cli/megatron.sh
+. "$srcdir/tests/cli/megatron.sh"
 
-# megatron NAME AWK: NAME.bin and NAME.idx of 20 documents of 100 ids; AWK sets id, by i and d
-megatron() {
-    # shellcheck disable=SC2059  # octal escapes
-    printf "$(awk "BEGIN { for (d = 0; d < 20; d++) for (i = 0; i < 100; i++) {
-        $2; printf \"\\\\%03o\\\\%03o\", id % 256, int(id / 256) } }")" >"$1.bin"
-    # shellcheck disable=SC2059
-    printf "$(awk 'function put(n, bytes) {
-            while (bytes--) { printf "\\%03o", n % 256; n = int(n / 256) }
-        }
-        BEGIN {
-            printf "MMIDIDX\\0\\0"; put(1, 8); put(8, 1); put(20, 8); put(21, 8)
-            for (d = 0; d < 20; d++) put(100, 4)
-            for (d = 0; d < 20; d++) put(200 * d, 8)
-            for (d = 0; d <= 20; d++) put(d, 8)
-        }')" >"$1.idx"
-}
 # ids NAME WORDS: a token file of as many words
 ids() {
     awk -v n="$2" 'BEGIN {

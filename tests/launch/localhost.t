@@ -124,9 +124,9 @@ test_expect_success 'the line that --print prints runs by itself' '
     env -u DATA_PATH -u MACHINE sh line >out 2>err </dev/null && grep "iteration  *2/" out
 '
 test_expect_success 'a plan of a tiny model' '
-    MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=1024 mds_launch plan >out && cat out &&
+    MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=512 mds_launch plan >out && cat out &&
     grep "layouts fit" out && grep "optimizer" out && grep "a step of" out &&
-    MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=1024 mds_launch plan --machine polaris >out &&
+    MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=512 mds_launch plan --machine polaris >out &&
     ! grep -E "[0-9]e.[0-9]" out && # 12345 tokens/s, not 1.234e+04
     MODEL_SIZE_KEY=GENSLM_25M mds_launch plan --machine polaris --max-seq >out &&
     grep "longest sequence: [1-9]" out &&
@@ -136,16 +136,17 @@ test_expect_success 'plan and submit read the data as the job will, and say how 
     MODEL_SIZE_KEY=GENSLM_25M && TRAIN_ITERS=10000 && export MODEL_SIZE_KEY TRAIN_ITERS &&
     submit() { mds_launch submit debug 2 1:00:00 P --machine polaris --print "$@" >out 2>err; } &&
     short="tokens.h5: --split 949,50,1 leaves 809 tokens for validation, but a window takes 1025" &&
-    SEQ_LEN=1024 mds_launch plan --machine polaris >out 2>err && cat err && grep "warn: the run would fail: $short" err &&
-    grep "^10000 steps = .* = .* node-hours$" out && grep "checkpoints: about .*has space for" err &&
+    (SEQ_LEN=1024 && export SEQ_LEN && test_must_fail mds_launch plan --machine polaris >out 2>err) && cat err &&
+    grep "error: $short" err && grep "layouts fit" out && SEQ_LEN=512 mds_launch plan --machine polaris >out 2>err &&
+    grep "^10000 steps and 10 evaluations (10 samples, .*) = .* node-hours$" out && grep "checkpoints: about .*has space for" err &&
     (SEQ_LEN=1024 && export SEQ_LEN && test_must_fail submit) && cat err && grep "error: $short" err && test ! -s out &&
     (SEQ_LEN=512 && export SEQ_LEN && submit && cat err && grep "epochs, each of 29 windows of 512 tokens" err &&
-        grep "info: 10000 steps = .* node-hours, 1 job of 01:00:00, as predicted" err &&
-        submit -- --train-iters 100000000 && grep "info: 100000000 steps = .* node-hours, [0-9][0-9]* jobs of 01:00:00" err &&
+        grep "info: 10000 steps and 10 evaluations (10 samples, .*) = .* node-hours, 1 job of 01:00:00, as predicted" err &&
+        submit -- --train-iters 100000000 && grep "info: 100000000 steps and .* = .* node-hours, [0-9][0-9]* jobs of 01:00:00" err &&
         (MODEL_SIZE_KEY=TINY && SEQ_LEN=64 && tiny_run -- $tiny --train-iters 2 --save half &&
             submit -- $tiny --train-iters 1002 --save half --load half) && cat err && grep "info: 1000 steps = " err &&
         test_must_fail submit -- --vocab-size 60 && grep "error: .*--vocab-size 60, but the data has 66" err) &&
-    SEQ_LEN=131072 mds_launch plan --machine polaris --nodes 2 -- --model-size-key GENSLM_2_5B >out 2>err &&
+    SEQ_LEN=131072 mds_launch plan --machine polaris --nodes 2 -- --model-size-key GENSLM_2_5B --data-path "" >out 2>err &&
     awk "/^ +[0-9]+ +[0-9]/ { n++; if (\$4 > 312) bad = 1 } END { exit bad || n < 3 }" out
     status=$?; unset MODEL_SIZE_KEY TRAIN_ITERS; test $status -eq 0
 '
@@ -158,7 +159,7 @@ test_expect_success 'a search for the longest sequence that is cut says so' '
 params() {
     file=$1
     shift
-    MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=1024 mds_launch plan "$@" >out && grep "^  params" out >"$file"
+    MODEL_SIZE_KEY=GENSLM_25M SEQ_LEN=512 mds_launch plan "$@" >out && grep "^  params" out >"$file"
 }
 test_expect_success 'a plan counts the words of the data, where they are here' '
     params data && params given -- --vocab-size 66 && params gpt -- --vocab-size 50257 &&
@@ -309,10 +310,10 @@ test_expect_success 'ALCF/train-gpt3.sh and train-genome.sh on its GPUs' '
     grep "mpiexec[^ ]* -n 4 .*mds_pretrain --device cuda .*--ds-sequence-parallel-size 4" out
 '
 test_expect_success 'more memory than the profile has, and GPUs that no profile knows' '
-    with_gpus "NVIDIA A100-SXM4-80GB" 81920 env MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=2048 \
+    with_gpus "NVIDIA A100-SXM4-80GB" 81920 env MODEL_SIZE_KEY=GPT6_7B SEQ_LEN=512 \
         mds_launch plan >out 2>err && cat out && grep "thetagpu.yaml" err &&
     grep "of 80.00 GiB" out &&
-    with_gpus "NVIDIA GeForce RTX 4090" 24564 env MODEL_SIZE_KEY=GPT1_3B SEQ_LEN=2048 \
+    with_gpus "NVIDIA GeForce RTX 4090" 24564 env MODEL_SIZE_KEY=GPT1_3B SEQ_LEN=512 \
         mds_launch plan >out 2>err && grep "of 23.99 GiB" out &&
     grep "found 4 NVIDIA GeForce RTX 4090; plans use the speeds in .*/thetagpu.yaml" err
 '

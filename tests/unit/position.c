@@ -75,13 +75,7 @@ static char *saved(struct mds_dataset *d)
 /* Go on from what saved() gave. */
 static enum mds_rc resume(struct mds_dataset *d, const char *text, int64_t sample)
 {
-    struct mds_position p;
-    enum mds_rc rc;
-
-    assert_int_equal(mds_position_parse(text, "ck", sample, &p), MDS_OK);
-    rc = mds_dataset_resume(d, &p, "ck", sample);
-    mds_position_fini(&p);
-    return rc;
+    return mds_dataset_resume(d, text, "ck", sample);
 }
 
 /* The data set of a job that goes on before `sample`; the job before is closed. */

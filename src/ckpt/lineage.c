@@ -2,52 +2,56 @@
 /* Which run the checkpoints in --save belong to: this one, started by an earlier job of
  * the chain, or another.  Each checkpoint records which checkpoint its run started from
  * (state.origin) and what it took from it (state.begun). */
+#include "ckpt/lineage.h"
 #include "base/log.h"
 #include "ckpt/error_sync.h"
 #include "ckpt/folder.h"
-#include "train/run.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static enum mds_ckpt_begun start_kind(const struct mds_checkpoint_config *c)
+enum mds_ckpt_begun mds_ckpt_start_kind(const struct mds_checkpoint_config *c)
 {
     if (c->finetune)
         return MDS_BEGUN_FINETUNE;
     return c->no_load_optim ? MDS_BEGUN_WITHOUT_MOMENTS : MDS_BEGUN_FROM_ALL;
 }
 
-enum mds_ckpt_begun mds_run_start_kind(const struct run *r)
+enum mds_rc mds_ckpt_refuse_empty(const struct mds_checkpoint_config *c)
 {
-    return start_kind(&r->config->checkpoint);
+    return mds_fail(MDS_EUSER,
+                    "--load %s: there is no checkpoint; to start a new run, leave "
+                    "--load out or give --save the same folder",
+                    c->load);
 }
 
 /* Whether the user named one of --save's own checkpoints, to go back to. */
-static int goes_back(const struct run *r, const char *path)
+static int goes_back(const struct mds_checkpoint_config *c, const char *path)
 {
     char folder[MDS_PATH_SIZE];
     const char *slash = path ? strrchr(path, '/') : NULL;
 
-    if (!slash || mds_run_start_kind(r) == MDS_BEGUN_FINETUNE)
+    if (!slash || mds_ckpt_start_kind(c) == MDS_BEGUN_FINETUNE)
         return 0;
     snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-    return mds_path_is_same(folder, r->config->checkpoint.save);
+    return mds_path_is_same(folder, c->save);
 }
 
 /* With --load forgotten, or --save of another run, earlier checkpoints would be lost.
  */
-static enum mds_rc check_replaced(const struct run *r, const char *path, int64_t latest)
+static enum mds_rc check_replaced(const struct mds_config *config, const char *path,
+                                  int64_t latest)
 {
-    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+    const struct mds_checkpoint_config *c = &config->checkpoint;
     char what[2 * MDS_PATH_SIZE];
 
     snprintf(what, sizeof what,
              "--save %s has checkpoints up to iteration %" PRId64
              ", and this run starts %s%s",
              c->save, latest, c->load ? "from " : "anew", c->load ? c->load : "");
-    if (!r->config->output.overwrite && !goes_back(r, path))
+    if (!config->output.overwrite && !goes_back(c, path))
         return mds_fail(MDS_EUSER,
                         "%s; to continue from them, give --load %s, else another "
                         "--save, or --overwrite to replace them",
@@ -65,7 +69,7 @@ static void log_continuation(const struct mds_checkpoint_config *c, int64_t late
     mds_info("--save %s has iteration %" PRId64
              " of the run that started with --load %s%s: continuing from there; to "
              "start over, give --save another folder",
-             c->save, latest, c->load, with[start_kind(c)]);
+             c->save, latest, c->load, with[mds_ckpt_start_kind(c)]);
 }
 
 /* State of the newest checkpoint in dir that can be read, from iteration `latest` on
@@ -100,7 +104,7 @@ static enum mds_rc compare_origins(const struct mds_checkpoint_config *c,
                                    const char *path, int64_t latest,
                                    enum relation *relation)
 {
-    enum mds_ckpt_begun begun = start_kind(c);
+    enum mds_ckpt_begun begun = mds_ckpt_start_kind(c);
     int own = mds_path_is_same(c->load, c->save);
     struct mds_ckpt_state named, newest;
     int64_t named_save, newest_save;
@@ -121,16 +125,16 @@ static enum mds_rc compare_origins(const struct mds_checkpoint_config *c,
     return MDS_OK;
 }
 
-enum mds_rc mds_run_find_own_checkpoint(const struct run *r, const char *path,
-                                        int64_t *newest)
+enum mds_rc mds_ckpt_find_own(const struct mds_config *config, const char *path,
+                              int64_t *newest)
 {
-    const struct mds_checkpoint_config *c = &r->config->checkpoint;
+    const struct mds_checkpoint_config *c = &config->checkpoint;
     int64_t latest = -1;
     enum relation relation = UNRELATED;
     enum mds_rc rc;
 
     *newest = -1;
-    if (c->save && !r->config->train.skip_train)
+    if (c->save && !config->train.skip_train)
         MDS_TRY(mds_ckpt_latest(c->save, &latest));
     if (latest < 0)
         return MDS_OK;
@@ -139,7 +143,7 @@ enum mds_rc mds_run_find_own_checkpoint(const struct run *r, const char *path,
         return MDS_OK; /* loading it will say what is wrong */
     MDS_TRY(rc);
     if (relation == UNRELATED)
-        MDS_TRY(check_replaced(r, path, latest));
+        MDS_TRY(check_replaced(config, path, latest));
     if (relation == CONTINUES)
         log_continuation(c, latest);
     if (relation == SAME_SAVE || relation == CONTINUES)
@@ -147,8 +151,7 @@ enum mds_rc mds_run_find_own_checkpoint(const struct run *r, const char *path,
     return MDS_OK;
 }
 
-/* The checkpoint that --load names: itself, or the newest in a folder; "" if none. */
-static enum mds_rc find_named(const char *load, char path[MDS_PATH_SIZE])
+enum mds_rc mds_ckpt_find_named(const char *load, char path[MDS_PATH_SIZE])
 {
     struct stat st;
     int64_t latest;
@@ -163,7 +166,7 @@ static enum mds_rc find_named(const char *load, char path[MDS_PATH_SIZE])
     return latest < 0 ? MDS_OK : mds_ckpt_path(load, latest, 0, path);
 }
 
-enum mds_rc mds_run_find_start(const struct mds_config *config, const char **folder)
+enum mds_rc mds_ckpt_find_start(const struct mds_config *config, const char **folder)
 {
     const struct mds_checkpoint_config *c = &config->checkpoint;
     enum relation relation = UNRELATED;
@@ -175,7 +178,7 @@ enum mds_rc mds_run_find_start(const struct mds_config *config, const char **fol
     if (!c->load || !c->save || config->train.skip_train)
         return MDS_OK;
     MDS_TRY(mds_ckpt_latest(c->save, &latest));
-    MDS_TRY(find_named(c->load, path));
+    MDS_TRY(mds_ckpt_find_named(c->load, path));
     if (latest < 0 || !path[0])
         return MDS_OK;
     rc = compare_origins(c, path, latest, &relation);
