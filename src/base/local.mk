@@ -3,6 +3,8 @@ noinst_LIBRARIES += src/base/libmds_base.a
 src_base_libmds_base_a_SOURCES = \
   src/base/alloc.c src/base/alloc.h \
   src/base/clock.c src/base/clock.h \
+  src/base/events.c src/base/events.h \
+  src/base/exit_status.h \
   src/base/host.c src/base/host.h \
   src/base/log.c src/base/log.h \
   src/base/minmax.h \

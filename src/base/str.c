@@ -62,23 +62,41 @@ static int utf8_length(const unsigned char *s)
     return n;
 }
 
+int mds_json_escape(const char *text, char out[MDS_JSON_ESCAPED], int *n)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *s = (const unsigned char *)text;
+    int length = utf8_length(s);
+
+    if (length == 0) {
+        memcpy(out, "\\ufffd", 6);
+        *n = 6;
+        return 1;
+    }
+    memcpy(out, s, (size_t)length);
+    *n = length;
+    if (*s < 0x20 || *s == 0x7f) {
+        memcpy(out, "\\u00", 4);
+        out[4] = digits[*s >> 4];
+        out[5] = digits[*s & 15];
+        *n = 6;
+    } else if (*s == '"' || *s == '\\') {
+        out[0] = '\\';
+        out[1] = (char)*s;
+        *n = 2;
+    }
+    return length;
+}
+
 void mds_json_quote(const char *text, struct mds_str *b)
 {
-    const unsigned char *s = (const unsigned char *)text;
+    char c[MDS_JSON_ESCAPED];
+    int n;
 
     mds_str_add(b, "\"");
-    while (*s) {
-        int n = utf8_length(s);
-
-        if (n == 0)
-            mds_str_add(b, "\\ufffd");
-        else if (*s < 0x20 || *s == 0x7f)
-            mds_str_add(b, "\\u%04x", *s);
-        else if (*s == '"' || *s == '\\')
-            mds_str_add(b, "\\%c", *s);
-        else
-            mds_str_add(b, "%.*s", n, (const char *)s);
-        s += n > 0 ? n : 1;
+    while (*text) {
+        text += mds_json_escape(text, c, &n);
+        mds_str_add(b, "%.*s", n, c);
     }
     mds_str_add(b, "\"");
 }

@@ -21,6 +21,11 @@ void mds_str_fini(struct mds_str *b);
  * U+FFFD. */
 void mds_json_quote(const char *text, struct mds_str *out);
 
+/* Write the first character of text, which has one, to out as it stands in such a
+ * string: *n bytes.  Returns how many bytes of text that took.  Async-signal-safe. */
+enum { MDS_JSON_ESCAPED = 6 };
+int mds_json_escape(const char *text, char out[MDS_JSON_ESCAPED], int *n);
+
 /* Levenshtein distance of the first 63 letters of a and b, ignoring case; '-' and '_'
  * are the same. */
 int mds_str_distance(const char *a, const char *b);

@@ -214,6 +214,7 @@ struct mds_output_config {
     char *export_weights;  /* safetensors to write at the end, or NULL */
     char *metrics_jsonl;   /* JSON lines, or NULL */
     char *tensorboard_dir; /* or NULL */
+    char *events;          /* JSON lines for other programs, or NULL */
     char *trace_dir;       /* initial weights, step-1 gradients and batches, or NULL */
     int64_t trace_steps;   /* steps whose batches and losses are traced */
     char *log_level;

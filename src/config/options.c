@@ -592,6 +592,11 @@ static const struct mds_option rows[] = {
     {output, "output.tensorboard_dir", "--tensorboard-dir", "MDS_TENSORBOARD_DIR",
      MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.tensorboard_dir), "folder",
      .help = "TensorBoard event files", .path = MDS_PATH_FOLDER},
+    {output, "output.events", "--events", "MDS_EVENTS", MDS_OPT_STRING, NULL, 0, 0,
+     NULL, AT(output.events), "file",
+     .help = "append to this file what happens to the run (started, saved, a rank is "
+             "lost, ...), for other programs, as JSON lines; mds_launch gives one",
+     .path = MDS_PATH_FILE},
     {output, "output.init_weights", "--init-weights", "MDS_INIT_WEIGHTS",
      MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.init_weights), "file",
      .help = "safetensors file to start from", .path = MDS_PATH_FILE},

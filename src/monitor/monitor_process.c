@@ -12,6 +12,7 @@
 #include "monitor/monitor.h"
 
 #include "base/clock.h"
+#include "base/events.h"
 #include "base/host.h"
 #include "base/str.h"
 
@@ -152,18 +153,27 @@ static void append_cause(struct mds_str *s, int status)
         mds_str_add(s, " died (exit status unknown, its launcher has read it)");
 }
 
-static void append_oom_advice(struct mds_str *s, int status)
+/* How many processes the kernel has killed since the run began, if that may be why the
+ * rank died. */
+static int64_t count_new_oom_kills(int status)
 {
     int64_t killed = count_oom_kills();
 
     if (status >= 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
-        return;
-    if (killed > page->killed_before && page->killed_before >= 0)
+        return 0;
+    return killed < 0 || page->killed_before < 0 ? -1 : killed - page->killed_before;
+}
+
+static void append_oom_advice(struct mds_str *s, int status)
+{
+    int64_t killed = count_new_oom_kills(status);
+
+    if (killed > 0)
         mds_str_add(s,
                     "; since the run began the kernel has killed %lld process(es) of "
                     "this node because host memory ran out: --dry-run shows what a "
                     "rank needs",
-                    (long long)(killed - page->killed_before));
+                    (long long)killed);
     else if (killed < 0)
         mds_str_add(s, "; if nobody sent that signal, see dmesg for the kernel's "
                        "out-of-memory killer");
@@ -210,6 +220,32 @@ static void write_death_line(int status)
     mds_str_add(&s, "\n");
     if (s.s && write(STDERR_FILENO, s.s, strlen(s.s)) < 0)
         _exit(1); /* nobody is left to tell */
+}
+
+/* The same for mds_launch.  Written also if nobody reads standard error. */
+static void record_death(int status)
+{
+    int by_signal = status >= 0 && WIFSIGNALED(status);
+    struct mds_str why = {0};
+    char call[256];
+    struct mds_event e;
+
+    append_cause(&why, status);
+    mds_watch_record_text(&page->watch.entered, call, sizeof call);
+    mds_event_begin(&e, "rank_lost");
+    mds_event_add_int(&e, "rank", page->watch.rank);
+    mds_event_add_text(&e, "host", page->host);
+    mds_event_add_text(&e, "cause",
+                       by_signal                          ? "signal"
+                       : status >= 0 && WIFEXITED(status) ? "exit"
+                                                          : "unknown");
+    if (by_signal)
+        mds_event_add_int(&e, "signal", WTERMSIG(status));
+    mds_event_add_int(&e, "out_of_memory", count_new_oom_kills(status) > 0);
+    mds_event_add_text(&e, "reason", why.s ? why.s + 1 : "died");
+    mds_event_add_text(&e, "last_call", call);
+    (void)mds_event_end(&e);
+    mds_str_fini(&why);
 }
 
 /* A failure is ignored: standard error may be closed by now. */
@@ -303,10 +339,12 @@ static void report_death(int status)
     const struct timespec peer_dies = {.tv_sec = 1};
 
     if (may_be_consequence(status)) {
+        record_death(status);
         write_death_line(status);
         nanosleep(&peer_dies, NULL);
         claim_node_flag();
     } else if (claim_node_flag() && !is_ordinary_end(status)) {
+        record_death(status);
         write_death_line(status);
     }
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "monitor/monitor.h"
 
+#include "base/events.h"
+
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -26,6 +28,22 @@ static void exchange_notices(int awaited, int first)
     }
 }
 
+static void record_silent(int rank, const char *host)
+{
+    char why[64], call[256];
+    struct mds_event e;
+
+    snprintf(why, sizeof why, "has been silent for %g s", mds_watchdog_limit_s());
+    mds_watch_record_text(&mds_watch_use(NULL)->entered, call, sizeof call);
+    mds_event_begin(&e, "rank_lost");
+    mds_event_add_int(&e, "rank", rank);
+    mds_event_add_text(&e, "host", host);
+    mds_event_add_text(&e, "cause", "silent");
+    mds_event_add_text(&e, "reason", why);
+    mds_event_add_text(&e, "waiting_call", call);
+    (void)mds_event_end(&e);
+}
+
 /* The awaited rank may itself wait for another: the last one of that chain is named.
  * told: by the rank that followed the chain, which may have begun at another rank. */
 static enum mds_rc fail_silent_rank(const char *group, int awaited, int silent,
@@ -34,6 +52,8 @@ static enum mds_rc fail_silent_rank(const char *group, int awaited, int silent,
     const char *host = host_of && silent >= 0 ? host_of[silent] : NULL;
     char between[80] = "";
 
+    if (!told) /* others that time out say the same */
+        record_silent(silent, host);
     if (silent != awaited)
         snprintf(between, sizeof between,
                  told ? "; this rank waits for rank %d"

@@ -5,9 +5,13 @@
  */
 #include "monitor/monitor.h"
 
+#include "base/events.h"
+#include "base/exit_status.h"
+
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,9 +19,6 @@
 /* The limit is counted in parts, by a timer: a part in which this process was stopped
  * counts once, however long that was. */
 enum { PARTS = 4 };
-
-/* A host or the network is gone, as mds_pretrain.c says. */
-enum { EXIT_LOST = 75 };
 
 static double limit_s = 600;
 static const char *volatile line;
@@ -33,6 +34,24 @@ double mds_watchdog_limit_s(void)
     return limit_s;
 }
 
+/* Of the line what follows "mds: error: ". */
+static void record_stuck(void)
+{
+    const char *reason = strstr(line, "error: ");
+    struct mds_watch *w = mds_watch_use(NULL);
+    char host[MDS_HOST_SIZE], call[256];
+    struct mds_event e;
+
+    mds_host_name(host);
+    mds_watch_record_text(&w->entered, call, sizeof call);
+    mds_event_begin(&e, "stuck");
+    mds_event_add_int(&e, "rank", w->rank);
+    mds_event_add_text(&e, "host", host);
+    mds_event_add_text(&e, "reason", reason ? reason + strlen("error: ") : line);
+    mds_event_add_text(&e, "last_call", call);
+    (void)mds_event_end(&e);
+}
+
 /* The peer may be on a node that is dead or never answered, and MPICH's mpiexec would
  * wait for that node, too.  It returns once its proxy on this node is killed; before
  * that, the proxy gets time to forward the error line. */
@@ -45,10 +64,11 @@ static void on_watchdog_expired(int sig)
     if (left == 0 || --left > 0) /* 0: stopped meanwhile */
         return;
     mds_monitor_suppress_node();
+    record_stuck();
     bad = mds_watch_write(line) < 0;
     nanosleep(&forwarding, NULL);
     mds_proxy_kill();
-    _exit(bad ? 2 : EXIT_LOST);
+    _exit(bad ? 2 : MDS_EXIT_LOST);
 }
 
 static void set_itimer_s(double part_s)

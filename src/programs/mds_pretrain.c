@@ -3,6 +3,8 @@
 #ifdef HAVE_CONFIG_H
 #include "config.h"
 #endif
+#include "base/events.h"
+#include "base/exit_status.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/stream.h"
@@ -25,10 +27,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* UNFINISHED: saved before the last iteration: start again with the same command, and
- * it goes on.  HTCondor's usual status for that; no shell, signal or MPI uses it.
- * TERMINATED: the same after SIGTERM, by which batch systems preempt and cancel. */
-enum { EXIT_UNFINISHED = 85, EXIT_TERMINATED = 86 };
 
 static void init_log(const struct mds_world *w, const struct mds_config *c)
 {
@@ -169,15 +167,14 @@ int main(int argc, char **argv)
     struct mds_world world = {.ranks = 1};
     struct mds_diag diag = {0};
     struct mds_config_run *run = NULL;
-    static const int exit_status[] = {[MDS_UNFINISHED] = EXIT_UNFINISHED,
-                                      [MDS_UNFINISHED_BY_SIGTERM] = EXIT_TERMINATED};
-    int unfinished = 0, rank;
+    int status = 0, rank;
     enum mds_rc rc, started;
 
     mds_program_start();
     rc = mds_config_read(argc, argv, &diag, &run);
     if (!rc && (run->action != MDS_ACTION_RUN || run->config.train.dry_run))
         print_or_dry_run_and_exit(run, &diag);
+    mds_events_open(run ? run->config.output.events : NULL);
     if (rc && mds_world_copies(&rank) == 1)
         mds_ranks_fail(&world, rc);
     /* who reads our output may leave before the run is over */
@@ -194,7 +191,7 @@ int main(int argc, char **argv)
         mds_diag_result(&diag);
         mds_ranks_fail(&world, rc);
     }
-    rc = mds_pretrain(&world, run, &diag, PACKAGE_VERSION, &unfinished);
+    rc = mds_pretrain(&world, run, &diag, PACKAGE_VERSION, &status);
     if (rc)
         mds_ranks_fail(&world, rc);
     mds_ranks_flush_output(&world);
@@ -202,6 +199,5 @@ int main(int argc, char **argv)
     (void)mds_streams_drain();
     mds_config_run_destroy(run);
     mds_diag_fini(&diag);
-    mds_world_end(&world,
-                  unfinished < MDS_UNSAVED ? exit_status[unfinished] : unfinished);
+    mds_world_end(&world, status);
 }

@@ -232,18 +232,33 @@ static double report_losses(const struct run *r, enum mds_split split,
     return mds_kind_losses_mean(&all, &r->config->data.kinds);
 }
 
+/* What evaluating them will take: as the last time, or, as it has no backward pass, a
+ * third of a training step; NAN: there was neither yet. */
+static double expected_s(const struct run *r, enum mds_split split, int64_t samples)
+{
+    double batches = (double)samples / (double)r->config->batch.global;
+
+    if (r->eval_s[split] > 0)
+        return r->eval_s[split];
+    return r->step_s > 0 ? batches * r->step_s / 3 : NAN;
+}
+
 enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss,
                              const char **stop)
 {
     struct evaluation e = {.files = 0};
     enum mds_rc rc = start_evaluation(r, split, &e);
 
-    if (!rc)
+    if (!rc) {
+        mds_run_event_evaluating(r, split, e.samples, expected_s(r, split, e.samples));
         rc = evaluate_files(r, split, &e, stop);
+    }
     if (!rc && !*stop)
         rc = mds_engine_sum_losses(r->engine, e.by_file, e.files);
-    if (!rc && !*stop)
+    if (!rc && !*stop) {
         *loss = report_losses(r, split, &e);
+        mds_run_event_evaluated(r, split, *loss);
+    }
     free_evaluation(&e);
     return rc;
 }

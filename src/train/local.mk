@@ -5,6 +5,7 @@ src_train_libmds_train_a_SOURCES = \
   src/train/checkpoint.c \
   src/train/dry_run.c src/train/dry_run.h \
   src/train/evaluate.c \
+  src/train/events.c \
   src/train/memory.c \
   src/train/nonfinite.c \
   src/train/preflight.c src/train/preflight.h \

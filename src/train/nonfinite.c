@@ -96,6 +96,7 @@ static enum mds_rc roll_back_run(struct run *r, const struct mds_step_result *s)
                  ", continuing with sample %" PRId64,
                  from, s->loss, s->grad_norm, to, r->samples);
     record_nonfinite(r, s, from, "rollback", to);
+    mds_run_event_rolled_back(r, from, to);
     return MDS_OK;
 }
 
@@ -126,6 +127,7 @@ static void watch_for_spike(struct run *r, double loss)
              "deviations above it) %.4f",
              r->iteration + 1, loss, mean, sigmas, limit);
     mds_metrics_spike(r->metrics, r->iteration + 1, loss, limit);
+    mds_run_event_spike(r, loss, limit);
 }
 
 enum mds_rc mds_run_check_step(struct run *r, const struct mds_step_result *s,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/preflight.h"
 #include "base/alloc.h"
+#include "base/events.h"
 #include "base/minmax.h"
 #include "base/units.h"
 #include "train/consistency.h"
@@ -135,6 +136,23 @@ destroy_device:
 
 /* ---- comparing and reporting ---- */
 
+static void record_faults(const struct mds_preflight_record *all,
+                          const struct mds_preflight_faults *found)
+{
+    struct mds_event e;
+
+    for (size_t i = 0; i < found->n; i++) {
+        const struct mds_preflight_fault *fault = &found->v[i];
+
+        mds_event_begin(&e, "unfit");
+        mds_event_add_int(&e, "rank", fault->rank);
+        mds_event_add_text(&e, "host", all[fault->rank].host);
+        mds_event_add_int(&e, "group", fault->of_group);
+        mds_event_add_text(&e, "reason", fault->text);
+        (void)mds_event_end(&e);
+    }
+}
+
 static enum mds_rc report(const struct mds_config *c,
                           const struct mds_preflight_record *all, int ranks,
                           double *faults)
@@ -151,6 +169,7 @@ static enum mds_rc report(const struct mds_config *c,
         mds_preflight_print(all, ranks, &found, &text);
         printf("%s", text.s ? text.s : "");
         fflush(stdout);
+        record_faults(all, &found);
     }
     if (!rc && c->output.metrics_jsonl)
         rc = mds_preflight_write(all, ranks, &found, c->output.metrics_jsonl);

@@ -32,7 +32,8 @@ static enum mds_rc create_start_group(const struct mds_world *w, struct mds_comm
 }
 
 /* Errors about ranks that hang name their hosts from here on. */
-static enum mds_rc share_hosts(const struct mds_world *w, struct mds_comm *start)
+static enum mds_rc share_hosts(const struct mds_world *w, struct mds_comm *start,
+                               const char (**out)[MDS_HOST_SIZE])
 {
     char(*hosts)[MDS_HOST_SIZE] = mds_zalloc((size_t)w->ranks, sizeof *hosts);
 
@@ -40,6 +41,7 @@ static enum mds_rc share_hosts(const struct mds_world *w, struct mds_comm *start
         return MDS_EMEM;
     MDS_TRY(mds_comm_gather_records(start, w->host, MDS_HOST_SIZE, hosts));
     mds_peer_timeout_set_hosts(hosts); /* until the process ends */
+    *out = hosts;
     return MDS_OK;
 }
 
@@ -101,7 +103,7 @@ static enum mds_rc let_data_decide_packing(struct mds_comm *start,
 }
 
 static enum mds_rc train_with_data(struct mds_comm *start, struct mds_train_spec *spec,
-                                   struct mds_config_run *run, int *unfinished)
+                                   struct mds_config_run *run, int *status)
 {
     char *configuration = NULL;
     enum mds_rc rc;
@@ -118,13 +120,13 @@ static enum mds_rc train_with_data(struct mds_comm *start, struct mds_train_spec
             return MDS_EMEM;
     }
     spec->configuration = configuration ? configuration : "";
-    rc = mds_train(spec, unfinished);
+    rc = mds_train(spec, status);
     free(configuration);
     return rc;
 }
 
 enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
-                         struct mds_diag *diag, const char *version, int *unfinished)
+                         struct mds_diag *diag, const char *version, int *status)
 {
     const struct mds_config *c = &run->config;
     struct mds_train_spec spec = {
@@ -133,7 +135,7 @@ enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
     enum mds_rc rc;
 
     MDS_TRY(create_start_group(w, &start));
-    MDS_TRY(share_hosts(w, start));
+    MDS_TRY(share_hosts(w, start, &spec.hosts));
     MDS_TRY(load_saved_model_options(start, run, diag));
     MDS_TRY(let_data_decide_packing(start, run));
     MDS_TRY(mds_config_resolve(run, w->ranks, diag));
@@ -147,7 +149,7 @@ enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
     }
     MDS_TRY(mds_dataset_open(&c->data, c->model.seq_length, (uint64_t)c->train.seed,
                              &spec.data));
-    rc = train_with_data(start, &spec, run, unfinished);
+    rc = train_with_data(start, &spec, run, status);
     mds_dataset_close(spec.data);
     return rc;
 }

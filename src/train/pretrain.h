@@ -12,8 +12,8 @@
  * diag         what reading `run` reported; resolving adds its warnings, and all are
  *              logged
  * version      of the program, for logs and checkpoints
- * *unfinished  see mds_train */
+ * *status      see mds_train */
 enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
-                         struct mds_diag *diag, const char *version, int *unfinished);
+                         struct mds_diag *diag, const char *version, int *status);
 
 #endif

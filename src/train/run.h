@@ -32,6 +32,8 @@ struct run {
     double step_began_s;           /* and of the current step */
     double next_report_s;          /* when to report progress next */
     double valid_loss, train_loss; /* latest; NAN if none */
+    double test_loss;              /* the same */
+    double step_s;                 /* what the latest step took; 0: none yet */
     int64_t iteration;             /* iterations completed */
     int64_t samples, tokens;       /* consumed so far */
     int profiling;                 /* 1 while steps are being profiled */
@@ -254,6 +256,23 @@ enum mds_rc mds_run_wait_for_save(struct run *r);
  * errors are only warnings before the end: the next interval tries again.  Collective.
  */
 enum mds_rc mds_run_checkpoint(struct run *r, int at_end);
+
+/* ---- events.c: what other programs read (--events) ----
+ *
+ * Rank 0 writes them.  started: fails if the file cannot be written; later that is a
+ * warning.  expected_s: NAN if unknown.  walltime: the run will leave before its end.
+ */
+enum mds_rc mds_run_event_started(const struct run *r);
+void mds_run_event_data(const struct run *r);
+void mds_run_event_evaluating(const struct run *r, enum mds_split split,
+                              int64_t samples, double expected_s);
+void mds_run_event_evaluated(const struct run *r, enum mds_split split, double loss);
+void mds_run_event_saved(const struct run *r, int64_t iteration, const char *path,
+                         int64_t bytes, double took_s);
+void mds_run_event_spike(const struct run *r, double loss, double limit);
+void mds_run_event_rolled_back(const struct run *r, int64_t from, int64_t to);
+void mds_run_event_walltime(const struct run *r, const char *reason);
+void mds_run_event_finished(const struct run *r, const char *reason, int status);
 
 /* ---- profile.c: what --profile measures ---- */
 

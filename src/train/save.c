@@ -134,6 +134,7 @@ static void report_save(const struct run *r, int64_t iteration, int64_t bytes, d
              mds_format_bytes((double)bytes, size, sizeof size), s,
              mds_format_bytes((double)bytes / (s > 0 ? s : 1e-9), rate, sizeof rate),
              waited);
+    mds_run_event_saved(r, iteration, path, bytes, s);
 }
 
 /* If an old checkpoint cannot be removed, only warn: the new one is complete. */

@@ -2,6 +2,7 @@
 #include "train/train.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/exit_status.h"
 #include "base/log.h"
 #include "ckpt/hf.h"
 #include "config/options.h"
@@ -169,7 +170,10 @@ static enum mds_rc set_up_run(struct run *r)
     MDS_TRY(mds_run_check_targets(r));
     MDS_TRY(mds_run_trace_start(r));
     warn_export_unsupported(r);
-    return open_metrics(r);
+    MDS_TRY(open_metrics(r));
+    MDS_TRY(mds_run_event_started(r));
+    mds_run_event_data(r);
+    return MDS_OK;
 }
 
 static void tear_down_run(struct run *r)
@@ -203,6 +207,7 @@ static void report_step(struct run *r, const struct mds_step_result *s, int take
 
     if (taken)
         r->train_loss = s->loss;
+    r->step_s = elapsed_s;
     if (is_rank0(r))
         mds_metrics_step(r->metrics, &m);
 }
@@ -234,6 +239,12 @@ static enum mds_rc train_step(struct run *r)
     r->has_trained = 1;
     report_step(r, &result, decision == MDS_RUN_APPLY, lr, mds_clock_s() - begin);
     return mds_run_profile_end(r, 0);
+}
+
+/* Before its end, because of the time or a signal. */
+static int must_leave(const char *reason)
+{
+    return strcmp(reason, "duration") == 0 || strcmp(reason, "signal") == 0;
 }
 
 static int validation_is_due(const struct run *r)
@@ -271,6 +282,8 @@ static enum mds_rc evaluate(struct run *r, enum mds_split split, double *loss,
         return MDS_OK;
     if (r->signal || r->has_trained || r->config->train.skip_train)
         *reason = stop;
+    if (*reason)
+        mds_run_event_walltime(r, stop);
     if (!is_rank0(r))
         return MDS_OK;
     if (*reason)
@@ -308,6 +321,8 @@ static enum mds_rc train_loop(struct run *r, const char **reason)
             return mds_run_checkpoint(r, 1);
         MDS_TRY(train_step(r));
         MDS_TRY(mds_run_should_stop(r, reason));
+        if (*reason && must_leave(*reason))
+            mds_run_event_walltime(r, *reason);
         MDS_TRY(mds_run_checkpoint(r, *reason != NULL));
         if (*reason)
             return MDS_OK;
@@ -320,11 +335,10 @@ static int is_complete(const char *reason)
     return strcmp(reason, "iterations") == 0 || strcmp(reason, "evaluation") == 0;
 }
 
-static enum mds_rc evaluate_at_end(struct run *r, double *test_loss,
-                                   const char **reason)
+static enum mds_rc evaluate_at_end(struct run *r, const char **reason)
 {
     double *const losses[] = {
-        [MDS_SPLIT_VALID] = &r->valid_loss, [MDS_SPLIT_TEST] = test_loss};
+        [MDS_SPLIT_VALID] = &r->valid_loss, [MDS_SPLIT_TEST] = &r->test_loss};
 
     for (enum mds_split s = MDS_SPLIT_VALID; s <= MDS_SPLIT_TEST; s++)
         if (is_complete(*reason) && r->config->train.eval_iters > 0 &&
@@ -351,14 +365,14 @@ static enum mds_rc finish_run(struct run *r, const char **reason)
 {
     struct mds_metrics_summary summary = {.iteration = r->iteration,
                                           .train_s = mds_clock_s() - r->start_s,
-                                          .train_loss = r->train_loss,
-                                          .test_loss = NAN};
+                                          .train_loss = r->train_loss};
     struct mds_metrics *m = r->metrics;
 
     MDS_TRY(mds_run_profile_end(r, 1));
-    MDS_TRY(evaluate_at_end(r, &summary.test_loss, reason));
+    MDS_TRY(evaluate_at_end(r, reason));
     MDS_TRY(export_at_end(r, *reason));
     summary.valid_loss = r->valid_loss;
+    summary.test_loss = r->test_loss;
     summary.reason = *reason;
     if (!is_rank0(r))
         return MDS_OK;
@@ -368,13 +382,13 @@ static enum mds_rc finish_run(struct run *r, const char **reason)
 }
 
 /* As mds_train says. */
-static int kind_of_end(const struct run *r, const char *reason)
+static int exit_status(const struct run *r, const char *reason)
 {
     if (is_complete(reason))
-        return 0;
+        return MDS_EXIT_DONE;
     if (r->saved >= 0 || r->config->train.skip_train)
-        return r->signal == SIGTERM ? MDS_UNFINISHED_BY_SIGTERM : MDS_UNFINISHED;
-    return r->signal ? MDS_UNSAVED + r->signal : 0;
+        return r->signal == SIGTERM ? MDS_EXIT_TERMINATED : MDS_EXIT_UNFINISHED;
+    return r->signal ? MDS_EXIT_SIGNAL + r->signal : MDS_EXIT_DONE;
 }
 
 /* Free nothing: messages may still arrive in our buffers until the process ends. */
@@ -387,12 +401,13 @@ static enum mds_rc abandon_run(struct run *r, enum mds_rc rc)
     return mds_fail(rc, "%s", why);
 }
 
-enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
+enum mds_rc mds_train(const struct mds_train_spec *spec, int *status)
 {
     struct run r = {.spec = spec,
                     .config = spec->config,
                     .valid_loss = NAN,
                     .train_loss = NAN,
+                    .test_loss = NAN,
                     .saved = -1,
                     .good = -1,
                     .from = -1,
@@ -412,7 +427,8 @@ enum mds_rc mds_train(const struct mds_train_spec *spec, int *unfinished)
         rc = mds_comm_barrier(world_of(&r));
     if (rc)
         return abandon_run(&r, rc);
-    *unfinished = kind_of_end(&r, reason);
+    *status = exit_status(&r, reason);
+    mds_run_event_finished(&r, reason, *status);
     mds_run_ignore_signals(&r);
     tear_down_run(&r);
     return MDS_OK;

@@ -55,7 +55,8 @@ test_expect_success 'skip: the update is left out, the run goes on' '
 '
 # A checkpoint is good once a step from it was finite: that of iteration 6 is not yet.
 test_expect_success 'rollback: to the last checkpoint with a finite step after it, on with later samples' '
-    pretrain 1 --train-iters 10 --init-weights w --on-nonfinite rollback --save one --save-interval 2 &&
+    pretrain 1 --train-iters 10 --init-weights w --on-nonfinite rollback --save one --save-interval 2 --events ev.jsonl &&
+    grep "\"event\":\"rolled_back\",\"iteration\":7,\"to\":4}" ev.jsonl &&
     cp losses back && grep "warn: iteration 7: .* rolled back to iteration 4, continuing with sample 28" out &&
     grep "\"action\":\"rollback\",\"back_to\":4" out.jsonl &&
     test "$(cut -d" " -f1 back | tr "\n" " ")" = "1 2 3 4 5 6 5 6 7 8 9 10 " &&
@@ -204,7 +205,8 @@ test_expect_success 'a loss spike is logged and recorded' '
         printf \"%c\", (i >= 9000 && i < 9012 ? 70 + i % 5 : i % 7 + 97) }" >text &&
     mds_data make --tokenizer bytes --output s.h5 text &&
     stands 1 --train-iters 100 --save spike &&
-    stands 1 --train-iters 300 --load spike && cp out alone &&
+    stands 1 --train-iters 300 --load spike --events spike.jsonl && cp out alone &&
+    grep "\"event\":\"spike\",\"iteration\":275,\"loss\":[0-9.]*,\"limit\":0[0-9.]*}" spike.jsonl &&
     stands 2 --train-iters 300 --load spike --tensor-model-parallel-size 2 \
         --make-vocab-size-divisible-by 64 &&
     for out in alone out; do
