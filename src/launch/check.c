@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "launch/launch.h"
+#include "launch/run_folder.h"
 #include "launch/supervise.h"
 #include "parallel/group_tests.h"
 #include "plan/network.h"
@@ -110,7 +111,8 @@ static enum result result_of(const struct mds_outcome *o)
 }
 
 static enum mds_rc run_ranks(const struct mds_launch *l,
-                             const struct mds_argv *arguments, enum result *out)
+                             const struct mds_argv *arguments, const char *events,
+                             enum result *out)
 {
     struct mds_argv command = {0};
     struct mds_outcome outcome;
@@ -121,7 +123,7 @@ static enum mds_rc run_ranks(const struct mds_launch *l,
     if (!rc)
         rc = mds_launch_print_command(&command);
     if (!rc && !l->options->print)
-        rc = mds_supervise(&command, -1, &outcome);
+        rc = mds_supervise(&command, -1, events, &outcome);
     if (!rc && !l->options->print)
         *out = result_of(&outcome);
     mds_argv_fini(&command);
@@ -138,7 +140,8 @@ static int may_blame_network(const struct mds_launch *l)
 }
 
 static enum mds_rc try_plain_network(const struct mds_launch *l,
-                                     const struct mds_argv *arguments)
+                                     const struct mds_argv *arguments,
+                                     const char *events)
 {
     char before[128] = "its own choice of network";
     enum result result = FAILED;
@@ -153,7 +156,7 @@ static enum mds_rc try_plain_network(const struct mds_launch *l,
              "to blame");
     if (setenv("NCCL_NET", "Socket", 1))
         return MDS_EMEM;
-    MDS_TRY(run_ranks(l, arguments, &result));
+    MDS_TRY(run_ranks(l, arguments, events, &result));
     if (result == FIT)
         return mds_fail(MDS_EUSER,
                         "check: NCCL fails with %s and works with NCCL_NET=Socket: "
@@ -187,7 +190,7 @@ static enum mds_rc add_stand_in_model(struct mds_launch *l)
     return MDS_OK;
 }
 
-static enum mds_rc check_nodes(struct mds_launch *l)
+static enum mds_rc check_nodes(struct mds_launch *l, const char *events)
 {
     struct mds_argv arguments = {0};
     struct mds_estimate estimate;
@@ -195,12 +198,12 @@ static enum mds_rc check_nodes(struct mds_launch *l)
     enum result result = FIT;
 
     if (!rc)
-        rc = run_ranks(l, &arguments, &result);
+        rc = run_ranks(l, &arguments, events, &result);
     if (!rc && !l->options->print)
         rc = predict_collectives(l, &arguments);
     if (!rc && result != FIT)
         rc = result == FAILED && may_blame_network(l)
-                 ? try_plain_network(l, &arguments)
+                 ? try_plain_network(l, &arguments, events)
                  : mds_fail(MDS_EUSER, "check: the nodes are not fit for this run; see "
                                        "above");
     mds_argv_fini(&arguments);
@@ -210,6 +213,7 @@ static enum mds_rc check_nodes(struct mds_launch *l)
 enum mds_rc mds_launch_check(const struct mds_launch_options *options, int argc,
                              char *const *argv)
 {
+    char events[MDS_PATH_SIZE] = "";
     struct mds_argv all = {0};
     struct mds_launch l;
     enum mds_rc rc;
@@ -223,7 +227,10 @@ enum mds_rc mds_launch_check(const struct mds_launch_options *options, int argc,
         mds_placement_warn(&l.placement);
         rc = add_stand_in_model(&l);
         if (!rc)
-            rc = check_nodes(&l);
+            rc = mds_run_events_create(&l, events);
+        if (!rc)
+            rc = check_nodes(&l, events);
+        mds_run_events_remove(events);
         mds_launch_close(&l);
     }
     mds_argv_fini(&all);

@@ -5,7 +5,7 @@
 
 #include "config/options.h"
 #include "data/scan.h"
-#include "launch/losses.h"
+#include "launch/events.h"
 #include "launch/options.h"
 #include "launch/placement.h"
 #include "launch/argv.h"

@@ -19,7 +19,6 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/run_folder.c src/launch/run_folder.h \
   src/launch/launch.c src/launch/launch.h \
   src/launch/launchers.c \
-  src/launch/losses.c src/launch/losses.h \
   src/launch/affinity.c src/launch/affinity.h \
   src/launch/options.c src/launch/options.h \
   src/launch/placement.c src/launch/placement.h \
@@ -33,12 +32,15 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/submit.c src/launch/submit.h \
   src/launch/supervise.c src/launch/supervise.h \
   src/launch/sweep.c \
+  src/launch/events.c src/launch/events.h \
   src/launch/data_facts.c \
   src/launch/argv.c src/launch/argv.h
 launch_libs = src/launch/libmds_launch.a $(ckpt_libs) $(plan_libs) $(data_libs) \
   $(PMIX_LIBS) $(HWLOC_LIBS)
 
-check_PROGRAMS += tests/unit/launch
-TESTS += tests/unit/launch
+check_PROGRAMS += tests/unit/launch tests/unit/events
+TESTS += tests/unit/launch tests/unit/events
+tests_unit_events_SOURCES = tests/unit/events.c tests/unit/scratch.h
+tests_unit_events_LDADD = $(launch_libs) $(CMOCKA_LIBS)
 tests_unit_launch_SOURCES = tests/unit/launch.c tests/unit/scratch.h
 tests_unit_launch_LDADD = $(launch_libs) $(CMOCKA_LIBS)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A run, and its restarts on spare nodes.
  *
- * The ranks themselves say which of them died or was silent, and which node --preflight
+ * The ranks' events say which of them died or was silent, and which node --preflight
  * finds unfit.  That node is left out from then on, another one of the job takes its
  * place, and the same command is run again: it resumes from the newest checkpoint.
  * Other failures would repeat, so they end the run. */
 #include "base/clock.h"
+#include "base/events.h"
+#include "base/exit_status.h"
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/units.h"
@@ -24,9 +26,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Exit statuses: those of mds_pretrain. */
-enum { REPEATS = 1, LOST = 75, UNFINISHED = 85, TERMINATED = 86 };
-
 struct job {
     struct mds_launch launch;
     struct mds_argv arguments;
@@ -36,6 +35,7 @@ struct job {
     int64_t first, newest; /* checkpoints in --save: at the start, now; -1: none */
     int in_vain;           /* the last start led to no newer one */
     int log;               /* what the ranks print is added to this file; -1: to none */
+    char temporary[MDS_PATH_SIZE]; /* a file for their events that goes in the end */
 };
 
 static int64_t newest_checkpoint(const struct job *j)
@@ -152,6 +152,56 @@ static int leave_out(struct job *j, const struct lost_node *nodes, int n, int in
     return n - left;
 }
 
+/* ---- events ---- */
+
+/* "b,c": the hosts of the losses, each once. */
+static void list_hosts(const struct mds_losses *lost, struct mds_str *out)
+{
+    for (int i = 0; i < lost->n; i++) {
+        int k = 0;
+
+        while (strcmp(lost->v[k].host, lost->v[i].host) != 0)
+            k++;
+        if (k == i)
+            mds_str_add(out, "%s%s", out->len ? "," : "", lost->v[i].host);
+    }
+}
+
+/* What is lost of these does not matter to the run. */
+static void record_restart(const struct job *j, const struct mds_losses *lost,
+                           int64_t iteration)
+{
+    struct mds_str hosts = {0};
+    struct mds_event e;
+
+    list_hosts(lost, &hosts);
+    mds_event_begin(&e, "restarted");
+    mds_event_add_int(&e, "iteration", iteration);
+    mds_event_add_int(&e, "restart", j->restarts);
+    mds_event_add_text(&e, "without", hosts.s);
+    (void)mds_event_end(&e);
+    mds_str_fini(&hosts);
+}
+
+static void record_failure(int status, const char *reason)
+{
+    struct mds_event e;
+
+    mds_event_begin(&e, "failed");
+    mds_event_add_text(&e, "reason", reason);
+    mds_event_add_int(&e, "status", status);
+    (void)mds_event_end(&e);
+}
+
+static void give_up(int status, const char *why)
+{
+    char reason[256];
+
+    snprintf(reason, sizeof reason, "the run is not started again: %s", why);
+    mds_error("%s", reason);
+    record_failure(status, reason);
+}
+
 /* ---- whether to start again ---- */
 
 /* Why a run whose nodes could be replaced must not start again; NULL: it may. */
@@ -199,11 +249,19 @@ static void add_restart_options(struct job *j)
     }
 }
 
+/* The iteration that the next start resumes from; 0: it begins again. */
+static int64_t next_start(const struct job *j)
+{
+    return j->newest > j->first || (j->newest >= 0 && resumes_by_itself(j->config))
+               ? j->newest
+               : 0;
+}
+
 static void log_restart(const struct job *j)
 {
     char from[64] = "the beginning";
 
-    if (j->newest > j->first || (j->newest >= 0 && resumes_by_itself(j->config)))
+    if (next_start(j) > 0)
         snprintf(from, sizeof from, "iteration %lld", (long long)j->newest);
     mds_info("starting again from %s (restart %lld of at most %lld)", from,
              (long long)j->restarts, (long long)j->launch.options->max_restarts);
@@ -218,7 +276,7 @@ static int restart_after_loss(struct job *j)
     j->newest = newest;
     why_not = reason_to_stop(j);
     if (why_not) {
-        mds_error("the run is not started again: %s", why_not);
+        give_up(MDS_EXIT_LOST, why_not);
         return 0;
     }
     j->restarts++;
@@ -227,41 +285,38 @@ static int restart_after_loss(struct job *j)
     return 1;
 }
 
-/* Of ranks that have ended with 0, though they do not say that the run is done. */
-static int status_of_unfinished(const struct job *j, const struct mds_losses *lost)
+/* Of a launcher that has ended with 0, while the ranks say nothing of their end. */
+static int status_of_silence(const struct job *j)
 {
     const struct mds_train_config *t = &j->config->train;
     int sig = mds_supervise_caught();
 
-    if (lost->done || j->launch.options->print || t->dry_run || t->preflight_only)
-        return 0;
-    if (j->config->checkpoint.save && (lost->ended_early || sig))
-        return UNFINISHED;
+    if (j->launch.options->print || t->preflight_only)
+        return MDS_EXIT_DONE;
+    if (j->config->checkpoint.save && sig)
+        return MDS_EXIT_UNFINISHED;
     if (sig)
-        return 128 + sig;
-    if (lost->ended_early) /* as it was told to */
-        return 0;
+        return MDS_EXIT_SIGNAL + sig;
     mds_error("the ranks ended without saying that the run is done");
-    return LOST;
+    return MDS_EXIT_LOST;
 }
 
-/* The status of the ranks.  The launcher's may be another: srun has 137 if it kills the
- * other ranks of one that fails, and MPICH's mpiexec may have 0 when it has passed a
- * signal on. */
+/* What the ranks say.  The launcher's status counts only where they say nothing, or
+ * that all is well: srun has 137 if it kills the other ranks of one that fails, and
+ * MPICH's mpiexec may have 0 when it has passed a signal on. */
 static int status_of(const struct job *j, const struct mds_outcome *o)
 {
+    const struct mds_losses *l = &o->lost;
     int status = o->status;
 
-    if (status != 0 && o->lost.status != 0)
-        status = o->lost.status;
-    else if (status > 128 && o->lost.failed)
-        status = REPEATS;
-    if (status == 0)
-        status = status_of_unfinished(j, &o->lost);
-    else if (o->lost.stuck && o->lost.status == 0)
-        status = o->lost.stuck == 1 ? REPEATS : LOST;
-    if (status == UNFINISHED && mds_supervise_caught() == SIGTERM)
-        status = TERMINATED;
+    if (l->has_status && (l->status != MDS_EXIT_DONE || status == 0))
+        status = l->status;
+    else if (l->stuck)
+        status = l->stuck == 1 ? MDS_EXIT_REPEATS : MDS_EXIT_LOST;
+    else if (status == 0)
+        status = status_of_silence(j);
+    if (status == MDS_EXIT_UNFINISHED && mds_supervise_caught() == SIGTERM)
+        status = MDS_EXIT_TERMINATED;
     return status;
 }
 
@@ -272,34 +327,34 @@ static int replace_nodes(struct job *j, const struct mds_losses *lost, int *stat
     const int most_listed = 50; /* faults that --preflight lists */
     struct lost_node nodes[MDS_LOSSES];
     int n = find_lost_nodes(&j->launch, lost, nodes), unreplaced;
+    char why[96];
 
-    *status = LOST;
+    *status = MDS_EXIT_LOST;
     if (n == 0)
         return 0;
     if (lost->in_check && n > 1 && n >= mds_min(j->launch.nodes, most_listed)) {
-        mds_error(
-            "the run is not started again: all nodes fail the check, so the cause "
-            "is not a bad node");
-        *status = REPEATS;
+        *status = MDS_EXIT_REPEATS;
+        give_up(*status, "all nodes fail the check, so the cause is not a bad node");
         return 0;
     }
     unreplaced = leave_out(j, nodes, n, lost->in_check);
-    if (unreplaced > 0)
-        mds_error("the run is not started again: the job has no spare node for %d "
-                  "node%s (--spare-nodes)",
-                  unreplaced, mds_plural(unreplaced));
-    return unreplaced == 0;
+    if (unreplaced == 0)
+        return 1;
+    snprintf(why, sizeof why, "the job has no spare node for %d node%s (--spare-nodes)",
+             unreplaced, mds_plural(unreplaced));
+    give_up(*status, why);
+    return 0;
 }
 
 /* *status: in the end, if this returns 0. */
 static int start_again(struct job *j, struct mds_outcome *o, int *status)
 {
     *status = status_of(j, o);
-    if (*status == 0 || *status == UNFINISHED || *status == TERMINATED ||
-        mds_supervise_caught())
+    if (*status == 0 || *status == MDS_EXIT_UNFINISHED ||
+        *status == MDS_EXIT_TERMINATED || mds_supervise_caught())
         return 0;
     if (o->lost.out_of_memory) {
-        *status = REPEATS;
+        *status = MDS_EXIT_REPEATS;
         return 0;
     }
     if ((o->lost.silent || o->lost.stuck) &&
@@ -307,12 +362,27 @@ static int start_again(struct job *j, struct mds_outcome *o, int *status)
         mds_warn("unknown which nodes answer: %s", mds_fail_text());
     if (o->lost.n == 0 || mds_supervise_caught() || !replace_nodes(j, &o->lost, status))
         return 0;
-    if (o->lost.in_check || o->lost.never_started) {
+    if (o->lost.in_check || (o->lost.stuck && !o->lost.started)) {
         mds_info("starting without %s", o->lost.n > 1 ? "them" : "it");
         add_restart_options(j);
-        return 1;
+    } else if (!restart_after_loss(j)) {
+        return 0;
     }
-    return restart_after_loss(j);
+    record_restart(j, &o->lost, next_start(j));
+    return 1;
+}
+
+/* So that the events have an end also where no rank could write one. */
+static void record_silent_end(const struct mds_outcome *o, int status)
+{
+    char reason[96];
+
+    if (o->lost.has_status || o->lost.n > 0 || o->lost.stuck || status == MDS_EXIT_DONE)
+        return;
+    snprintf(reason, sizeof reason,
+             "the ranks said nothing of their end; their launcher's status is %d",
+             o->status);
+    record_failure(status, reason);
 }
 
 /* ---- the run ---- */
@@ -340,7 +410,7 @@ static enum mds_rc start_ranks(const struct job *j, struct mds_outcome *out)
     if (!rc && j->log >= 0)
         log_command(&command, j->log);
     if (!rc && !j->launch.options->print)
-        rc = mds_supervise(&command, j->log, out);
+        rc = mds_supervise(&command, j->log, j->config->output.events, out);
     mds_argv_fini(&command);
     return rc;
 }
@@ -354,6 +424,7 @@ static enum mds_rc run_to_the_end(struct job *j, int *status)
     do
         MDS_TRY(start_ranks(j, &o));
     while (start_again(j, &o, status));
+    record_silent_end(&o, *status);
     return MDS_OK;
 }
 
@@ -433,7 +504,8 @@ static enum mds_rc prepare_run(struct job *j)
 
     MDS_TRY(mds_launch_config(&j->launch, NULL, 0, &asked));
     new_folder = needs_folder(&j->launch, asked);
-    rc = new_folder ? create_folder(&j->launch, asked, &f) : MDS_OK;
+    rc = new_folder ? create_folder(&j->launch, asked, &f)
+                    : mds_run_events_create(&j->launch, j->temporary);
     if (rc)
         goto destroy_asked;
     rc = mds_launch_choose_layout(&j->launch, &j->arguments, &estimate);
@@ -460,9 +532,11 @@ enum mds_rc mds_launch_run(const struct mds_launch_options *options, int argc,
         rc = mds_launch_config(&j.launch, NULL, 0, &asked);
     if (!rc) {
         j.config = &asked->config;
+        mds_events_open(j.config->output.events);
         rc = run_to_the_end(&j, status);
         mds_config_run_destroy(asked);
     }
+    mds_run_events_remove(j.temporary);
     if (j.log >= 0)
         close(j.log);
     mds_argv_fini(&j.arguments);

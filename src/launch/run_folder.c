@@ -2,8 +2,10 @@
 #include "launch/run_folder.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -73,6 +75,51 @@ enum mds_rc mds_run_folder_describe(const struct mds_job *j)
     return rc;
 }
 
+/* ---- ranks without one ---- */
+
+/* In the current folder, or else in the host's own, where ranks of other hosts do not
+ * find it. */
+static int create_events_file(char path[MDS_PATH_SIZE])
+{
+    const char *temporary = getenv("TMPDIR");
+    int fd;
+
+    snprintf(path, MDS_PATH_SIZE, ".mds_events.XXXXXX");
+    fd = mkstemp(path);
+    if (fd >= 0)
+        return fd;
+    snprintf(path, MDS_PATH_SIZE, "%s/mds_events.XXXXXX",
+             temporary ? temporary : "/tmp");
+    return mkstemp(path);
+}
+
+enum mds_rc mds_run_events_create(struct mds_launch *l, char path[MDS_PATH_SIZE])
+{
+    struct mds_config_run *asked = NULL;
+    int given, fd;
+
+    path[0] = '\0';
+    MDS_TRY(mds_launch_config(l, NULL, 0, &asked));
+    given = mds_is_set_by_user(asked, "output.events");
+    mds_config_run_destroy(asked);
+    if (given || l->options->print)
+        return MDS_OK;
+    fd = create_events_file(path);
+    if (fd < 0)
+        return mds_fail(MDS_EIO, "%s: cannot be created for the run's events: %s", path,
+                        strerror(errno));
+    close(fd);
+    mds_argv_add(&l->asked, "--events");
+    mds_argv_add(&l->asked, "%s", path);
+    return MDS_OK;
+}
+
+void mds_run_events_remove(const char *path)
+{
+    if (path[0])
+        unlink(path);
+}
+
 /* ---- options ---- */
 
 void mds_run_folder_outputs(const struct mds_run_folder *f,
@@ -85,6 +132,10 @@ void mds_run_folder_outputs(const struct mds_run_folder *f,
     if (!mds_is_set_by_user(asked, "output.metrics_jsonl")) {
         mds_argv_add(words, "--metrics-jsonl");
         mds_argv_add(words, "%s/metrics.jsonl", f->path);
+    }
+    if (!mds_is_set_by_user(asked, "output.events")) {
+        mds_argv_add(words, "--events");
+        mds_argv_add(words, "%s/events.jsonl", f->path);
     }
     if (!asked->config.checkpoint.save) {
         mds_argv_add(words, "--save");

@@ -72,7 +72,7 @@ enum mds_rc mds_launch_stage(const struct mds_launch *l)
     if (!rc)
         rc = mds_launch_print_command(&command);
     if (!rc && !l->options->print)
-        rc = mds_supervise(&command, -1, &outcome);
+        rc = mds_supervise(&command, -1, NULL, &outcome);
     if (!rc && outcome.status != 0)
         rc = mds_fail(MDS_EUSER,
                       "--stage %s: not every node has a copy of the program there, see "

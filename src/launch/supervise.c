@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,31 +68,15 @@ int mds_supervise_caught(void)
 
 /* ---- output ---- */
 
-/* What arrives at `in` goes on to `out`, and is read by lines. */
+/* What arrives at `in` goes on to `out`. */
 struct stream {
     int in; /* -1: at its end */
     struct mds_stream out;
     int log; /* -1: none */
-    size_t n;
-    char line[4096]; /* its first bytes; a longer one is cut */
 };
 
-static void read_lines(struct stream *s, const char *text, size_t n,
-                       struct mds_losses *lost)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] != '\n' && s->n < sizeof s->line - 1) {
-            s->line[s->n++] = text[i];
-        } else if (text[i] == '\n') {
-            s->line[s->n] = '\0';
-            mds_losses_read(lost, s->line);
-            s->n = 0;
-        }
-    }
-}
-
 /* Read what is there now. */
-static void pass_on(struct stream *s, struct mds_losses *lost)
+static void pass_on(struct stream *s)
 {
     char part[16384];
     ssize_t n;
@@ -110,7 +95,6 @@ static void pass_on(struct stream *s, struct mds_losses *lost)
         (void)mds_stream_write(&s->out, part, (size_t)n);
         if (s->log >= 0 && write(s->log, part, (size_t)n) < 0)
             s->log = -1; /* a full disk is no reason, either */
-        read_lines(s, part, (size_t)n, lost);
     }
 }
 
@@ -164,6 +148,32 @@ static enum mds_rc start_command(const struct mds_argv *command, const int ends[
                    : MDS_OK;
 }
 
+/* The events that the ranks add. */
+struct follow {
+    const char *path; /* NULL: none */
+    int64_t at;
+    double read_s; /* when the file was last read */
+};
+
+static void follow_events(struct follow *f, double every_s, struct mds_losses *lost)
+{
+    double now_s = mds_clock_s();
+
+    if (!f->path || now_s - f->read_s < every_s)
+        return;
+    f->read_s = now_s;
+    mds_losses_read(lost, f->path, &f->at);
+}
+
+/* What an earlier start has left is not of this one. */
+static struct follow follow_from_now(const char *path)
+{
+    struct stat st;
+
+    return (struct follow){.path = path,
+                           .at = path && stat(path, &st) == 0 ? st.st_size : 0};
+}
+
 /* Launchers may wait for a node that is gone.  *sent: the last signal for that. */
 static void end_if_stuck(const char *name, double lost_s, int *sent)
 {
@@ -179,7 +189,7 @@ static void end_if_stuck(const char *name, double lost_s, int *sent)
 }
 
 /* Returns its status as wait() has it. */
-static int wait_for_command(const char *name, struct stream s[2],
+static int wait_for_command(const char *name, struct stream s[2], struct follow *f,
                             struct mds_losses *lost)
 {
     double lost_s = 0;
@@ -190,8 +200,9 @@ static int wait_for_command(const char *name, struct stream s[2],
                               {.fd = s[1].in, .events = POLLIN}};
 
         poll(p, 2, s[0].in < 0 && s[1].in < 0 ? 10 : 200);
-        pass_on(&s[0], lost);
-        pass_on(&s[1], lost);
+        pass_on(&s[0]);
+        pass_on(&s[1]);
+        follow_events(f, 1, lost);
         if (lost->n > 0 && lost_s == 0)
             lost_s = mds_clock_s();
         if (lost_s > 0)
@@ -201,9 +212,10 @@ static int wait_for_command(const char *name, struct stream s[2],
     return status;
 }
 
-enum mds_rc mds_supervise(const struct mds_argv *command, int log,
+enum mds_rc mds_supervise(const struct mds_argv *command, int log, const char *events,
                           struct mds_outcome *out)
 {
+    struct follow f = follow_from_now(events);
     struct stream s[2] = {{.in = -1}, {.in = -1}};
     const double drain_s = 5;
     int ends[2] = {-1, -1}, status = 0;
@@ -216,9 +228,10 @@ enum mds_rc mds_supervise(const struct mds_argv *command, int log,
         if (ends[i] >= 0)
             close(ends[i]);
     if (!rc)
-        status = wait_for_command(command->v[0], s, &out->lost);
+        status = wait_for_command(command->v[0], s, &f, &out->lost);
+    follow_events(&f, 0, &out->lost);
     for (int i = 0; i < 2; i++) {
-        pass_on(&s[i], &out->lost);
+        pass_on(&s[i]);
         if (s[i].in >= 0)
             close(s[i].in);
         (void)mds_stream_drain(&s[i].out, drain_s);

@@ -115,14 +115,19 @@ test_expect_success 'a launcher that forgets the status of the ranks' '
     fault="" && rm -rf ck && test_expect_code 85 forgetful 0 && test_expect_code 86 forgetful 0 kill -TERM "\$PPID" &&
     (more="--data-path gone.h5" && test_expect_code 1 forgetful 137)
 '
+for end in 0 85; do
+    echo "{\"event\":\"finished\",\"status\":$end}" >finished.$end
+done
 test_expect_success 'ranks that end with 0, and do not say that the run is done' '
     silent() {
         printf "#!/bin/sh\ntrap \"\" USR1\n%s\n" "$*" >silent && chmod +x silent
-        mds_launch --nodes 2 --launcher-command ./silent -- $tiny --save ck
+        mds_launch --nodes 2 --launcher-command ./silent -- $tiny --save ck --events ev
     } &&
     test_expect_code 75 silent : 2>err && grep "error: the ranks ended without saying that the run is done" err &&
     test_expect_code 85 silent "kill -USR1 \$PPID; sleep 0.2" && test_expect_code 86 silent "kill -TERM \$PPID; sleep 0.2" &&
-    test_expect_code 0 silent "echo 0: done: iteration 3 of 3 in 1 s"
+    grep "\"failed\",\"reason\":\"the ranks said nothing .* status is 0\",\"status\":75}" ev &&
+    test_expect_code 0 silent "cat finished.0 >>ev" && test_expect_code 85 silent "cat finished.85 >>ev" &&
+    test_expect_code 75 silent "tr -d \\\\n <finished.0 >>ev" # a line that is not whole
 '
 test_expect_success 'launchers that kill the ranks at SIGTERM, as srun and mpirun do: they are sent SIGUSR1 first' '
     cat >killing <<-\EOF &&

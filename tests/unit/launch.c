@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "launch/capture.h"
 #include "launch/hosts.h"
-#include "launch/losses.h"
 #include "launch/affinity.h"
 #include "launch/placement.h"
 #include "launch/argv.h"
@@ -417,127 +416,6 @@ static void nodes_of_a_file_are_left_out(void **state)
     mds_placement_fini(&p);
 }
 
-static void assert_loss(const char *lines, int rank, const char *host, const char *why)
-{
-    char text[2048], *line, *rest = text;
-    struct mds_losses l = {.n = 0};
-
-    snprintf(text, sizeof text, "%s", lines);
-    while ((line = strsep(&rest, "\n")) != NULL)
-        mds_losses_read(&l, line);
-    assert_int_equal(l.n, rank >= 0);
-    if (rank >= 0) {
-        assert_int_equal(l.v[0].rank, rank);
-        assert_string_equal(l.v[0].host, host);
-        assert_string_equal(l.v[0].why, why);
-    }
-}
-
-#define DIED(rank, host, signal)                                                       \
-    "mds: error: rank " rank " (" host ", process 12) was killed by signal " signal    \
-    " at 10:11:12.013 UTC; its last collective: all all_reduce #3\n"
-
-static void losses_are_read_from_what_ranks_print(void **state)
-{
-    (void)state;
-    assert_loss(DIED("5", "n2", "9 (Killed)"), 5, "n2",
-                "was killed by signal 9 (Killed)");
-    assert_loss("[7] " DIED("5", "n2.site", "11 (Segmentation fault)") /* the first */
-                DIED("1", "n1", "9 (Killed)"),
-                5, "n2.site", "was killed by signal 11 (Segmentation fault)");
-    assert_loss(DIED("1", "n1", "6 (Aborted)") /* it may have followed another */
-                DIED("5", "n2", "9 (Killed)") DIED("1", "n1", "9 (Killed)"),
-                5, "n2", "was killed by signal 9 (Killed)");
-    assert_loss("mds: error: rank 3 (n4, process 7) died (exit status unknown, its "
-                "launcher has read it) at 10:11:12.013 UTC; its last collective: x",
-                3, "n4", "died (exit status unknown, its launcher has read it)");
-    assert_loss("mds: [rank 0 n1] error: data: rank 2 timed out first; this rank had "
-                "waited 9.9 s for rank 6\n"
-                "mds: [rank 2 n1] error: world: rank 12 has been silent for 600 s, the "
-                "limit (--distributed-timeout-minutes): see what it logged last on n7; "
-                "rank 6, for which this rank waits, waits for it too",
-                12, "n7", "has been silent for 600 s");
-    assert_loss("mds: [rank 3 n4] error: cuda: cudaMalloc: uncorrectable ECC error\n"
-                "mds: [rank 3 n4] error: the device of rank 3 on n4 has failed",
-                3, "n4", "has a device that failed");
-    assert_loss("mds: error: rank 1: --clip-grad 2, but rank 0 has --clip-grad 1", -1,
-                "", "");
-    assert_loss("rank 1 has been silent for 9 s", -1, "", "");
-    assert_loss(
-        "mds: [rank 0 n1] error: iteration 9: loss nan, gradient norm nan\n" DIED(
-            "5", "n2", "9 (Killed)"), /* by the launcher */
-        -1, "", "");
-    assert_loss("mds: [rank 0 n1] error: data, rank 0 of 4: MPI_Isend: no route\n" DIED(
-                    "5", "n2", "9 (Killed)"), /* its line came later than that */
-                5, "n2", "was killed by signal 9 (Killed)");
-}
-
-static void status_of_the_first_rank_that_failed_is_read(void **state)
-{
-    struct mds_losses l = {.n = 0};
-
-    (void)state;
-    mds_losses_read(&l, "mds: [rank 1 n1] error: gone.h5: No such file or directory");
-    assert_int_equal(l.status, 0);
-    mds_losses_read(&l, "Abort(1) on node 1 (rank 1 in comm 0): application called "
-                        "MPI_Abort(MPI_COMM_WORLD, 1) - process 1");
-    mds_losses_read(&l, "Abort(75) on node 0 (rank 0 in comm 0): application called "
-                        "MPI_Abort(MPI_COMM_WORLD, 75) - process 0");
-    assert_int_equal(l.status, 1);
-    l = (struct mds_losses){.n = 0};
-    mds_losses_read(&l,
-                    "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD");
-    mds_losses_read(&l, "with errorcode 75.");
-    assert_int_equal(l.status, 75);
-    l = (struct mds_losses){.n = 0};
-    mds_losses_read(&l, "srun: error: n1: task 0: Exited with exit code 85");
-    mds_losses_read(&l, "srun: error: n1: task 1: Killed");
-    assert_int_equal(l.status, 85);
-}
-
-static void the_end_is_read(void **state)
-{
-    struct mds_losses l = {.n = 0};
-
-    (void)state;
-    mds_losses_read(&l, "0: done: iteration 9 of 9 in 3 s, training loss 1.2");
-    assert_int_equal(l.done, 1);
-    mds_losses_read(&l, "done: iteration 9 of 9 in 3 s (ended by signal)");
-    assert_int_equal(l.done, 0);
-    assert_int_equal(l.ended_early, 1);
-    mds_losses_read(&l, "mds: error: MPI_Finalize has not returned within the limit (");
-    assert_int_equal(l.stuck, 2);
-    assert_int_equal(l.never_started, 0);
-    mds_losses_read(&l, "mds: error: MPI_Comm_create_group has not returned within the "
-                        "limit (--distributed-timeout-minutes)");
-    assert_int_equal(l.never_started, 1);
-    mds_losses_read(&l, "mds: [rank 0 n1] error: MPI has not started 6 ranks in 4 s (");
-    assert_int_equal(l.stuck, 1);
-    assert_int_equal(l.n + l.failed, 0);
-}
-
-static void faults_of_the_preflight_are_all_read(void **state)
-{
-    struct mds_losses l = {.n = 0};
-
-    (void)state;
-    mds_losses_read(&l, "fault: rank 2 on n2: --save: ck/x: Input/output error");
-    mds_losses_read(&l, "fault: rank 3 on n2: matrix products: 3 FLOP/s");
-    mds_losses_read(&l, "fault: the group of rank 0 on n1: tp all_reduce of 2 ranks");
-    mds_losses_read(&l, "fault: rank 6 on n4: its host has 3 GPUs, others have 4");
-    mds_losses_read(&l, DIED("0", "n1", "9 (Killed)"));
-    assert_int_equal(l.n, 3);
-    assert_int_equal(l.in_check, 1);
-    assert_string_equal(l.v[0].why, "--save: ck/x: Input/output error");
-    assert_string_equal(l.v[2].host, "n4");
-    l = (struct mds_losses){.n = 0};
-    mds_losses_read(&l, "mds: error: rank 1 (n1, process 3) was killed by signal 9 "
-                        "(Killed) at 1:2:3.4 UTC; its last collective: x; since the "
-                        "run began the kernel has killed 1 process(es) of this node "
-                        "because host memory ran out: --dry-run shows what");
-    assert_int_equal(l.out_of_memory, 1);
-}
-
 /* One is as good a number as others, and the least counts. */
 static void slots_count_where_they_are_said(void **state)
 {
@@ -770,10 +648,6 @@ int main(void)
         cmocka_unit_test(disagreements_are_counted),
         cmocka_unit_test(nodes_are_left_out),
         cmocka_unit_test(nodes_of_a_file_are_left_out),
-        cmocka_unit_test(losses_are_read_from_what_ranks_print),
-        cmocka_unit_test(status_of_the_first_rank_that_failed_is_read),
-        cmocka_unit_test(the_end_is_read),
-        cmocka_unit_test(faults_of_the_preflight_are_all_read),
         cmocka_unit_test(slots_count_where_they_are_said),
         cmocka_unit_test(slots_of_pbs_count),
         cmocka_unit_test(an_unreachable_pmix_is_noted),
