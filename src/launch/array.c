@@ -1,90 +1,58 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs that ask for the same, as one array.  What a job asks for stands in its script:
- * it is read from there, so that scripts a user has changed are taken as they are. */
+/* Jobs that ask for the same, as one array.  What a job asks for is in its run.yaml. */
 #include "launch/array.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "launch/batch_syntax.h"
+#include "launch/events.h"
 #include "launch/folder.h"
 #include "launch/job.h"
+#include "launch/run_folder.h"
 
-#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What a run's script asks the batch system for. */
+/* What a run asks the batch system for. */
 struct request {
     enum mds_scheduler scheduler;
-    struct mds_str head; /* directives, but for the job's name and log */
-    char warning[64];    /* the --signal directive */
-    int at_once;         /* jobs of an array that the queue takes at a time; 0: all */
+    char *head;      /* directives, but for the job's name, warning and log; owned */
+    double margin_s; /* how long before the walltime it is to be warned */
+    int at_once;     /* jobs of an array that the queue takes at a time; 0: all */
+    int requeue;
     int is_grouped;
 };
 
-/* ---- reading ---- */
-
-static int has_prefix(const char *text, const char *with)
+static enum mds_rc read_request(const char *folder, struct request *r)
 {
-    return with && strncmp(text, with, strlen(with)) == 0;
-}
+    struct mds_tree *tree = NULL;
+    const char *head;
+    enum mds_rc rc;
 
-static void parse_script_line(const char *line, struct request *r)
-{
-    static const enum mds_scheduler all[] = {MDS_SCHEDULER_PBS, MDS_SCHEDULER_SLURM,
-                                             MDS_SCHEDULER_COBALT};
-    const struct mds_batch_syntax *d;
-    const char *what;
-
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (has_prefix(line, mds_batch_syntax_of(all[i])->prefix))
-            r->scheduler = all[i];
-    d = mds_batch_syntax_of(r->scheduler);
-    sscanf(line, MDS_JOB_MAX_RUNNING, &r->at_once);
-    if (r->scheduler == MDS_SCHEDULER_NONE || !has_prefix(line, d->prefix))
-        return;
-    what = line + strlen(d->prefix);
-    if (has_prefix(what, d->warning))
-        snprintf(r->warning, sizeof r->warning, "%.63s", line);
-    else if (!has_prefix(what, d->name) && !has_prefix(what, d->output))
-        mds_str_add(&r->head, "%s", line);
-}
-
-static enum mds_rc read_script_request(const char *folder, struct request *r)
-{
-    char path[MDS_PATH_SIZE], *line = NULL;
-    size_t size = 0;
-    FILE *f;
-
-    r->scheduler = MDS_SCHEDULER_NONE;
-    MDS_TRY(mds_path_join(folder, "job.sh", path));
-    f = fopen(path, "re");
-    if (!f)
-        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
-    while (getline(&line, &size, f) > 0 && strchr("#\n", line[0]))
-        parse_script_line(line, r);
-    free(line);
-    fclose(f);
-    return r->head.failed ? mds_fail(MDS_EMEM, "no host memory for %s", path) : MDS_OK;
+    MDS_TRY(mds_run_folder_read(folder, &tree));
+    head = mds_event_text(tree->root, "request");
+    *r = (struct request){
+        .scheduler = mds_scheduler_named(mds_event_text(tree->root, "scheduler")),
+        .head = mds_strdup(head ? head : ""),
+        .margin_s = mds_event_number(tree->root, "margin_s", 0),
+        .at_once = (int)mds_event_number(tree->root, "array_limit", 0),
+        .requeue = (int)mds_event_number(tree->root, "requeue", 1)};
+    rc = r->head ? MDS_OK : MDS_EMEM;
+    mds_tree_destroy(tree);
+    return rc;
 }
 
 /* PBS runs no array whose jobs must not be started twice. */
 static int can_share_array(const struct request *a, const struct request *b)
 {
     return a->scheduler == b->scheduler && mds_batch_syntax_of(a->scheduler)->array &&
-           a->head.s && b->head.s && strcmp(a->head.s, b->head.s) == 0 &&
-           !strstr(a->head.s, "#PBS -r n\n");
+           strcmp(a->head, b->head) == 0 &&
+           (a->requeue || a->scheduler != MDS_SCHEDULER_PBS);
 }
 
 /* ---- writing ---- */
-
-static long parse_warning_s(const char *warning)
-{
-    const char *at = strrchr(warning, '@');
-
-    return at ? atol(at + 1) : 0;
-}
 
 /* The script of the array of runs member[0 .. n-1].  It is warned as early before the
  * walltime as any of them has to be. */
@@ -94,13 +62,12 @@ static void write_array_script(const struct request *all, char *const *folder,
 {
     const struct request *first = &all[member[0]];
     const struct mds_batch_syntax *d = mds_batch_syntax_of(first->scheduler);
-    const char *warning = first->warning;
+    double margin_s = 0;
 
-    for (int i = 1; i < n; i++)
-        if (parse_warning_s(all[member[i]].warning) > parse_warning_s(warning))
-            warning = all[member[i]].warning;
-    mds_str_add(out, "#!/bin/bash -l\n%s%ssweep\n%s%s", d->prefix, d->name,
-                first->head.s, warning);
+    for (int i = 0; i < n; i++)
+        margin_s = fmax(margin_s, all[member[i]].margin_s);
+    mds_str_add(out, "#!/bin/bash -l\n%s%ssweep\n%s", d->prefix, d->name, first->head);
+    mds_job_warning(d, margin_s, out);
     mds_str_add(out, "%s%s%s/%s\n%s%s%d", d->prefix, d->output, sweep_folder, d->logs,
                 d->prefix, d->array, n - 1);
     if (first->at_once > 0 && first->at_once < n)
@@ -202,11 +169,11 @@ enum mds_rc mds_array_submit(const struct mds_launch_options *options,
     enum mds_rc rc = all && member ? MDS_OK : MDS_EMEM;
 
     for (int i = 0; i < count && !rc; i++)
-        rc = read_script_request(folder[i], &all[i]);
+        rc = read_request(folder[i], &all[i]);
     if (!rc)
         submit_groups(options, all, folder, count, member, submitted);
     for (int i = 0; i < count && all; i++)
-        mds_str_fini(&all[i].head);
+        free(all[i].head);
     free(member);
     free(all);
     return rc;

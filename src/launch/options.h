@@ -4,6 +4,7 @@
 #define MDS_LAUNCH_OPTIONS_H
 
 #include "config/optset.h"
+#include "io/folder.h"
 
 #include <stdint.h>
 
@@ -27,6 +28,8 @@ struct mds_launch_options {
     double margin_s; /* 0: by prediction */
     int requeue, write, array;
     int64_t nodes_asked, spare_nodes, chain;
+
+    char made[MDS_PATH_SIZE]; /* no option: the run folder that submit made */
 };
 
 extern const struct mds_option_set mds_launch_options;

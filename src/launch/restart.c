@@ -467,7 +467,7 @@ static enum mds_rc fill_folder(struct job *j, const struct mds_run_folder *f,
     enum mds_rc rc = MDS_OK;
 
     MDS_TRY(mds_run_folder_saves(&run, asked, e, &j->arguments));
-    MDS_TRY(mds_run_folder_describe(&run));
+    MDS_TRY(mds_run_folder_describe(&run, asked, e));
     if (local)
         mds_job_script(&run, &script);
     if (script.failed)

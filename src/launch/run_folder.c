@@ -55,24 +55,91 @@ void mds_run_folder_remove(const struct mds_launch *l, const struct mds_run_fold
         rmdir(l->options->folder);
 }
 
-enum mds_rc mds_run_folder_describe(const struct mds_job *j)
+/* Quoted as JSON, which is YAML. */
+static void add_text(struct mds_str *out, const char *key, const char *text)
 {
+    if (!text)
+        return;
+    mds_str_add(out, "%s: ", key);
+    mds_json_quote(text, out);
+    mds_str_add(out, "\n");
+}
+
+static void add_number(struct mds_str *out, const char *key, double value)
+{
+    mds_str_add(out, "%s: %.15g\n", key, value);
+}
+
+static void add_words(struct mds_str *out, const char *key,
+                      const struct mds_argv *words)
+{
+    struct mds_str line = {0};
+
+    mds_argv_format(words, NULL, &line);
+    add_text(out, key, line.s ? line.s : "");
+    out->failed |= line.failed;
+    mds_str_fini(&line);
+}
+
+static void add_request(struct mds_str *out, const struct mds_job *j)
+{
+    const struct mds_queue *q = mds_job_queue(j);
+    struct mds_str request = {0};
+
+    mds_job_request(j, &request);
+    add_text(out, "request", request.s ? request.s : "");
+    out->failed |= request.failed;
+    mds_str_fini(&request);
+    add_text(out, "queue", j->queue);
+    add_text(out, "project", j->project);
+    add_number(out, "walltime_s", j->walltime_s);
+    add_number(out, "margin_s", j->margin_s);
+    add_number(out, "requeue", j->launch->options->requeue);
+    add_number(out, "chain", (double)j->chain);
+    add_number(out, "array_limit", q ? (double)q->at_once : 0);
+}
+
+enum mds_rc mds_run_folder_describe(const struct mds_job *j,
+                                    const struct mds_config_run *asked,
+                                    const struct mds_estimate *e)
+{
+    const struct mds_launch *l = j->launch;
+    struct mds_argv words = {0};
     struct mds_str text = {0};
-    char when[64];
+    char when[64], script[MDS_PATH_SIZE + 16];
     time_t now = time(NULL);
     struct tm tm;
-    enum mds_rc rc;
+    enum mds_rc rc = mds_launch_arguments(l, asked, &words);
 
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-    mds_str_add(&text,
-                "name: %s\nmachine: %s\nnodes: %lld\nranks: %lld\nscript: %s/job.sh\n"
-                "written: %s\n",
-                j->name, j->launch->machine->name, (long long)j->launch->nodes,
-                (long long)j->launch->ranks, j->folder, when);
-    rc = text.failed ? mds_fail(MDS_EMEM, "no host memory for run.yaml")
-                     : mds_folder_write(j->folder, "run.yaml", 0, 0644, text.s);
+    snprintf(script, sizeof script, "%s/job.sh", j->folder);
+    add_text(&text, "name", j->name);
+    add_text(&text, "version", mds_launch_options.version);
+    add_text(&text, "written", when);
+    add_text(&text, "machine", l->machine->name);
+    add_text(&text, "scheduler",
+             mds_scheduler_name((enum mds_scheduler)l->machine->batch.scheduler));
+    add_number(&text, "nodes", (double)l->nodes);
+    add_number(&text, "ranks", (double)l->ranks);
+    add_number(&text, "step_s", e->step_s);
+    add_text(&text, "script", script);
+    add_words(&text, "asked", &words);
+    add_words(&text, "chosen", j->arguments);
+    add_request(&text, j);
+    mds_argv_fini(&words);
+    if (!rc)
+        rc = text.failed ? mds_fail(MDS_EMEM, "no host memory for run.yaml")
+                         : mds_folder_write(j->folder, "run.yaml", 0, 0644, text.s);
     mds_str_fini(&text);
     return rc;
+}
+
+enum mds_rc mds_run_folder_read(const char *folder, struct mds_tree **out)
+{
+    char path[MDS_PATH_SIZE];
+
+    MDS_TRY(mds_path_join(folder, "run.yaml", path));
+    return mds_tree_load(path, out);
 }
 
 /* ---- ranks without one ---- */

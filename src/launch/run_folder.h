@@ -3,6 +3,7 @@
 #ifndef MDS_LAUNCH_RUN_FOLDER_H
 #define MDS_LAUNCH_RUN_FOLDER_H
 
+#include "config/tree.h"
 #include "launch/folder.h"
 #include "launch/job.h"
 
@@ -41,9 +42,15 @@ enum mds_rc mds_run_folder_saves(const struct mds_job *j,
                                  const struct mds_estimate *e,
                                  struct mds_argv *arguments);
 
-/* Write run.yaml: what was started or is to be submitted; mds_job_record adds the jobs.
- */
-enum mds_rc mds_run_folder_describe(const struct mds_job *j);
+/* Write run.yaml: what was asked for and what was chosen, by which version, and what
+ * the job asks the batch system for; mds_job_record adds the jobs.  asked: the
+ * configuration as the user gave it; docs/events.md has the keys. */
+enum mds_rc mds_run_folder_describe(const struct mds_job *j,
+                                    const struct mds_config_run *asked,
+                                    const struct mds_estimate *e);
+
+/* Read it again. */
+enum mds_rc mds_run_folder_read(const char *folder, struct mds_tree **out);
 
 /* Whether a value is neither a default nor derived. */
 int mds_is_set_by_user(const struct mds_config_run *asked, const char *key);

@@ -98,7 +98,14 @@ static void add_exclusions(const struct mds_job *j, struct mds_str *out)
     mds_str_add(out, "\n");
 }
 
-static void add_directives(const struct mds_job *j, struct mds_str *out)
+void mds_job_warning(const struct mds_batch_syntax *d, double before_s,
+                     struct mds_str *out)
+{
+    if (d->warning)
+        mds_str_add(out, "%s%sB:USR1@%.0f\n", d->prefix, d->warning, before_s);
+}
+
+void mds_job_request(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
     const struct mds_batch_syntax *d = job_syntax(j);
@@ -106,7 +113,6 @@ static void add_directives(const struct mds_job *j, struct mds_str *out)
 
     mds_clock_text(j->walltime_s, time, sizeof time);
     snprintf(nodes, sizeof nodes, "%lld", (long long)mds_job_nodes(j));
-    add_directive(d, d->name, j->name, out);
     add_directive(d, m->batch.queue_option ? m->batch.queue_option : d->queue, j->queue,
                   out);
     add_directive(d, d->project, j->project, out);
@@ -118,8 +124,15 @@ static void add_directives(const struct mds_job *j, struct mds_str *out)
     add_directive(d, d->rerun[j->launch->options->requeue != 0], "", out);
     if (j->launch->options->spare_nodes > 0)
         add_directive(d, d->outlive, "", out);
-    if (d->warning)
-        mds_str_add(out, "%s%sB:USR1@%.0f\n", d->prefix, d->warning, j->margin_s);
+}
+
+static void add_directives(const struct mds_job *j, struct mds_str *out)
+{
+    const struct mds_batch_syntax *d = job_syntax(j);
+
+    add_directive(d, d->name, j->name, out);
+    mds_job_request(j, out);
+    mds_job_warning(d, j->margin_s, out);
     if (d->output)
         mds_str_add(out, "%s%s%s/%s\n", d->prefix, d->output, j->folder, d->log);
 }
@@ -370,20 +383,10 @@ static void add_exit_handling(const struct mds_job *j, struct mds_str *out)
     mds_str_add(out, "exit \"$status\"\n");
 }
 
-/* array.c reads this line again when it joins runs to an array. */
-static void add_array_limit(const struct mds_job *j, struct mds_str *out)
-{
-    const struct mds_queue *q = mds_job_queue(j);
-
-    if (q && q->at_once)
-        mds_str_add(out, MDS_JOB_MAX_RUNNING "\n", (int)q->at_once);
-}
-
 void mds_job_script(const struct mds_job *j, struct mds_str *out)
 {
     mds_str_add(out, "#!/bin/bash -l\n");
     add_directives(j, out);
-    add_array_limit(j, out);
     mds_str_add(
         out,
         "# Written by mds_launch submit for %s.  Started again, it goes on from the "

@@ -54,7 +54,9 @@ static enum mds_rc check_job(const struct mds_job *j)
 }
 
 /* With --print the folder of the run has a name only. */
-static enum mds_rc write_and_submit(const struct mds_job *j)
+static enum mds_rc write_and_submit(const struct mds_job *j,
+                                    const struct mds_config_run *asked,
+                                    const struct mds_estimate *e)
 {
     const struct mds_launch_options *o = j->launch->options;
     struct mds_str script = {0};
@@ -70,7 +72,7 @@ static enum mds_rc write_and_submit(const struct mds_job *j)
     mds_str_fini(&script);
     if (rc || o->print)
         return rc;
-    MDS_TRY(mds_run_folder_describe(j));
+    MDS_TRY(mds_run_folder_describe(j, asked, e));
     if (o->write) {
         printf("%s: written\n", j->folder);
         return MDS_OK;
@@ -185,7 +187,7 @@ static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
         log_length(j);
         j->arguments = &arguments;
         rc = arguments.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")
-                              : write_and_submit(j);
+                              : write_and_submit(j, asked, &e);
     }
     mds_argv_fini(&arguments);
     return rc;
@@ -193,7 +195,8 @@ static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
 
 /* asked: the configuration as the user gave it. */
 static enum mds_rc make_and_submit(struct mds_launch *l, struct mds_job *j,
-                                   const struct mds_config_run *asked)
+                                   const struct mds_config_run *asked,
+                                   char made[MDS_PATH_SIZE])
 {
     const struct mds_checkpoint_config *c = &asked->config.checkpoint;
     int print = l->options->print;
@@ -216,6 +219,8 @@ static enum mds_rc make_and_submit(struct mds_launch *l, struct mds_job *j,
     rc = plan_and_submit(l, j, asked);
     if (rc && !print)
         mds_run_folder_remove(l, &f);
+    else if (!print)
+        snprintf(made, MDS_PATH_SIZE, "%s", f.path);
     return rc;
 }
 
@@ -243,7 +248,7 @@ enum mds_rc mds_submit(struct mds_launch_options *options, char *const *operands
     };
     rc = mds_launch_config(&l, NULL, 0, &asked);
     if (!rc)
-        rc = make_and_submit(&l, &j, asked);
+        rc = make_and_submit(&l, &j, asked, options->made);
     mds_config_run_destroy(asked);
     mds_launch_close(&l);
     return rc;

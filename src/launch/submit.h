@@ -6,20 +6,24 @@
 #include "launch/options.h"
 
 #include "base/status.h"
+#include "io/folder.h"
 
 /* submit [QUEUE [NODES [WALLTIME [PROJECT]]]]: operands override the options of the
  * same meaning.  Creates the run's folder, writes job.sh and run.yaml there and submits
  * it; with options->print it only prints the script.  argv: mds_pretrain's arguments.
- */
+ * options->made becomes the folder. */
 enum mds_rc mds_submit(struct mds_launch_options *options, char *const *operands,
                        size_t operand_count, int argc, char *const *argv);
 
 /* Submit one run per combination of the values in the table at path, a YAML map from
  * variables to lists of values.  All runs are planned and written first; those that do
  * not fit are skipped and counted.  argv: this program's arguments without `sweep` and
- * the table. */
+ * the table.  command: executes this program's command line, `submit`, as if it had
+ * been started anew in the environment of now; returns its exit status, and the folder
+ * that it made. */
+typedef int mds_sweep_command(int argc, char **argv, char folder[MDS_PATH_SIZE]);
 enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path,
-                      int argc, char *const *argv);
+                      int argc, char *const *argv, mds_sweep_command *command);
 
 /* Read the metrics.jsonl of every run in folder and write report.csv, report.md and
  * plots there. */

@@ -7,12 +7,9 @@
 #include "launch/argv.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MAX_VARIABLES = 16, MAX_RUNS = 10000 };
@@ -136,103 +133,47 @@ static void set_environment_of_run(const struct table *t, int run, struct mds_st
     }
 }
 
-/* A copy of FOLDER from a line "FOLDER: written\n"; NULL for any other line. */
-static char *parse_written_folder(const char *line)
-{
-    static const char end[] = ": written\n";
-    size_t n = strlen(line), m = sizeof end - 1;
-
-    return n > m && strcmp(line + n - m, end) == 0 ? strndup(line, n - m) : NULL;
-}
-
-/* Copy the child's output to ours.  Returns the folder that it wrote, or NULL. */
-static char *read_folder_from_child(int fd)
-{
-    FILE *f = fdopen(fd, "r");
-    char line[PATH_MAX + 64], *folder = NULL;
-
-    while (f && fgets(line, sizeof line, f)) {
-        char *found = parse_written_folder(line);
-
-        if (found) {
-            free(folder);
-            folder = found;
-        } else {
-            fputs(line, stdout);
-        }
-    }
-    if (f)
-        fclose(f);
-    return folder;
-}
-
-/* Never returns. */
-static void exec_submit(int argc, char *const *argv, const char *tag, int out)
+/* `submit --write` as a command line of its own, in the environment of one run.
+ * Returns its exit status; `folder` is the one that it wrote, "" with --print. */
+static int write_run(int argc, char *const *argv, const char *tag,
+                     mds_sweep_command *command, char folder[MDS_PATH_SIZE])
 {
     struct mds_argv w = {0};
+    int status;
 
     mds_argv_add_split(&w, "mds_launch submit --write --tag");
     mds_argv_add(&w, "%s", tag);
     for (int i = 0; i < argc; i++)
         mds_argv_add(&w, "%s", argv[i]);
-    if (!w.failed && dup2(out, STDOUT_FILENO) >= 0)
-        execv("/proc/self/exe", w.v);
-    _exit(127);
-}
-
-/* Run `mds_launch submit --write` in the environment of one run.  *done: it exited with
- * 0; *folder: the run folder it wrote, NULL with --print. */
-static enum mds_rc write_run(int argc, char *const *argv, const char *tag, int *done,
-                             char **folder)
-{
-    int ends[2], status = 0;
-    pid_t child;
-
-    fflush(NULL);
-    if (pipe(ends))
-        return mds_fail(MDS_EIO, "sweep: %s", strerror(errno));
-    child = fork();
-    if (child == 0) {
-        close(ends[0]);
-        exec_submit(argc, argv, tag, ends[1]);
-    }
-    close(ends[1]);
-    *folder = read_folder_from_child(ends[0]);
-    if (child < 0 || waitpid(child, &status, 0) < 0)
-        return mds_fail(MDS_EIO, "sweep: %s", strerror(errno));
-    *done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    return MDS_OK;
+    folder[0] = '\0';
+    status = w.failed ? EXIT_FAILURE : command((int)w.n, w.v, folder);
+    mds_argv_fini(&w);
+    return status;
 }
 
 /* Write all run folders; `folders` receives those that were written, in order. */
 static enum mds_rc write_all_runs(const struct table *t, int argc, char *const *argv,
-                                  struct mds_argv *folders)
+                                  mds_sweep_command *command, struct mds_argv *folders)
 {
-    enum mds_rc rc = MDS_OK;
+    char folder[MDS_PATH_SIZE];
 
-    for (int run = 0; run < t->runs && !rc; run++) {
+    for (int run = 0; run < t->runs; run++) {
         struct mds_str said = {0}, tag = {0};
-        char *folder = NULL;
-        int done = 0;
 
         set_environment_of_run(t, run, &said, &tag);
         printf("run %d of %d: %s\n", run + 1, t->runs, said.s ? said.s : "");
-        rc = write_run(argc, argv, tag.s ? tag.s : "", &done, &folder);
-        if (folder)
-            mds_argv_add(folders, "%s", folder);
-        if (!rc && !done)
+        if (write_run(argc, argv, tag.s ? tag.s : "", command, folder))
             mds_warn("run %d is skipped: %s", run + 1, said.s ? said.s : "");
-        free(folder);
+        else if (folder[0])
+            mds_argv_add(folders, "%s", folder);
         mds_str_fini(&tag);
         mds_str_fini(&said);
     }
-    return rc                ? rc
-           : folders->failed ? mds_fail(MDS_EMEM, "no host memory for a sweep")
-                             : MDS_OK;
+    return folders->failed ? mds_fail(MDS_EMEM, "no host memory for a sweep") : MDS_OK;
 }
 
 enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path,
-                      int argc, char *const *argv)
+                      int argc, char *const *argv, mds_sweep_command *command)
 {
     struct mds_tree *tree = NULL;
     struct mds_argv folders = {0};
@@ -243,7 +184,7 @@ enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path
     MDS_TRY(mds_tree_load(path, &tree));
     rc = read_table(tree, &t);
     if (!rc)
-        rc = write_all_runs(&t, argc, argv, &folders);
+        rc = write_all_runs(&t, argc, argv, command, &folders);
     if (!rc && !options->print && !options->write)
         rc = mds_array_submit(options, folders.v, (int)folders.n, &submitted);
     mds_tree_destroy(tree);

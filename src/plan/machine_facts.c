@@ -3,6 +3,7 @@
 #include "plan/machine_impl.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #define AT(field) ((ptrdiff_t)offsetof(struct mds_machine, field))
 
@@ -11,6 +12,19 @@ static const char *const launchers[] = {"plain",   "pals", "hydra",
                                         "openmpi", "srun", NULL};
 static const char *const schedulers[] = {"none", "pbs", "slurm", "cobalt", NULL};
 static const char *const orders[] = {"forward", "reverse", NULL};
+
+const char *mds_scheduler_name(enum mds_scheduler scheduler)
+{
+    return schedulers[scheduler];
+}
+
+enum mds_scheduler mds_scheduler_named(const char *name)
+{
+    for (int i = 0; name && schedulers[i]; i++)
+        if (strcmp(name, schedulers[i]) == 0)
+            return (enum mds_scheduler)i;
+    return MDS_SCHEDULER_NONE;
+}
 
 static const char g[] = "Facts";
 

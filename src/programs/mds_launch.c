@@ -168,6 +168,8 @@ static enum mds_rc launch_run_submit(const struct mds_invocation *c)
                       c->passed_argv);
 }
 
+static int execute_submit(int argc, char **argv, char folder[MDS_PATH_SIZE]);
+
 /* All arguments but `sweep` and the table are passed to the `submit` of each run. */
 static enum mds_rc launch_run_sweep(const struct mds_invocation *c)
 {
@@ -177,7 +179,7 @@ static enum mds_rc launch_run_sweep(const struct mds_invocation *c)
     for (int i = 1; i < c->argc; i++)
         if (c->argv[i] != c->settings.operands[0] && c->argv[i] != c->operand[0])
             rest[n++] = c->argv[i];
-    return mds_sweep(launch_options(c), c->operand[0], n, rest);
+    return mds_sweep(launch_options(c), c->operand[0], n, rest, execute_submit);
 }
 
 static enum mds_rc launch_run_report(const struct mds_invocation *c)
@@ -239,9 +241,20 @@ static const struct mds_subcommand subcommands[] = {
     {0},
 };
 
+static const struct mds_program program = {&mds_launch_options, subcommands, "run"};
+
+/* For a run of a sweep. */
+static int execute_submit(int argc, char **argv, char folder[MDS_PATH_SIZE])
+{
+    struct mds_launch_options options = {0};
+    int status = mds_program_run(&program, argc, argv, &options);
+
+    memcpy(folder, options.made, sizeof options.made);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
-    static const struct mds_program program = {&mds_launch_options, subcommands, "run"};
     struct mds_launch_options options = {0};
 
     return mds_program_run(&program, argc, argv, &options);

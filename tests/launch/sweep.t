@@ -55,7 +55,7 @@ test_expect_success 'PBS: the same; chains and --no-array are jobs' '
     grep -F "jobs: [\"1[1].polaris-pbs\"]" pbs/GPT1_5B-4096-1n/run.yaml &&
     printf "SEQ_LEN: [%s]\n" "512, 1024, 1536, 2048, 2560, 3072, 3584, 4096, 4608, 5120, 5632" >wide.yaml &&
     QUEUE=prod NUM_NODES=10 MPSIZE=8 mds_launch sweep --write --runs wide wide.yaml >out && cat out &&
-    grep "at most 10 jobs of an array at the same time" wide/*-512-*/job.sh &&
+    grep "^array_limit: 10" wide/*-512-*/run.yaml &&
     QUEUE=prod NUM_NODES=10 MPSIZE=8 mds_launch sweep --runs prod wide.yaml >out && cat out &&
     grep -x "#PBS -J 0-10%10" prod/sweep/array.sh && rm -f qsub.log &&
     mds_launch sweep --no-array --runs one grid.yaml >out &&
