@@ -5,7 +5,8 @@
  *   rank 0            what all ranks do: started, data, evaluating, saved, finished ...
  *   any rank          that it has failed, or that another is silent
  *   a rank's monitor  that its rank has died
- *   mds_launch        while no ranks run: that it starts them again, or does not
+ *   mds_launch        that it submits, launches or restarts ranks, or gives up
+ *   mds_launch cancel that the run shall save and leave
  *
  * Each event is appended as a whole line by one write(2) to a file that is opened for
  * it (O_APPEND), so lines of several processes do not mix, and a crash loses nothing

@@ -20,6 +20,7 @@ static const struct mds_batch_syntax dialects[] = {
                            .submit = "qsub",
                            .after = "-W depend=afterany:",
                            .cancel = "qdel",
+                           .state = "qstat -f \"$1\" | sed -n 's/ *job_state = //p'",
                            .outlive = "-W tolerate_node_failures=all",
                            .again = "qsub"},
     [MDS_SCHEDULER_SLURM] = {.prefix = "#SBATCH ",
@@ -41,6 +42,7 @@ static const struct mds_batch_syntax dialects[] = {
                              .submit = "sbatch --parsable",
                              .after = "--dependency=afterany:",
                              .cancel = "scancel",
+                             .state = "squeue -h -o %t -j \"$1\"",
                              .outlive = "--no-kill",
                              .preempted = "scontrol show job \"$SLURM_JOB_ID\" | "
                                           "grep -q 'PreemptTime=[0-9]'",
@@ -58,6 +60,7 @@ static const struct mds_batch_syntax dialects[] = {
                               .submit = "qsub",
                               .after = "--dependencies ",
                               .cancel = "qdel",
+                              .state = "qstat --header State \"$1\" | sed 1,2d",
                               .again = "qsub"},
 };
 

@@ -21,8 +21,10 @@ struct mds_batch_syntax {
     const char *id;         /* the variable that has the id of this job */
     const char *index;      /* the variable that says which job of an array this is */
 
-    const char *submit;    /* the command that submits a script */
-    const char *cancel;    /* the command that cancels jobs */
+    const char *submit; /* the command that submits a script */
+    const char *cancel; /* the command that cancels jobs */
+    const char
+        *state; /* prints the state of job $1, as a word; nothing if it is gone */
     const char *update;    /* keeps a waiting $job from getting the nodes $excluded */
     const char *after;     /* its option to wait for a job, before that one's id */
     const char *preempted; /* succeeds in a job that is being preempted, and has to

@@ -128,6 +128,8 @@ static enum mds_rc take_event(void *to, const char *event,
 
     if (strcmp(event, "started") == 0)
         l->started = 1;
+    else if (strcmp(event, "cancelled") == 0)
+        l->cancelled = 1;
     else if (strcmp(event, "unfit") == 0)
         take_unfit(l, record);
     else if (strcmp(event, "rank_lost") == 0 && !l->in_check)

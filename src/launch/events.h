@@ -41,6 +41,7 @@ struct mds_losses {
     int silent;        /* it was silent, as a host that is gone would be */
     int stuck;      /* ranks waited for one that did not come: 1 in MPI_Init, else 2 */
     int started;    /* they all began */
+    int cancelled;  /* somebody asks the run to save and leave */
     int may_follow; /* the one here may have died because another did */
     int failed;     /* a rank has ended the run with an error that would repeat */
     int has_status, status; /* what to exit with, as the ranks say: the first failure's,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/job.h"
+#include "base/events.h"
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/units.h"
@@ -257,6 +258,28 @@ enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
     return rc;
 }
 
+/* ids: as YAML has them, so maybe in quotes. */
+void mds_job_record_event(const char *folder, const char *ids)
+{
+    char path[MDS_PATH_SIZE], plain[1024] = "";
+    size_t n = 0;
+    struct mds_event e;
+
+    for (const char *p = ids; *p && n < sizeof plain - 1; p++)
+        if (*p != '"' && *p != ',')
+            plain[n++] = *p;
+    plain[n] = '\0';
+    if (strncmp(plain, "local", 5) == 0 || /* it is over, and has said so */
+        mds_path_join(folder, "events.jsonl", path))
+        return;
+    mds_events_open(path);
+    mds_event_begin(&e, "submitted");
+    mds_event_add_text(&e, "jobs", plain);
+    if (mds_event_end(&e))
+        mds_warn("%s: job %s is submitted, but could not be recorded: %s", path, plain,
+                 strerror(errno));
+}
+
 void mds_job_record(const char *folder, const char *ids)
 {
     struct mds_str text = {0};
@@ -269,6 +292,7 @@ void mds_job_record(const char *folder, const char *ids)
         mds_warn("%s: job %s is submitted, but could not be recorded: %s", folder, ids,
                  mds_fail_text());
     mds_str_fini(&text);
+    mds_job_record_event(folder, ids);
 }
 
 enum mds_rc mds_job_submit_chain(enum mds_scheduler scheduler, const char *folder,

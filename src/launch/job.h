@@ -66,9 +66,11 @@ enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
 enum mds_rc mds_job_submit_chain(enum mds_scheduler scheduler, const char *folder,
                                  int64_t n);
 
-/* Record the job ids of a run, "12" or "12, 13", in folder/run.yaml.  The jobs are
- * submitted already, so a failure is only a warning that names them. */
+/* Record the job ids of a run, "12" or "12, 13", in folder/run.yaml and as an event; or
+ * only as an event.  The jobs are submitted already, so a failure is only a warning
+ * that names them. */
 void mds_job_record(const char *folder, const char *ids);
+void mds_job_record_event(const char *folder, const char *ids);
 
 /* Format seconds as "26:00:00"; returns buf. */
 const char *mds_clock_text(double s, char *buf, size_t size);

@@ -17,6 +17,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/length.c \
   src/launch/retention.c \
   src/launch/run_folder.c src/launch/run_folder.h \
+  src/launch/run_state.c src/launch/run_state.h \
   src/launch/launch.c src/launch/launch.h \
   src/launch/launchers.c \
   src/launch/affinity.c src/launch/affinity.h \
@@ -29,6 +30,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/results.c src/launch/results.h \
   src/launch/script.c \
   src/launch/stage.c \
+  src/launch/status.c \
   src/launch/submit.c src/launch/submit.h \
   src/launch/supervise.c src/launch/supervise.h \
   src/launch/sweep.c \

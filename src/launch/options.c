@@ -13,6 +13,7 @@ static const char general[] = "General";
 static const char place[] = "Where";
 static const char plan[] = "Planning";
 static const char runs[] = "Run folders";
+static const char state[] = "Status";
 static const char job[] = "Jobs";
 
 static const char *const layouts[] = {"auto", "plan", "given", NULL};
@@ -92,6 +93,9 @@ static const struct mds_option rows[] = {
              "--save (--save '' makes none)",
      .path = MDS_PATH_FOLDER},
 
+    {state, "launch.watch", "--watch", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(watch),
+     NULL, .help = "with status: print it again every two seconds"},
+
     {job, "launch.queue", "--queue", "QUEUE", MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(queue), "name", .help = "with submit: queue (partition, QOS)"},
     {job, "launch.project", "--project", "PROJECT", MDS_OPT_STRING, NULL, 0, 0, NULL,
@@ -140,6 +144,8 @@ const struct mds_option_set mds_launch_options = {
         "FILE checks a machine's profile; submit [QUEUE [NODES [WALLTIME [PROJECT]]]] "
         "writes and submits a job; sweep FILE [QUEUE ...] submits one for each "
         "combination of values in a table; "
+        "status [DIR] says how runs get on; continue NAME submits the next job of one, "
+        "cancel NAME lets it save and leave; "
         "report DIR collects the results of run folders as CSV, Markdown and plots.\n"
         "What mds_pretrain reads from the environment (MODEL_SIZE_KEY, SEQ_LEN, ...) "
         "is read here, too, and passed on as options. A machine is described by a "

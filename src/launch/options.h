@@ -26,7 +26,7 @@ struct mds_launch_options {
 
     char *queue, *project, *name, *tag, *folder, *walltime;
     double margin_s; /* 0: by prediction */
-    int requeue, write, array;
+    int requeue, write, array, watch;
     int64_t nodes_asked, spare_nodes, chain;
 
     char made[MDS_PATH_SIZE]; /* no option: the run folder that submit made */

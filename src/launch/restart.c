@@ -183,6 +183,21 @@ static void record_restart(const struct job *j, const struct mds_losses *lost,
     mds_str_fini(&hosts);
 }
 
+/* So that it is known where to look for what does not start. */
+static void record_launch(const struct job *j)
+{
+    char host[MDS_HOST_SIZE];
+    struct mds_event e;
+
+    mds_host_name(host);
+    mds_event_begin(&e, "launched");
+    mds_event_add_text(&e, "host", host);
+    mds_event_add_int(&e, "process", getpid());
+    mds_event_add_int(&e, "ranks", j->launch.ranks);
+    mds_event_add_int(&e, "nodes", j->launch.nodes);
+    (void)mds_event_end(&e);
+}
+
 static void record_failure(int status, const char *reason)
 {
     struct mds_event e;
@@ -409,6 +424,8 @@ static enum mds_rc start_ranks(const struct job *j, struct mds_outcome *out)
         rc = mds_launch_print_command(&command);
     if (!rc && j->log >= 0)
         log_command(&command, j->log);
+    if (!rc && !j->launch.options->print)
+        record_launch(j);
     if (!rc && !j->launch.options->print)
         rc = mds_supervise(&command, j->log, j->config->output.events, out);
     mds_argv_fini(&command);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The subcommands submit, sweep and report. */
+/* The subcommands submit, sweep, report, status, continue and cancel. */
 #ifndef MDS_LAUNCH_SUBMIT_H
 #define MDS_LAUNCH_SUBMIT_H
 
@@ -28,5 +28,16 @@ enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path
 /* Read the metrics.jsonl of every run in folder and write report.csv, report.md and
  * plots there. */
 enum mds_rc mds_report(const char *folder);
+
+/* Print a line for each run in folder (NULL: --runs), or for the run that it is; with
+ * --watch again and again, until the program is interrupted. */
+enum mds_rc mds_status(const struct mds_launch_options *options, const char *folder);
+
+/* The next job of the run NAME in --runs, or of that folder.  Without a batch system
+ * this program becomes the run. */
+enum mds_rc mds_continue(const struct mds_launch_options *options, const char *name);
+
+/* Let its ranks save and leave, and cancel its jobs that wait. */
+enum mds_rc mds_cancel(const struct mds_launch_options *options, const char *name);
 
 #endif

@@ -203,6 +203,8 @@ static int wait_for_command(const char *name, struct stream s[2], struct follow 
         pass_on(&s[0]);
         pass_on(&s[1]);
         follow_events(f, 1, lost);
+        if (lost->cancelled && !caught)
+            kill(getpid(), SIGTERM); /* to be passed on as such */
         if (lost->n > 0 && lost_s == 0)
             lost_s = mds_clock_s();
         if (lost_s > 0)

@@ -16,9 +16,9 @@ struct mds_outcome {
 /* Run the command and wait for it.  Its output is passed on, and added to the file
  * `log` unless that is -1.  events: the file to which its ranks add theirs; NULL: they
  * have none.  SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 that are sent to this
- * process are sent to it, the first SIGTERM as SIGUSR1.  If the ranks have reported a
- * loss and it has not ended a minute later, it is ended: launchers may wait for a node
- * that is gone. */
+ * process are sent to it, the first SIGTERM as SIGUSR1; the event `cancelled` counts as
+ * a SIGTERM.  If the ranks have reported a loss and it has not ended a minute later, it
+ * is ended: launchers may wait for a node that is gone. */
 enum mds_rc mds_supervise(const struct mds_argv *command, int log, const char *events,
                           struct mds_outcome *out);
 

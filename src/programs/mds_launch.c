@@ -182,6 +182,21 @@ static enum mds_rc launch_run_sweep(const struct mds_invocation *c)
     return mds_sweep(launch_options(c), c->operand[0], n, rest, execute_submit);
 }
 
+static enum mds_rc launch_run_status(const struct mds_invocation *c)
+{
+    return mds_status(launch_options(c), c->operand_count > 0 ? c->operand[0] : NULL);
+}
+
+static enum mds_rc launch_run_continue(const struct mds_invocation *c)
+{
+    return mds_continue(launch_options(c), c->operand[0]);
+}
+
+static enum mds_rc launch_run_cancel(const struct mds_invocation *c)
+{
+    return mds_cancel(launch_options(c), c->operand[0]);
+}
+
 static enum mds_rc launch_run_report(const struct mds_invocation *c)
 {
     return mds_report(c->operand[0]);
@@ -233,6 +248,20 @@ static const struct mds_subcommand subcommands[] = {
      "combination is planned; those that fit are submitted, as arrays where they ask "
      "for the same. The other operands are those of submit.",
      "Where Planning Run folders Jobs", 1, 5, "a FILE", .run = launch_run_sweep},
+    {"status", "status [DIR] [option]...",
+     "A line for each run folder in DIR (--runs), or for the run that DIR is: its "
+     "state, "
+     "step, losses, speed, how long it and its job still take, and the last event. "
+     "Reads "
+     "events.jsonl, metrics.jsonl and run.yaml, and asks the batch system for the job.",
+     "Status Run folders", .most = 1, .run = launch_run_status},
+    {"continue", "continue NAME [option]...",
+     "Submits the next job of a run that is not done, NAME in --runs or its folder. "
+     "Without a batch system the run goes on here.",
+     "Run folders", 1, 1, "the NAME of a run", .run = launch_run_continue},
+    {"cancel", "cancel NAME [option]...",
+     "Lets a run save and leave, and cancels its jobs that wait. It can be continued.",
+     "Run folders", 1, 1, "the NAME of a run", .run = launch_run_cancel},
     {"report", "report DIR",
      "Reads metrics.jsonl of every run folder in DIR; writes report.md, report.csv "
      "and, with gnuplot, longest.svg, speed.svg and, of runs on several ranks, "
