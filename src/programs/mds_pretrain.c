@@ -27,7 +27,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 static void init_log(const struct mds_world *w, const struct mds_config *c)
 {
     enum mds_log_level level = MDS_LOG_INFO;
