@@ -14,6 +14,7 @@ static const struct mds_batch_syntax dialects[] = {
                            .rerun = {"-r n", "-r y"},
                            .log = "",
                            .logs = "",
+                           .live = 1,
                            .folder = "PBS_O_WORKDIR",
                            .id = "PBS_JOBID",
                            .index = "PBS_ARRAY_INDEX",

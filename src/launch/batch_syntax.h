@@ -17,6 +17,8 @@ struct mds_batch_syntax {
         *rerun[2];       /* whole: [0] the job is not to be started twice, [1] it may */
     const char *outlive; /* whole: the job goes on when it loses a node */
     const char *log, *logs; /* the output's name in a folder; that of an array's jobs */
+    int live;               /* the job has to write its log itself, to be read while it
+                               runs */
     const char *folder;     /* the variable with the folder it was submitted in */
     const char *id;         /* the variable that has the id of this job */
     const char *index;      /* the variable that says which job of an array this is */

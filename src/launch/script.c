@@ -176,6 +176,12 @@ static void add_environment_setup(const struct mds_job *j, struct mds_str *out)
         mds_str_add(out, "cd \"$%s\" || exit 1\n", d->folder);
     add_path_setup(out);
     add_assignment("run", j->folder, out);
+    if (d->live)
+        mds_str_add(out,
+                    "# PBS delivers what a job prints when it ends; this file can be "
+                    "read while it runs.\n"
+                    "[ -z \"$%s\" ] || exec >> \"$run/job-${%s%%%%.*}.log\" 2>&1\n",
+                    d->id, d->id);
     add_assignment("checkpoints", j->checkpoints, out);
     mds_str_add(out, "[ ! -e \"$run/done\" ] || exit 0\n"
                      "before=$(cat \"$checkpoints/latest\" 2> /dev/null)\n");

@@ -14,6 +14,13 @@ test_expect_success 'PBS: the script, its folder, the id' '
     grep "^runs/GPT13B-4096-2n/job.sh" qsub.log &&
     grep "jobs: \[1.polaris-pbs\]" runs/GPT13B-4096-2n/run.yaml
 '
+# Of PBS itself a file appears when the job ends.
+test_expect_success 'PBS: a log that can be read while the job runs' '
+    sed "s/^timeout .*/echo trained; exit 0; &/" runs/GPT13B-4096-2n/job.sh >logs.sh &&
+    PBS_JOBID=12.polaris PBS_O_WORKDIR=$PWD bash logs.sh >out 2>&1 && test ! -s out &&
+    grep trained runs/GPT13B-4096-2n/job-12.log &&
+    (PBS_O_WORKDIR=$PWD && export PBS_O_WORKDIR && unset PBS_JOBID && bash logs.sh) | grep trained
+'
 test_expect_success 'train-gpt3.sh: a plan, or what is published and what a plan would gain' '
     gpt3="env MACHINE=polaris MODEL_SIZE_KEY=GPT1_7B SEQ_LEN=2048 $srcdir/ALCF/train-gpt3.sh" &&
     $gpt3 submit --write --name planned debug 2 0:30:00 me >out 2>err && cat err &&

@@ -58,7 +58,7 @@ steps() {
     sed -n '/"step"/s/.*"iteration":\([0-9]*\),.*/\1/p' "$1/j/metrics.jsonl"
 }
 logs() {
-    cat "$1"/j/*.OU
+    cat "$1"/j/job-*.log
 }
 
 test_expect_success 'a job trains on the nodes that PBS gave it' '
@@ -66,11 +66,11 @@ test_expect_success 'a job trains on the nodes that PBS gave it' '
     logs runs | grep "ranks $((2 * nodes)) " && logs runs | grep "^done: iteration 30 of 30" && steps runs >got && seq 30 >want && test_cmp want got
 '
 test_expect_success 'a job that is out of time submits itself, and goes on where it was' '
-    submit again 30 -- --exit-interval 10 && ends 120 && logs again | grep -v "^ iteration" && test "$(ls again/j/*.OU | wc -l)" -eq 3 &&
+    submit again 30 -- --exit-interval 10 && ends 120 && logs again | grep -v "^ iteration" && test "$(ls again/j/job-*.log | wc -l)" -eq 3 &&
     steps again >got && test_cmp want got && test -e again/j/done
 '
 test_expect_success '--chain: one job after the other' '
-    submit chain 20 --chain 2 -- --exit-interval 10 && ends 120 && test "$(ls chain/j/*.OU | wc -l)" -eq 2 &&
+    submit chain 20 --chain 2 -- --exit-interval 10 && ends 120 && test "$(ls chain/j/job-*.log | wc -l)" -eq 2 &&
     steps chain >got && seq 20 >want && test_cmp want got && test -e chain/j/done
 '
 test_expect_success 'qdel: the run saves, is not submitted again, and job.sh goes on with it' '
