@@ -504,6 +504,9 @@ static enum mds_rc resolve_for_ranks(const struct mds_launch *l,
 
     if (printed && !mds_config_data_paths(&run->config.data))
         mds_warn("no data: DATA_PATH (--data-path) is not set");
+    if (printed && mds_extent_unit(&run->config.train.length) == MDS_UNITS &&
+        !run->config.train.skip_train)
+        mds_warn("no length of the run: TRAIN_ITERS (--train-iters) is not set");
     run->config.train.dry_run = 1;
     rc = mds_config_resolve(run, l->ranks, &diag);
     if (!rc && !printed) {

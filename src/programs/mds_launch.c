@@ -131,7 +131,9 @@ static enum mds_rc launch_run_plan(const struct mds_invocation *c)
     if (rc)
         goto close_launch;
     mds_launch_read_data(&l, run);
-    rc = mds_launch_request(&l, run, &r);
+    rc = mds_launch_check_paths(&run->config.data);
+    if (!rc)
+        rc = mds_launch_request(&l, run, &r);
     if (rc)
         goto destroy_run;
     printf("%s", run->config.model.size_key ? run->config.model.size_key : "a model");

@@ -178,7 +178,15 @@ test_expect_success 'a job keeps three checkpoints, none that a folder had, and 
 test_expect_success 'data that are not here are a warning, before a job waits for hours' '
     MACHINE=polaris MODEL_SIZE_KEY=GPT125M DATA_PATH=gone.h5 TRAIN_ITERS=1 \
         mds_launch submit --write debug 1 1:00:00 me 2>err && cat err &&
-    grep "warn: data not found on this host: gone.h5: No such file or directory (relative to " err
+    grep "warn: data not found on this host: gone.h5: No such file or directory (relative to " err &&
+    MODEL_SIZE_KEY=GPT125M DATA_PATH=gone.h5 TRAIN_ITERS=1 mds_launch plan --machine polaris 2>err && cat err &&
+    grep "warn: data not found on this host: gone.h5: No such file" err
+'
+test_expect_success 'so are a checkpoint that is not here, and, in what is only printed, no length' '
+    submit="env MACHINE=polaris MODEL_SIZE_KEY=GPT125M mds_launch submit --print debug 1 1:00:00 me" &&
+    LOAD=gone $submit 2>err && cat err && grep "warn: no length of the run: TRAIN_ITERS" err &&
+    grep "warn: checkpoint not found on this host: gone" err &&
+    LOAD=new SAVE=new TRAIN_ITERS=1 $submit 2>err && cat err && ! grep "no length\|checkpoint not found" err
 '
 test_expect_success 'a run that does not fit is not submitted, and leaves no folder' '
     test_must_fail env MACHINE=polaris MODEL_SIZE_KEY=GPT76B \
