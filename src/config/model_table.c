@@ -75,23 +75,43 @@ static int split_layers(const char *key, char *base, char *layers, size_t size)
     return -1;
 }
 
+/* Write all names of the table's shapes to names, unless that is NULL; returns their
+ * number. */
+static size_t add_names(const struct mds_tree *t, const char **names)
+{
+    int is_map = t->root && t->root->kind == MDS_NODE_MAP;
+    size_t n = 0;
+
+    for (const struct mds_node *c = is_map ? t->root->first : NULL; c; c = c->next) {
+        const struct mds_node *also = mds_node_get(c, "also");
+
+        if (names)
+            names[n] = c->key;
+        n++;
+        for (also = also ? also->first : NULL; also; also = also->next) {
+            if (!also->text)
+                continue;
+            if (names)
+                names[n] = also->text;
+            n++;
+        }
+    }
+    return n;
+}
+
 static void fault_unknown_size(const struct mds_tree *t, const char *key,
                                const char *origin, struct mds_diag *diag)
 {
     const char *near, **names;
     char hint[MDS_HINT_SIZE];
-    size_t n = 0, count = 0;
+    size_t n = add_names(t, NULL);
 
-    for (const struct mds_node *c = t->root ? t->root->first : NULL; c; c = c->next)
-        count++;
-    names = mds_zalloc(count, sizeof *names);
+    names = mds_zalloc(n, sizeof *names);
     if (!names) {
         mds_diag_fault(diag, origin, "%s", mds_fail_text());
         return;
     }
-    if (t->root && t->root->kind == MDS_NODE_MAP)
-        for (const struct mds_node *c = t->root->first; c; c = c->next)
-            names[n++] = c->key;
+    add_names(t, names);
     near = mds_str_nearest(key, names, n);
     mds_diag_fault(diag, origin, "model size '%s' is not in %s; %s", key, t->name,
                    mds_str_hint(near, "its keys are listed there", hint));

@@ -115,7 +115,8 @@ test_expect_success 'names that are nearly right' '
     printf "model:\n  layer: 2\n" >c.yaml &&
     fails "c.yaml:2: unknown key model.layer; did you mean model.layers?" \
         pretrain --config c.yaml &&
-    fails "did you mean GPT13B?" env MODEL_SIZE_KEY=GPT13 mds_pretrain --show-config
+    fails "did you mean GPT13B?" env MODEL_SIZE_KEY=GPT13 mds_pretrain --show-config &&
+    fails "did you mean AuroraGPT-7B?" env MODEL_ARCH=AuroraGPT-7Bx mds_pretrain --show-config
 '
 test_expect_success 'options of later versions are refused with a reason' '
     fails "--moe-router-topk" pretrain --moe-router-topk 2 && grep "there is no mixture" err
