@@ -19,12 +19,16 @@ enum mds_ckpt_begun mds_ckpt_start_kind(const struct mds_checkpoint_config *c)
     return c->no_load_optim ? MDS_BEGUN_WITHOUT_MOMENTS : MDS_BEGUN_FROM_ALL;
 }
 
-enum mds_rc mds_ckpt_refuse_empty(const struct mds_checkpoint_config *c)
+enum mds_rc mds_ckpt_refuse_empty(const struct mds_config *c)
 {
-    return mds_fail(MDS_EUSER,
-                    "--load %s: there is no checkpoint; to start a new run, leave "
-                    "--load out or give --save the same folder",
-                    c->load);
+    int starts = !c->checkpoint.finetune && !c->train.skip_train;
+
+    return mds_fail(MDS_EUSER, "--load %s: there is no checkpoint; %s",
+                    c->checkpoint.load,
+                    starts ? "to start a new run, leave --load out or give --save the "
+                             "same folder"
+                           : "give a folder that --save wrote, or one of the "
+                             "checkpoints in it");
 }
 
 /* Whether the user named one of --save's own checkpoints, to go back to. */

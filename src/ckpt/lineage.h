@@ -16,7 +16,7 @@ enum mds_rc mds_ckpt_find_named(const char *load, char path[MDS_PATH_SIZE]);
 
 /* MDS_EUSER: --load has no checkpoint yet.  That is right for the first of a chain of
  * jobs, which all have the same --load and --save; otherwise it is a mistake. */
-enum mds_rc mds_ckpt_refuse_empty(const struct mds_checkpoint_config *c);
+enum mds_rc mds_ckpt_refuse_empty(const struct mds_config *c);
 
 /* Look for a checkpoint in --save that this run has to continue from, since an earlier
  * job of the same chain saved it.

@@ -139,7 +139,7 @@ static enum mds_rc find_start(const struct mds_config *c, char path[MDS_PATH_SIZ
     if (path[0])
         MDS_TRY(mds_ckpt_find_own(c, path, &newest));
     else if (k->finetune || !k->save || !mds_path_is_same(k->load, k->save))
-        return mds_ckpt_refuse_empty(k);
+        return mds_ckpt_refuse_empty(c);
     MDS_TRY(mds_ckpt_find_configuration(c, path, &text));
     if (!text)
         path[0] = '\0';

@@ -292,7 +292,7 @@ static enum mds_rc start_first_job(struct run *r, int same_folder)
     const struct mds_checkpoint_config *c = &r->config->checkpoint;
 
     if (c->finetune || !same_folder)
-        return mds_ckpt_refuse_empty(c);
+        return mds_ckpt_refuse_empty(r->config);
     if (is_rank0(r))
         mds_info("no checkpoint in %s yet: starting a new run", c->load);
     return mds_run_start_weights(r);

@@ -127,6 +127,10 @@ test_expect_success 'what only makes sense with a checkpoint' '
     fails "no-load-optim without --load" pretrain --no-load-optim &&
     fails "--load nothing: there is no checkpoint; to start a new run, leave --load out" \
         pretrain --load nothing &&
+    fails "--load nothing: there is no checkpoint; give a folder that --save wrote" \
+        pretrain --load nothing --skip-train --eval-iters 1 &&
+    fails "--load nothing: there is no checkpoint; give a folder that --save wrote" \
+        pretrain --load nothing --save nothing --finetune &&
     pretrain --save-interval 1 2>err && grep "warn: .*nothing is saved; give --save" err
 '
 test_expect_success 'a --load that was forgotten, and one with nothing left to do' '
