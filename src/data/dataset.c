@@ -13,91 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const own_options[MDS_SPLITS] = {
-    "--train-data-path", "--valid-data-path", "--test-data-path"};
-
 static int64_t count_windows(const struct mds_dataset *d, const struct mds_span *span)
 {
     return (span->tokens - 1) / d->seq_length;
-}
-
-static int64_t longest_span(const struct mds_part *p)
-{
-    int64_t longest = 0;
-
-    for (int i = 0; i < p->spans; i++)
-        longest = mds_max(longest, p->span[i].tokens);
-    return longest;
-}
-
-/* need / all in per cent, rounded up. */
-static double percent_at_least(long long need, long long all)
-{
-    return ceil(1e4 * (double)need / (double)all) / 100;
-}
-
-/* With several strands or frames in a file, a split has a part of each. */
-static enum mds_rc refuse_short_split(const struct mds_dataset *d,
-                                      const struct mds_source *s,
-                                      const struct member *m, enum mds_split split)
-{
-    const char *name = mds_split_names[split];
-    int readings = mds_reading_documents(&s->reading);
-    long long all = s->tokens, have = longest_span(&m->part), need = d->seq_length + 1;
-    const char *without = split == MDS_SPLIT_VALID ? ", or --eval-iters 0" : "";
-    int whole = m->part.keeps_documents;
-    const char *least = whole ? "more than" : "at least";
-    const char *divide = whole ? " (documents stay whole), or --split-at tokens" : "";
-
-    if (all < 2)
-        return mds_fail(MDS_EUSER,
-                        "%s: has %s, too few for a window of tokens and their targets",
-                        s->path, all ? "one token" : "no tokens");
-    if (m->packing && m->part.tokens == all)
-        return mds_fail(MDS_EUSER,
-                        "%s: all of its documents have one token, so that there is "
-                        "nothing to predict",
-                        s->path);
-    if (m->packing)
-        return mds_fail(
-            MDS_EUSER,
-            "%s: --split %s leaves %lld tokens for %s, but no document of two "
-            "tokens or more: give it a larger share%s",
-            s->path, d->split, (long long)m->part.tokens, name, without);
-    if (all < need)
-        return mds_fail(MDS_EUSER,
-                        "%s: %lld tokens in all, but a window takes %lld (--seq-length "
-                        "%lld and its target): use --seq-length %lld or less%s",
-                        s->path, all, need, need - 1, have > 1 ? have - 1 : all - 1,
-                        have > 1 ? "" : " with --split 1,0,0");
-    if (have < 2)
-        return mds_fail(MDS_EUSER,
-                        "%s: --split %s leaves %lld tokens for %s, but a window takes "
-                        "%lld: give %s %s %g %%%s%s",
-                        s->path, d->split, have, name, need, name, least,
-                        percent_at_least(need * readings, all), divide, without);
-    return mds_fail(
-        MDS_EUSER,
-        "%s: --split %s leaves %lld tokens%s for %s, but a window takes %lld "
-        "(--seq-length %lld and its target): use --seq-length %lld or less, "
-        "or give %s %s %g %%%s%s",
-        s->path, d->split, have, readings > 1 ? " in its longest range" : "", name,
-        need, need - 1, have - 1, name, least, percent_at_least(need * readings, all),
-        divide, without);
-}
-
-enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s)
-{
-    const struct blend *b = &d->blends[s];
-
-    if (mds_blend_members(b) == 0)
-        return mds_fail(MDS_EUSER, "no %s data: give %s%s", mds_split_names[s],
-                        own_options[s],
-                        s == MDS_SPLIT_VALID ? ", or --eval-iters 0" : "");
-    for (int k = 0; k < mds_blend_members(b); k++)
-        if (b->members[k].samples == 0)
-            return refuse_short_split(d, mds_blend_source(d, b, k), &b->members[k], s);
-    return MDS_OK;
 }
 
 static int same_vocabulary(const struct mds_source *a, const struct mds_source *b)
@@ -232,7 +150,7 @@ static enum mds_rc open_all_files(struct mds_dataset *d,
 
         b->files = &d->files[shared ? 0 : s];
         if (!shared && own[s])
-            MDS_TRY(open_files(d, b->files, own_options[s], own[s]));
+            MDS_TRY(open_files(d, b->files, mds_split_options[s], own[s]));
         b->members = mds_zalloc((size_t)mds_blend_members(b), sizeof *b->members);
         if (!b->members)
             return MDS_EMEM;

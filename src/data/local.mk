@@ -8,6 +8,7 @@ src_data_libmds_data_a_SOURCES = \
   src/data/dataset_check.c \
   src/data/dataset_kinds.c \
   src/data/dataset_log.c \
+  src/data/dataset_require.c \
   src/data/dataset_resume.c \
   src/data/dataset_seen.c \
   src/data/fasta.c src/data/fasta.h \

@@ -6,6 +6,8 @@
 #include <string.h>
 
 const char *const mds_split_names[MDS_SPLITS] = {"training", "validation", "test"};
+const char *const mds_split_options[MDS_SPLITS] = {
+    "--train-data-path", "--valid-data-path", "--test-data-path"};
 
 void mds_split_bounds(const double shares[MDS_SPLITS], int64_t tokens,
                       int64_t bounds[MDS_SPLITS + 1])

@@ -22,6 +22,8 @@
 #include <stdint.h>
 
 extern const char *const mds_split_names[MDS_SPLITS]; /* "training", ... */
+/* Those with files of their own: "--train-data-path", ... */
+extern const char *const mds_split_options[MDS_SPLITS];
 
 struct mds_span {
     int64_t first, tokens;

@@ -410,6 +410,11 @@ static void test_short_splits_are_named(void **state)
         "c.bin: --split 90,9,1 leaves 900 tokens for training, but a window takes "
         "951 (--seq-length 950 and its target): use --seq-length 899 or less, or "
         "give training at least 95.1 %");
+    c.split = "90,9,1";
+    assert_int_equal(open_settled(&c, 600, 1, &d), MDS_OK);
+    assert_fails(mds_dataset_require(d, MDS_SPLIT_VALID), MDS_EUSER,
+                 "use --seq-length 89 or less, or --eval-iters 0");
+    mds_dataset_close(d);
     c.split = "1,999,0";
     assert_fails(open_settled(&c, 1000, 1, &d), MDS_EUSER,
                  "use --seq-length 999 or less with --split 1,0,0");
