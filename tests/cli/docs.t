@@ -261,6 +261,49 @@ test_expect_success ECOLI,EXPENSIVE 'docs/running.md: the losses after 600 steps
         awk "!/loss/ { next } !(\$1 in said) { said[\$1] = \$3; next }
             { n++; d = said[\$1] - \$3; bad += d > 0.01 || d < -0.01 } END { exit bad || n != 3 }"
 '
+# code PAGE FROM TO: the lines of code between two headings, continued ones joined
+code() {
+    sed -n "/^## $2/,/^## $3/p" "$srcdir/docs/$1" |
+        sed -e ":more" -e "/\\\\$/{N;s/\\\\\n *//;b more" -e "}" | sed -n "s/^    //p"
+}
+# Without the search for the longest sequence, which takes half a minute, with a sweep of two,
+# and without what needs jobs that have run.
+test_expect_success ECOLI 'docs/start-polaris.md: the commands from tokens to many runs' '
+    mkdir -p polaris/bin && cp "$ecoli" polaris/genome.fna.gz &&
+    printf "#!/bin/sh\necho 7.polaris\n" >polaris/bin/qsub && chmod +x polaris/bin/qsub &&
+    code start-polaris.md 2 Inside |
+        sed "/^cd /d; /^tail /d; / report /d; /--max-seq/d; s/, 65536, 131072//" >commands &&
+    test "$(wc -l <commands)" -eq 10 && cat commands &&
+    (cd polaris && PATH=$PWD/bin:$PATH && sh ../commands >../out 2>../err) && cat out err &&
+    test "$(grep -c "error: " err)" -eq 1 &&
+    said=$(grep -o "1000 steps and [^\`]*predicted" "$srcdir/docs/start-polaris.md") &&
+    test "$(grep -c -F "$said" err)" -eq 2 &&
+    grep "error: .* leaves 82316 tokens for validation" err && grep "82,316" "$srcdir/docs/start-polaris.md" &&
+    grep "^runs/GENSLM_2_5B-131072-2n: 7.polaris" out && grep "2 of 2 runs" out
+'
+test_expect_success 'docs/from-megatron-deepspeed.md: the job for Polaris' '
+    code from-megatron-deepspeed.md "The same job" Variables >commands && test "$(wc -l <commands)" -eq 2 &&
+    (cd "$srcdir" && sh -e "$OLDPWD/commands") >out && grep "^#PBS -q debug" out && grep -e "--swiglu" out
+'
+# The genomes are those of a virus.
+command -v xz >/dev/null && test_set_prereq XZ
+test_expect_success XZ 'docs/genome-corpus.md: the commands, the memory and the work of a step' '
+    lambda=$srcdir/tests/data/lambda.fna.gz &&
+    for name in E.Coli H.Pylori S.Aureus V.Cholerae; do
+        mkdir -p "corpus/doc/ragout/examples/$name/references" && cp "$lambda" "corpus/doc/ragout/examples/$name/references" || return 1
+    done &&
+    mkdir -p corpus/doc/bowtie/examples/genomes corpus/doc/kleborate/examples/data && cp "$lambda" corpus/doc/bowtie/examples/genomes/a.gz &&
+    gzip -dc "$lambda" | xz >corpus/doc/kleborate/examples/data/a.xz &&
+    { code genome-corpus.md Token Train && code genome-corpus.md Train None; } |
+        sed "s,^examples=.*,examples=doc\nmask() { cat; }," >commands && grep -c "^species " commands | grep -x 5 &&
+    sizes=$(sed -n "s/.*\(--seq-length 1024 .*\)\` in place of/\1/p" "$srcdir/docs/genome-corpus.md") && test -n "$sizes" &&
+    sed "s/--bf16//; s/--seq-length 8192.*attention-heads 8/$sizes --train-iters 2/
+        s/--micro-batch-size 4 --global-batch-size 16 --train-iters 600/--threads 1/; s/warmup-iters 50/warmup-iters 1/
+        /^mds_plot/d" commands >small && tail -n 2 small && (cd corpus && bash -e ../small) && test -s corpus/corpus.jsonl &&
+    grep "^mds_pretrain" commands | sed "s/--data-path .* --split/--dry-run --device cuda --vocab-size 257 --split/
+        s/--eval-iters 4/--eval-iters 0/" >step && sh -e step >out && cat out && grep "^  all .* 352.17 T " out &&
+    grep "3.5e14 operations" "$srcdir/docs/genome-corpus.md" && grep "^  all .* 24.52 GiB" out
+'
 test_expect_success 'docs/checkpoints.md: the size of a checkpoint' '
     said="checkpoint 144.05 GiB in 33 files at most, 4.61 GiB of this rank; 1 min 17 s at 2 GB/s" &&
     grep -q -F "$said" "$srcdir/docs/checkpoints.md" &&
