@@ -295,7 +295,7 @@ static void write_straggler_plot(const struct mds_results *all, FILE *f)
             continue;
         if (*between == 'p')
             fprintf(f, "set output 'stragglers.svg'\nunset logscale x\n"
-                       "set xrange [*:*]\nset yrange [0:*]\nset xlabel 'iteration'\n"
+                       "set xrange [0:*]\nset yrange [0:*]\nset xlabel 'iteration'\n"
                        "set ylabel 'slowest rank above the median, %%'\n");
         fprintf(f, "%s $slow%zu using 1:2 with linespoints pt 7 title '%s'", between, i,
                 all->v[i].run);
