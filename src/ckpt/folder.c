@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 static const char stem[] = "iter_", partial_end[] = ".partial", old_end[] = ".old",
-                  latest_name[] = "latest", good_name[] = "good";
+                  latest_name[] = "latest", good_name[] = "good",
+                  evaluated_name[] = "evaluated";
 
 /* ---- names ---- */
 
@@ -189,6 +190,11 @@ enum mds_rc mds_ckpt_latest(const char *dir, int64_t *iteration)
     return *iteration < 0 ? mds_ckpt_previous(dir, INT64_MAX, iteration) : MDS_OK;
 }
 
+enum mds_rc mds_ckpt_evaluated(const char *dir, int64_t *iteration)
+{
+    return read_pointer_file(dir, evaluated_name, iteration);
+}
+
 enum mds_rc mds_ckpt_good(const char *dir, int64_t *iteration)
 {
     char path[MDS_PATH_SIZE];
@@ -353,16 +359,22 @@ enum mds_rc mds_ckpt_mark_good(const char *dir, int64_t iteration)
     return write_pointer_file(dir, good_name, iteration);
 }
 
-/* A checkpoint is about to be replaced: if it was marked good, remove the mark and set
- * *was. */
-static enum mds_rc unmark_good(const char *dir, int64_t iteration, int *was)
+enum mds_rc mds_ckpt_mark_evaluated(const char *dir, int64_t iteration)
+{
+    return write_pointer_file(dir, evaluated_name, iteration);
+}
+
+/* A checkpoint is about to be replaced: if the mark `name` is on it, remove the mark
+ * and set *was. */
+static enum mds_rc unmark(const char *dir, const char *name, int64_t iteration,
+                          int *was)
 {
     char path[MDS_PATH_SIZE];
-    int64_t good;
+    int64_t marked;
 
-    MDS_TRY(mds_ckpt_good(dir, &good));
-    MDS_TRY(mds_path_join(dir, good_name, path));
-    *was = good == iteration;
+    MDS_TRY(read_pointer_file(dir, name, &marked));
+    MDS_TRY(mds_path_join(dir, name, path));
+    *was = marked == iteration;
     if (*was && unlink(path))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     return MDS_OK;
@@ -417,14 +429,15 @@ static enum mds_rc rename_into_place(const char *partial, const char *path)
 enum mds_rc mds_ckpt_commit(const char *dir, int64_t iteration)
 {
     char partial[MDS_PATH_SIZE], path[MDS_PATH_SIZE];
-    int was_good;
+    int was_good, was_evaluated;
     enum mds_rc rc;
 
     MDS_TRY(mds_ckpt_path(dir, iteration, 1, partial));
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
     MDS_TRY(mds_durable_folder(partial));
     MDS_TRY(mds_ckpt_check_lock(dir));
-    MDS_TRY(unmark_good(dir, iteration, &was_good));
+    MDS_TRY(unmark(dir, evaluated_name, iteration, &was_evaluated));
+    MDS_TRY(unmark(dir, good_name, iteration, &was_good));
     rc = rename_into_place(partial, path);
     if (rc && was_good)
         (void)write_pointer_file(dir, good_name, iteration);

@@ -4,6 +4,7 @@
  *     latest                    one line: the name of the newest checkpoint
  *     good                      one line: the newest checkpoint after which a step had
  *                               finite loss and gradient; absent until there is one
+ *     evaluated                 one line: the newest checkpoint with validation
  *     iter_0000100/             a complete checkpoint; never changed again
  *         index.h5              every tensor as a whole, and where its parts are
  *         rank_00000.h5 ...     the parts
@@ -54,6 +55,10 @@ enum mds_rc mds_ckpt_good(const char *dir, int64_t *iteration);
 
 /* Let `good` name this one: a step after it had a finite loss and gradient. */
 enum mds_rc mds_ckpt_mark_good(const char *dir, int64_t iteration);
+
+/* The same of `evaluated`: the run has evaluated validation there. */
+enum mds_rc mds_ckpt_evaluated(const char *dir, int64_t *iteration);
+enum mds_rc mds_ckpt_mark_evaluated(const char *dir, int64_t iteration);
 
 /* The newest checkpoint before `iteration`; -1 if there is none. */
 enum mds_rc mds_ckpt_previous(const char *dir, int64_t iteration, int64_t *before);

@@ -322,6 +322,11 @@ static enum mds_rc find_newest_own(const struct run *r, int64_t *iteration)
     return mds_ckpt_find_own(r->config, path, iteration);
 }
 
+static enum mds_rc find_evaluated(const struct run *r, int64_t *iteration)
+{
+    return mds_ckpt_evaluated(r->load, iteration);
+}
+
 static enum mds_rc look_into_save_folder(const struct run *r, int64_t *newest)
 {
     return mds_ckpt_find_own(r->config, NULL, newest);
@@ -369,8 +374,10 @@ enum mds_rc mds_run_load_or_start(struct run *r)
         (continues_own_run(r) ||
          loaded_from_save_folder(r, same_folder, iteration == LOAD_IS_CHECKPOINT)))
         r->from = r->iteration;
-    if ((continues_own_run(r) || same_folder) && r->iteration == iteration)
+    if ((continues_own_run(r) || same_folder) && r->iteration == iteration) {
         r->saved = r->iteration;
+        MDS_TRY(find_on_rank0(r, find_evaluated, &r->evaluated));
+    }
     return MDS_OK;
 }
 

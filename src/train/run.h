@@ -41,14 +41,16 @@ struct run {
     struct mds_straggler_history stragglers;
     int64_t profiled; /* iteration before the first profiled step; -1 if none was */
     /* Iterations of checkpoints; -1 if none. */
-    int64_t saved; /* the newest complete one */
-    int64_t good;  /* the one this run last marked good */
-    int64_t from;  /* rank 0: the newest in --save that a rollback may use: the one the
+    int64_t saved;     /* the newest complete one */
+    int64_t good;      /* the one this run last marked good */
+    int64_t evaluated; /* whose validation loss is known, of this job or of another */
+    int64_t from; /* rank 0: the newest in --save that a rollback may use: the one the
                       run resumed from, then each one marked good */
     const char *load; /* folder to load from: --load, or --save if that is further along
                          in the same run; NULL if none */
     int64_t origin;   /* saved with checkpoints, see struct mds_ckpt_state */
     int64_t begun;
+    int64_t tokenizer, eod; /* of the checkpoint loaded, unless the data say others */
     int64_t skipped;   /* consecutive steps whose loss or gradient was not finite */
     int64_t rollbacks; /* consecutive ones, to iteration `rolled_back_to` */
     int64_t rolled_back_to;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "ckpt/folder.h"
 #include "ckpt/hf.h"
 #include "config/options.h"
 #include "io/output.h"
@@ -252,7 +253,7 @@ static int validation_is_due(const struct run *r)
     const struct mds_train_config *t = &r->config->train;
 
     return t->eval_iters > 0 && t->eval_interval > 0 && r->iteration > 0 &&
-           r->iteration % t->eval_interval == 0;
+           r->iteration % t->eval_interval == 0 && r->iteration != r->evaluated;
 }
 
 static void report_nothing_left(const struct run *r)
@@ -270,6 +271,18 @@ static void report_nothing_left(const struct run *r)
     }
 }
 
+/* A job that goes on from this iteration need not evaluate it again; if the mark cannot
+ * be written, it does. */
+static void mark_evaluated(struct run *r)
+{
+    const char *save = r->config->checkpoint.save;
+
+    r->evaluated = r->iteration;
+    if (is_rank0(r) && save && !r->config->train.skip_train &&
+        r->saved == r->iteration && mds_ckpt_mark_evaluated(save, r->iteration))
+        mds_warn("%s", mds_fail_text());
+}
+
 /* *reason: if the evaluation has to be put off to the next job, why.  If it would take
  * longer than a whole job, it would be put off for ever. */
 static enum mds_rc evaluate(struct run *r, enum mds_split split, double *loss,
@@ -278,6 +291,8 @@ static enum mds_rc evaluate(struct run *r, enum mds_split split, double *loss,
     const char *stop;
 
     MDS_TRY(mds_run_evaluate(r, split, loss, &stop));
+    if (!stop && split == MDS_SPLIT_VALID)
+        mark_evaluated(r);
     if (!stop)
         return MDS_OK;
     if (r->signal || r->has_trained || r->config->train.skip_train)
@@ -297,7 +312,8 @@ static enum mds_rc evaluate(struct run *r, enum mds_split split, double *loss,
     return MDS_OK;
 }
 
-/* Where a job leaves at an iteration with validation, the next one begins with that. */
+/* Where a job leaves at an iteration with validation, the next one begins with that,
+ * unless it is the end of the run. */
 static enum mds_rc train_loop(struct run *r, const char **reason)
 {
     if (r->config->train.skip_train) {
@@ -410,6 +426,7 @@ enum mds_rc mds_train(const struct mds_train_spec *spec, int *status)
                     .test_loss = NAN,
                     .saved = -1,
                     .good = -1,
+                    .evaluated = -1,
                     .from = -1,
                     .profiled = -1};
     const char *reason = NULL;

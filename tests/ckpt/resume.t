@@ -600,6 +600,16 @@ rank_00000.h5" &&
     mds_ckpt export --output four.st four && mds_ckpt export --output one.st one &&
     cmp four.st one.st
 '
+# validated OPTIONS...: where a run that goes on in v evaluates validation
+validated() {
+    pretrain --save v --load v --eval-iters 1 --eval-interval 2 --split 50,25,25 "$@"
+    sed -n "s/ validation loss at iteration \([0-9]*\) .*/\1/p" out | tr "\n" " "
+}
+test_expect_success 'a job does not evaluate again where an earlier one has evaluated, and does where it has not' '
+    test "$(validated --train-iters 4)" = "2 4 " && test "$(cat v/evaluated)" = iter_0000004 &&
+    test "$(validated --train-iters 9 --exit-interval 6)" = "" && test "$(validated --train-iters 9)" = "6 8 9 " &&
+    rm v/evaluated && test "$(validated --train-iters 10 --load v/iter_0000006)" = "6 8 10 "
+'
 # The recipe of docs/context-extension.md, from 64 to 256 tokens.
 cat >words.awk <<'END'
 BEGIN {
