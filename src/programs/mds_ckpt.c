@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "config.h"
 #include "data/position.h"
+#include "data/tokenizer.h"
 #include "programs/mds_ckpt.h"
 
 #include <inttypes.h>
@@ -108,9 +109,20 @@ static void print_tensors(const struct mds_ckpt_index *ix)
     }
 }
 
+/* NULL: that is not known, or has no name. */
+static const char *tokenizer_name(const struct mds_ckpt_state *s)
+{
+    int64_t t = s->tokenizer - 1;
+
+    return t >= 0 && t < MDS_TOKENIZERS && t != MDS_TOKENIZER_IDS
+               ? mds_tokenizer_names[t]
+               : NULL;
+}
+
 static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
 {
     int64_t bytes = 0, files = 0, count = 0;
+    const char *tokenizer = tokenizer_name(&ix->state);
     char size[32], numbers[32];
 
     for (int64_t i = 0; i < ix->ranks; i++) {
@@ -124,9 +136,10 @@ static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
            ix->path, ix->state.iteration, ix->state.samples, ix->state.tokens,
            ix->state.updates, ix->state.loss_scale);
     printf("parameters: %s in %" PRId64 " tensor%s\nvocabulary: %" PRId64
-           " words, %" PRId64 " rows\nfiles: %" PRId64 ", %s\n",
+           " words%s%s, %" PRId64 " rows\nfiles: %" PRId64 ", %s\n",
            mds_format_count((double)count, numbers, sizeof numbers), ix->tensors,
-           mds_plural(ix->tensors), ix->state.vocab, ix->state.padded_vocab, files,
+           mds_plural(ix->tensors), ix->state.vocab, tokenizer ? " of " : "",
+           tokenizer ? tokenizer : "", ix->state.padded_vocab, files,
            mds_format_bytes((double)bytes, size, sizeof size));
     fputs(provenance, stdout);
 }

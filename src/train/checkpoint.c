@@ -55,7 +55,7 @@ static void restore_state(struct run *r, const struct mds_ckpt_state *s)
 struct restore {
     int moments, position;
     int data;   /* also go on in the files of the data where it stands */
-    int origin; /* also record which checkpoint this run started from */
+    int origin; /* also record which checkpoint this run started from, and its words */
 };
 
 /* Whether the run continues from a checkpoint of its own (of an earlier job). */
@@ -66,6 +66,11 @@ static int continues_own_run(const struct run *r)
 
 static void set_origin(struct run *r, const struct mds_ckpt_index *ix)
 {
+    if (r->config->model.vocab == ix->state.vocab &&
+        !r->config->checkpoint.override_model) {
+        r->tokenizer = ix->state.tokenizer;
+        r->eod = ix->state.eod;
+    }
     r->origin = continues_own_run(r) ? ix->state.origin : ix->save;
     r->begun = continues_own_run(r) ? ix->state.begun
                                     : mds_ckpt_start_kind(&r->config->checkpoint);

@@ -88,22 +88,23 @@ static struct mds_ckpt_state checkpoint_state(const struct run *r)
 {
     struct mds_loss_scale scale = mds_engine_loss_scale(r->engine);
     struct mds_vocabulary words = mds_dataset_vocabulary(r->spec->data);
+    int unnamed = words.tokenizer == MDS_TOKENIZER_IDS && r->tokenizer > 0;
 
-    return (struct mds_ckpt_state){.iteration = r->iteration,
-                                   .samples = r->samples,
-                                   .tokens = r->tokens,
-                                   .updates =
-                                       mds_zero_updates(mds_engine_zero(r->engine)),
-                                   .loss_scale = scale.scale,
-                                   .scale_dynamic = scale.dynamic,
-                                   .scale_good = scale.good,
-                                   .scale_left = scale.left,
-                                   .vocab = r->config->model.vocab,
-                                   .padded_vocab = r->config->model.padded_vocab,
-                                   .origin = r->origin,
-                                   .begun = r->begun,
-                                   .tokenizer = 1 + words.tokenizer,
-                                   .eod = words.eod};
+    return (struct mds_ckpt_state){
+        .iteration = r->iteration,
+        .samples = r->samples,
+        .tokens = r->tokens,
+        .updates = mds_zero_updates(mds_engine_zero(r->engine)),
+        .loss_scale = scale.scale,
+        .scale_dynamic = scale.dynamic,
+        .scale_good = scale.good,
+        .scale_left = scale.left,
+        .vocab = r->config->model.vocab,
+        .padded_vocab = r->config->model.padded_vocab,
+        .origin = r->origin,
+        .begun = r->begun,
+        .tokenizer = unnamed ? r->tokenizer : 1 + words.tokenizer,
+        .eod = unnamed ? r->eod : words.eod};
 }
 
 static void get_shard(void *ctx, int unit, int64_t *first, int64_t *n)

@@ -158,5 +158,11 @@ test_expect_success 'ids without a name: a warning; an import takes any data' '
     pretrain --load 6-mer --data-path narrow --train-iters 3 && grep "warn: 6-mer/.* tokens of 6-mer, but this run.s data are ids: is" out &&
     of codon --load start --train-iters 1 && ! grep warn out
 '
+test_expect_success 'a name outlives a job on ids without one, unless words were added' '
+    pretrain --load codon --data-path narrow --train-iters 3 --save unnamed && mds_ckpt info unnamed | grep "^vocabulary: 66 words of codon, " &&
+    test_must_fail of nucleotide --load unnamed --train-iters 4 && grep "unnamed/iter_0000003: was trained on tokens of codon, but" out &&
+    of codon --load unnamed --train-iters 4 && ! grep warn out && mds_ckpt export --format hf --output named unnamed && test -e named/tokenizer.json &&
+    pretrain --load codon --data-path wide --train-iters 3 --resize-vocab mean --save added && mds_ckpt info added | grep "^vocabulary: 121 words, "
+'
 
 test_done
