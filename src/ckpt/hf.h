@@ -120,7 +120,8 @@ void mds_hf_tensors_fini(struct mds_hf_tensors *t); /* a zeroed struct is fine *
 /* ---- out ---- */
 
 struct mds_hf_export {
-    const char *dir; /* made; config.json, the last to be written, must not be there */
+    const char *dir; /* made; config.json is the last to be written */
+    int overwrite;   /* an earlier export there; else that is MDS_EUSER */
     const struct mds_model_config *model;
     const struct mds_params *whole;
     struct mds_ckpt_reader *reader;

@@ -7,11 +7,15 @@
 #include "io/output.h"
 #include "kernels/half.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Elements of each of the two buffers, which hold at least one row of any tensor. */
 enum { BLOCK_ELEMENTS = 8 << 20 };
@@ -293,6 +297,38 @@ static enum mds_rc write_tokenizer(const struct export *o)
 
 /* ---- export ---- */
 
+static enum mds_rc remove_file(const char *dir, const char *name)
+{
+    char path[MDS_PATH_SIZE];
+
+    MDS_TRY(mds_path_join(dir, name, path));
+    if (unlink(path) && errno != ENOENT)
+        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    return MDS_OK;
+}
+
+/* config.json first, so that what is left by a failure is no export.  Other files,
+ * which no export writes, stay. */
+static enum mds_rc remove_earlier(const char *dir)
+{
+    static const char *const names[] = {"model.safetensors", "model-*.safetensors",
+                                        "model.safetensors.index.json",
+                                        "tokenizer.json", "tokenizer_config.json"};
+    enum mds_rc rc = remove_file(dir, "config.json");
+    DIR *d = rc ? NULL : opendir(dir);
+    struct dirent *entry;
+
+    if (!rc && !d)
+        rc = mds_fail(MDS_EIO, "%s: %s", dir, strerror(errno));
+    while (!rc && (entry = readdir(d)) != NULL)
+        for (size_t i = 0; !rc && i < sizeof names / sizeof *names; i++)
+            if (fnmatch(names[i], entry->d_name, 0) == 0)
+                rc = remove_file(dir, entry->d_name);
+    if (d)
+        closedir(d);
+    return rc;
+}
+
 static enum mds_rc make_folder(const struct export *o)
 {
     char path[MDS_PATH_SIZE];
@@ -300,9 +336,12 @@ static enum mds_rc make_folder(const struct export *o)
 
     MDS_TRY(mds_folder_ensure(o->e->dir));
     MDS_TRY(mds_path_join(o->e->dir, "config.json", path));
-    if (stat(path, &st) == 0)
-        return mds_fail(MDS_EUSER, "%s: exists already: give another folder", path);
-    return MDS_OK;
+    if (o->e->overwrite || stat(path, &st))
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "%s: exists already; give another folder, or --overwrite to "
+                    "replace it",
+                    path);
 }
 
 static enum mds_rc allocate_buffers(struct export *o)
@@ -332,6 +371,8 @@ enum mds_rc mds_hf_export(const struct mds_hf_export *e, int *files)
     rc = allocate_buffers(&o);
     if (!rc)
         rc = choose_biases(&o, kind);
+    if (!rc && e->overwrite)
+        rc = remove_earlier(e->dir);
     if (!rc)
         assign_files(&o);
     for (int i = 0; !rc && i < o.files; i++)

@@ -18,6 +18,7 @@ static const char prune[] = "prune";
 static const char diff[] = "diff";
 static const char exporting[] = "export";
 static const char making[] = "import and reshard";
+static const char replacing[] = "Replacing"; /* of export, import and reshard */
 static const char general[] = "General";
 
 static const char *const formats[] = {"mds", "hf", NULL};
@@ -49,9 +50,6 @@ static const struct mds_option rows[] = {
     {exporting, NULL, "--output", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output),
      "path", .help = "needed: FILE.safetensors, or with --format hf a folder",
      .path = MDS_PATH_EITHER},
-    {exporting, NULL, "--overwrite", "MDS_OVERWRITE", MDS_OPT_FLAG, "0", 0, 0, NULL,
-     AT(overwrite), NULL,
-     .help = "replace FILE.safetensors if it exists; unset: an error"},
     {exporting, NULL, "--format", NULL, MDS_OPT_ENUM, "mds", 0, 0, formats, AT(format),
      NULL,
      .help = "mds: one file of f32 under the names they have here; hf: a folder for "
@@ -64,6 +62,11 @@ static const struct mds_option rows[] = {
 
     {making, NULL, "--force", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(force), NULL,
      .help = "also in a FOLDER that has checkpoints; `latest` names the new one then"},
+
+    {replacing, NULL, "--overwrite", "MDS_OVERWRITE", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(overwrite), NULL,
+     .help = "replace FILE.safetensors, an earlier export for Hugging Face, or the "
+             "checkpoint of the same iteration, if there is one; unset: an error"},
 
     MDS_OPT_HELP_AND_VERSION(general),
     {.help = NULL},
@@ -311,17 +314,21 @@ static const struct mds_subcommand subcommands[] = {
      "Compares state, tensors and their values; lists settings that differ.", NULL, 2,
      2, "two checkpoints", .run = mds_ckpt_run_diff},
     {"export", "export --output PATH [--format hf] [option]... PATH",
-     "Writes the weights for others; what appears is complete.", NULL, 1, 1,
-     "one checkpoint", .run = mds_ckpt_run_export},
-    {"import", "import [--force] DIR FOLDER [mds_pretrain's options of layout]",
+     "Writes the weights for others; what appears is complete.", "export Replacing", 1,
+     1, "one checkpoint", .run = mds_ckpt_run_export},
+    {"import",
+     "import [--force] [--overwrite] DIR FOLDER [mds_pretrain's options of layout]",
      "Makes a checkpoint in FOLDER, before its first step, of Hugging Face's folder "
      "DIR.",
-     making, .most = SIZE_MAX, .run = mds_ckpt_run_import, .passes_unknown = 1},
-    {"reshard", "reshard [--force] PATH FOLDER [mds_pretrain's options of layout]",
+     "import and reshard Replacing", .most = SIZE_MAX, .run = mds_ckpt_run_import,
+     .passes_unknown = 1},
+    {"reshard",
+     "reshard [--force] [--overwrite] PATH FOLDER [mds_pretrain's options of layout]",
      "Writes a checkpoint anew, as the ranks of another layout would, in FOLDER. "
      "Options and defaults are mds_pretrain's, such as --tensor-model-parallel-size 8; "
      "--world-size N says how many ranks (unset: as few as the sizes allow).",
-     making, .most = SIZE_MAX, .run = mds_ckpt_run_reshard, .passes_unknown = 1},
+     "import and reshard Replacing", .most = SIZE_MAX, .run = mds_ckpt_run_reshard,
+     .passes_unknown = 1},
     {0},
 };
 

@@ -62,9 +62,10 @@ struct mds_make_source {
 
 /* Write dir/iter_N exactly as the ranks of run's layout would.  Its provenance is this
  * program's followed by the lines of `origin`; data: as in struct mds_ckpt_save.
- * MDS_EUSER if dir has a checkpoint already, because a run there would then resume from
- * the new one; `force` allows it. */
-enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int force,
+ * MDS_EUSER if dir has iter_N already, unless options->overwrite; or other checkpoints,
+ * because a run there would then resume from the new one; options->force allows it. */
+enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir,
+                                const struct mds_ckpt_options *options,
                                 const struct mds_ckpt_state *state, const char *data,
                                 const char *origin,
                                 const struct mds_make_source *source);

@@ -98,6 +98,7 @@ static enum mds_rc export_hugging_face(const struct mds_ckpt_input *o,
     static const enum mds_st_dtype types[] = {MDS_ST_F32, MDS_ST_BF16, MDS_ST_F16};
     static char *nothing[] = {NULL};
     struct mds_hf_export e = {.dir = a->output,
+                              .overwrite = a->overwrite,
                               .reader = o->reader,
                               .type = types[a->type],
                               .shard_bytes = a->max_shard_bytes};

@@ -31,7 +31,8 @@ static enum mds_rc fill_from_hf(void *ctx, const struct mds_params *local,
 static enum mds_rc write_checkpoint(struct mds_config_run *run,
                                     const struct mds_hf_weights *w,
                                     const struct mds_hf_source *from, const char *dir,
-                                    const char *folder, int force)
+                                    const char *folder,
+                                    const struct mds_ckpt_options *options)
 {
     struct source s = {w, (uint64_t)run->config.train.seed};
     const struct mds_make_source source = {&s, fill_from_hf};
@@ -41,14 +42,15 @@ static enum mds_rc write_checkpoint(struct mds_config_run *run,
 
     mds_str_add(&origin, "made from: %s (%s)\n", dir, mds_hf_name(from->kind));
     if (!origin.failed)
-        rc = mds_checkpoint_make(run, folder, force, &state, NULL, origin.s, &source);
+        rc = mds_checkpoint_make(run, folder, options, &state, NULL, origin.s, &source);
     mds_str_fini(&origin);
     return rc;
 }
 
 static enum mds_rc import_weights(struct mds_config_run *run,
                                   const struct mds_hf_source *from, const char *dir,
-                                  const char *folder, int force)
+                                  const char *folder,
+                                  const struct mds_ckpt_options *options)
 {
     struct mds_hf_weights *w;
     struct mds_params *whole;
@@ -57,7 +59,7 @@ static enum mds_rc import_weights(struct mds_config_run *run,
     MDS_TRY(mds_engine_whole_params(&run->config, &whole));
     rc = mds_hf_weights_open(dir, from, &run->config.model, whole, &w);
     if (!rc) {
-        rc = write_checkpoint(run, w, from, dir, folder, force);
+        rc = write_checkpoint(run, w, from, dir, folder, options);
         mds_hf_weights_close(w);
     }
     mds_params_destroy(whole);
@@ -84,8 +86,7 @@ enum mds_rc mds_ckpt_run_import(const struct mds_invocation *c)
     mds_str_fini(&settings);
     if (rc)
         return rc;
-    rc = import_weights(run, &from, c->operand[0], c->operand[1],
-                        mds_ckpt_options(c)->force);
+    rc = import_weights(run, &from, c->operand[0], c->operand[1], mds_ckpt_options(c));
     mds_config_run_destroy(run);
     return rc;
 }

@@ -67,20 +67,23 @@ static enum mds_rc create_rank(void *ctx, int64_t rank, const struct mds_params 
 
 /* ---- the checkpoint ---- */
 
-/* A checkpoint that is there is never replaced.  *latest: what the folder's `latest`
- * names, or -1. */
-static enum mds_rc check_output_folder(const char *dir, int64_t iteration, int force,
+/* *latest: what the folder's `latest` names, or -1. */
+static enum mds_rc check_output_folder(const char *dir, int64_t iteration,
+                                       const struct mds_ckpt_options *options,
                                        int64_t *latest)
 {
     char path[MDS_PATH_SIZE];
     struct stat st;
 
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
-    if (lstat(path, &st) == 0)
-        return mds_fail(MDS_EUSER, "%s: exists already: give another folder", path);
+    if (!options->overwrite && lstat(path, &st) == 0)
+        return mds_fail(MDS_EUSER,
+                        "%s: exists already; give another folder, or --overwrite to "
+                        "replace it",
+                        path);
     MDS_TRY(mds_folder_ensure(dir)); /* says so if it is a file */
     MDS_TRY(mds_ckpt_latest(dir, latest));
-    if (*latest >= 0 && !force)
+    if (*latest >= 0 && *latest != iteration && !options->force)
         return mds_fail(
             MDS_EUSER,
             "%s: holds a run at iteration %" PRId64
@@ -124,7 +127,8 @@ static void forget_defaults(struct mds_settings *s)
     mds_settings_derived(s, "model.seq_length", "each run's own");
 }
 
-enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int force,
+enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir,
+                                const struct mds_ckpt_options *options,
                                 const struct mds_ckpt_state *state, const char *data,
                                 const char *origin,
                                 const struct mds_make_source *source)
@@ -139,7 +143,7 @@ enum mds_rc mds_checkpoint_make(struct mds_config_run *run, const char *dir, int
     int64_t bytes = 0, latest;
     enum mds_rc rc;
 
-    MDS_TRY(check_output_folder(dir, state->iteration, force, &latest));
+    MDS_TRY(check_output_folder(dir, state->iteration, options, &latest));
     MDS_TRY(mds_engine_whole_params(&run->config, &whole));
     if (!mds_config_data_paths(&run->config.data))
         forget_defaults(&run->settings);

@@ -54,7 +54,7 @@ static enum mds_rc check_model(const struct mds_ckpt_input *o,
 
 static enum mds_rc reshard_checkpoint(const struct mds_ckpt_input *o,
                                       struct mds_config_run *run, const char *dir,
-                                      int force)
+                                      const struct mds_ckpt_options *options)
 {
     struct source s = {o->reader, (uint64_t)run->config.train.seed};
     const struct mds_make_source source = {&s, read_resharded_values};
@@ -67,7 +67,7 @@ static enum mds_rc reshard_checkpoint(const struct mds_ckpt_input *o,
     if (!rc)
         rc = mds_ckpt_index_data(o->ix->path, &data);
     if (!rc)
-        rc = mds_checkpoint_make(run, dir, force, &o->ix->state, data, origin.s,
+        rc = mds_checkpoint_make(run, dir, options, &o->ix->state, data, origin.s,
                                  &source);
     free(data);
     mds_str_fini(&origin);
@@ -86,7 +86,7 @@ enum mds_rc mds_ckpt_run_reshard(const struct mds_invocation *c)
     MDS_TRY(mds_ckpt_input_open(c->operand[0], &o));
     rc = mds_ckpt_input_config(&o, (int)c->operand_count - 1, c->operand + 1, &run);
     if (!rc) {
-        rc = reshard_checkpoint(&o, run, c->operand[1], mds_ckpt_options(c)->force);
+        rc = reshard_checkpoint(&o, run, c->operand[1], mds_ckpt_options(c));
         mds_config_run_destroy(run);
     }
     mds_ckpt_input_close(&o);

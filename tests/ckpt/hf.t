@@ -405,6 +405,14 @@ test_expect_success 'files that are missing or damaged' '
     : >changed/pytorch_model.bin && not_in "save_pretrained" &&
     rm changed/config.json && not_in "config.json: No such file"
 '
+test_expect_success '--overwrite replaces an earlier export, and an import' '
+    mds_ckpt export --format hf --max-shard-bytes 20k --output again gpt2-ours && ls again >several && grep model-00002 several &&
+    echo mine >again/README.md && mds_ckpt export --format hf --overwrite --output again gpt2-ours &&
+    mds_ckpt export --format hf --output fresh gpt2-ours && diff -r fresh again >out; grep "Only in again: README.md" out && test "$(wc -l <out)" -eq 1 &&
+    mds_ckpt import again imported && mds_ckpt import again imported --overwrite && mds_ckpt verify imported &&
+    mds_ckpt diff --weights imported gpt2-ours
+'
+unset MDS_OVERWRITE
 test_expect_success 'user errors are one line, and nothing is overwritten' '
     test_must_fail mds_ckpt export --format hf --output gpt2 gpt2-ours 2>err &&
     grep "gpt2/config.json: exists already" err &&

@@ -532,7 +532,7 @@ test_expect_success 'reshard takes nothing but a layout, and replaces nothing' '
     grep "^made from: a/iter_0000007" out && grep "^  program: mds_pretrain" out &&
     mds_ckpt info --config a4 >four.yaml && grep "tensor: 2 " four.yaml &&
     grep "accumulation: 2 .*derived" four.yaml && grep "dry_world: 0 " four.yaml &&
-    test_must_fail mds_ckpt reshard a a4 2>err && grep "a4/iter_0000007: exists already" err &&
+    test_must_fail env MDS_OVERWRITE=0 mds_ckpt reshard a a4 2>err && grep "a4/iter_0000007: exists already; .*--overwrite" err &&
     test_must_fail mds_ckpt reshard a b4 --num-layers 3 2>err &&
     grep "num-layers does not concern the layout" err &&
     test_must_fail mds_ckpt reshard a b4 --tensor-model-parallel-size 3 2>err &&
@@ -547,7 +547,8 @@ test_expect_success 'reshard into a folder with a run: only with --force, and la
     test "$(cat run/latest)" = iter_0000007 && test "$(iterations run)" = "$(iterations c)" &&
     mds_ckpt reshard --force a/iter_0000003 run >out && grep "^run/latest: names iteration 3 now, 7 before" out &&
     test "$(cat run/latest)" = iter_0000003 &&
-    test_must_fail mds_ckpt reshard a/iter_0000003 --force run 2>err && grep "iter_0000003: exists already" err
+    test_must_fail env MDS_OVERWRITE=0 mds_ckpt reshard a/iter_0000003 --force run 2>err && grep "iter_0000003: exists already" err &&
+    mds_ckpt reshard a/iter_0000003 run --overwrite && mds_ckpt verify run
 '
 test_expect_success 'reshard: what only some layouts allow stays behind' '
     pretrain --train-iters 1 --save left --num-layers 4 --cpu-offloading-num-layers 2 &&
