@@ -238,8 +238,9 @@ function fp8(form,    zero) {
         exact(zero, zero == 1 ? "cpu" : zero == 3 ? "rest" : "none", zero == 3 ? "full" : "none", 2 * zero)
 }
 
-# FP8 except for weights' gradients, which read what the casts have read.
-function fp8_without_wgrad(form) {
+# FP8 except for weights' gradients, which read what the casts have read; and FP8 of other
+# blocks.
+function fp8_in_short(form) {
     model = form
     on(1, 0, 1, 1, 1, 1)
     exact(0, "none", "mod", 1)
@@ -295,6 +296,8 @@ BEGIN {
                         if (heads[model] % (tp * ulysses) == 0) pipelines()
     }
     variant("gpt+relu2")
+    variant("gpt+erf")
+    variant("llama+qkvbias")
     variant("gpt+both")
     variant("gpt+qk")
     variant("llama+qk")
@@ -303,8 +306,10 @@ BEGIN {
     variant("llama+win")
     fp8("gpt+fp8")
     fp8("llama+fp8")
-    fp8_without_wgrad("gpt+fp8dx")
-    fp8_without_wgrad("llama+fp8dx")
+    fp8_in_short("gpt+fp8dx")
+    fp8_in_short("llama+fp8dx")
+    fp8_in_short("gpt+erf+fp8")
+    fp8_in_short("llama+qkvbias+fp8")
     weights("gpt+kinds")
     weights("llama+docs+kinds")
     weights("gpt+docs+stride")

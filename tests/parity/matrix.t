@@ -45,6 +45,8 @@ options_of() {
     # In a ring of 4 the window spans two chunks.
     win) echo '--window-size 11 --window-attn-skip-freq 3' ;;
     relu2) echo '--squared-relu' ;;
+    erf) echo '--exact-gelu' ;;
+    qkvbias) echo '--add-qkv-bias' ;;
     docs) echo '--pack-documents on' ;;
     stride) echo '--window-stride 40' ;;
     drop) echo '--hidden-dropout 0.1 --attention-dropout 0.1' ;;

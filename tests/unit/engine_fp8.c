@@ -16,10 +16,17 @@
 
 #include <cmocka.h>
 
+/* A GPT and a Llama shape, then the first with exact GELU, the second with biases of q,
+ * k and v. */
+enum { FP8_SHAPES = 4 };
+
 static struct mds_config fp8_shape(int shape, enum mds_fp8_format format)
 {
-    struct mds_config c = shapes[shape]();
+    struct mds_config c = shapes[shape % 2]();
 
+    if (shape == 2)
+        c.model.activation = MDSK_EXACT_GELU;
+    c.model.qkv_bias = shape == 3;
     c.model.layers = 4;
     c.train.type = MDS_TYPE_BF16;
     c.model.fp8.format = format;
@@ -45,7 +52,7 @@ static void fp8_is_near_bf16(void **state)
     enum { F32, BF16, SOME, E4M3, HYBRID, NO_WGRAD, RUNS };
 
     (void)state;
-    for (int shape = 0; shape < 2; shape++) {
+    for (int shape = 0; shape < FP8_SHAPES; shape++) {
         struct mds_config runs[RUNS] = {
             [F32] = fp8_shape(shape, MDS_FP8_NONE),
             [BF16] = fp8_shape(shape, MDS_FP8_NONE),
@@ -79,7 +86,7 @@ static void fp8_is_near_bf16(void **state)
 static void fp8_in_tiles_is_the_same(void **state)
 {
     (void)state;
-    for (int shape = 0; shape < 2; shape++) {
+    for (int shape = 0; shape < FP8_SHAPES; shape++) {
         struct mds_config c = fp8_shape(shape, MDS_FP8_HYBRID), tiled = c;
         struct values whole, parts;
         double loss = grads_of(&c, &whole);
@@ -133,13 +140,13 @@ static double fp8_weights(const struct mds_config *c)
 static void fp8_searches_a_weight_once_a_step(void **state)
 {
     (void)state;
-    for (int shape = 0; shape < 2; shape++) {
+    for (int shape = 0; shape < FP8_SHAPES; shape++) {
         struct mds_config c = fp8_shape(shape, MDS_FP8_HYBRID);
         double one, two, four, weights;
 
         c.model.hidden = c.model.ffn_hidden = 48; /* no padding */
         c.model.head_dim = 16;
-        c.model.linear_bias = 0;
+        c.model.linear_bias = c.model.qkv_bias = 0;
         weights = fp8_weights(&c);
         one = cast_bytes(c, 1);
         two = cast_bytes(c, 2);
@@ -170,12 +177,12 @@ static void set_fp8_way(struct mds_config *c, int way)
 static void fp8_codes_change_nothing(void **state)
 {
     (void)state;
-    for (int k = 0; k < 4; k++) {
-        struct mds_config c = fp8_shape(k % 2, MDS_FP8_HYBRID);
+    for (int k = 0; k < 2 * FP8_SHAPES; k++) {
+        struct mds_config c = fp8_shape(k % FP8_SHAPES, MDS_FP8_HYBRID);
         struct values want, got;
         double loss;
 
-        c.model.fp8.first_last_bf16 = k / 2;
+        c.model.fp8.first_last_bf16 = k / FP8_SHAPES;
         loss = grads_of(&c, &want);
         for (int way = 0; way < FP8_WAYS; way++) {
             set_fp8_way(&c, way);
@@ -227,18 +234,18 @@ static void fp8_knows_largest_magnitudes(void **state)
 
     (void)state;
     table.fp8_cast = checked_cast;
-    for (int k = 0; k < 8 * FP8_WAYS; k++) {
-        struct mds_config c = fp8_shape(k % 2, MDS_FP8_HYBRID);
+    for (int k = 0; k < 4 * FP8_SHAPES * FP8_WAYS; k++) {
+        struct mds_config c = fp8_shape(k % FP8_SHAPES, MDS_FP8_HYBRID);
         struct fixture f;
 
-        set_small_fp8_way(&c, k / 8);
-        c.model.qk_layernorm = k / 2 % 2;
-        c.model.fp8.wgrad = k / 4 % 2;
+        set_small_fp8_way(&c, k / (4 * FP8_SHAPES));
+        c.model.qk_layernorm = k / FP8_SHAPES % 2;
+        c.model.fp8.wgrad = k / (2 * FP8_SHAPES) % 2;
         open_on(&f, &c, "cpu");
         f.dev->kern = &table;
         casts.searched = casts.known = 0;
         backward(&f);
-        if (k < 8) {
+        if (k < 4 * FP8_SHAPES) {
             int o_again = c.model.fp8.wgrad;
 
             assert_int_equal(casts.known, 4 * (2 * 7 + 4));
@@ -274,26 +281,27 @@ static int64_t saved_by_codes(int64_t R, int64_t C)
 static void fp8_saves_codes(void **state)
 {
     (void)state;
-    for (int k = 0; k < 4; k++) {
-        struct mds_config c = fp8_shape(k % 2, MDS_FP8_NONE), fp8;
+    for (int k = 0; k < 2 * FP8_SHAPES; k++) {
+        struct mds_config c = fp8_shape(k % FP8_SHAPES, MDS_FP8_NONE), fp8;
         int64_t R, norms, act, g, blocks;
 
         fp8 = c;
         fp8.model.fp8.format = MDS_FP8_HYBRID;
-        fp8.model.fp8.first_last_bf16 = k / 2;
-        blocks = k / 2 ? c.model.layers - 2 : c.model.layers;
+        fp8.model.fp8.first_last_bf16 = k / FP8_SHAPES;
+        blocks = k / FP8_SHAPES ? c.model.layers - 2 : c.model.layers;
         R = c.batch.micro * c.model.seq_length;
         norms = 2 * saved_by_codes(R, c.model.hidden);
         act = saved_by_codes(R, c.model.ffn_hidden);
         g = (2 * R * c.model.ffn_hidden + 255) / 256 * 256;
         for (int way = 0; way < FP8_WAYS; way++) {
             /* of these blocks; the last way shares buffers among all */
-            int64_t less[FP8_WAYS] = {(norms + act) * blocks, act * blocks,
-                                      norms * blocks, [8] = k / 2 ? 0 : norms + act};
+            int64_t less[FP8_WAYS] = {
+                (norms + act) * blocks, act * blocks,
+                norms * blocks, [8] = k / FP8_SHAPES ? 0 : norms + act};
 
             /* each buffer is of blocks l and l + 3, or l + 2, of 4 */
-            less[4] = g * (k / 2 ? 2 : 3);
-            less[5] = g * (k / 2 ? 0 : 2);
+            less[4] = g * (k / FP8_SHAPES ? 2 : 3);
+            less[5] = g * (k / FP8_SHAPES ? 0 : 2);
             set_fp8_way(&c, way);
             set_fp8_way(&fp8, way);
             fp8.model.fp8.wgrad = 1;
@@ -322,7 +330,7 @@ static int64_t activations_computed(const struct mds_config *c)
 static void fp8_recomputes_no_activation(void **state)
 {
     (void)state;
-    for (int shape = 0; shape < 2; shape++) {
+    for (int shape = 0; shape < FP8_SHAPES; shape++) {
         struct mds_config c = fp8_shape(shape, MDS_FP8_HYBRID), offload;
 
         c.model.fp8.first_last_bf16 = 1;
@@ -427,7 +435,7 @@ static void fp8_without_wgrad_is_bf16_with_fp8_kernels(void **state)
         double loss;
 
         set_small_fp8_way(&c, k / 4);
-        c.model.qk_layernorm = k / 2 % 2;
+        c.model.qk_layernorm = k / FP8_SHAPES % 2;
         c.train.act.head_groups = k % 2 && k / 2 % 2 ? 2 : 1;
         c.model.fp8.wgrad = 0;
         loss = grads_by(mdsk_cpu(), &c, &got);
