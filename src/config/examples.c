@@ -20,9 +20,9 @@ const struct mds_option_example mds_pretrain_examples[] = {
 };
 
 const char mds_pretrain_exit_status[] =
-    "0 when the last iteration is done, or without --save whenever the run ends in "
-    "order; 1 after a failure that would repeat (options, memory, a loss that is not "
-    "finite), which standard error explains; 75 when a rank, node, GPU or network "
+    "0 when the last iteration is done; 1 after a failure that would repeat (options, "
+    "memory, a loss that is not finite, an end before the last iteration without "
+    "--save), which standard error explains; 75 when a rank, node, GPU or network "
     "failed; 85 when it saved before the last iteration, because of its time or "
     "SIGUSR1: the same command, with --load, goes on; 86 when it saved because of "
-    "SIGTERM; 128 + n when a second signal n ended it at once.";
+    "SIGTERM; 128 + n when signal n ended it without --save, or a second one at once.";

@@ -374,8 +374,10 @@ static const struct mds_option rows[] = {
     {length, "train.exit_signal_handler", "--exit-signal-handler",
      "MDS_EXIT_SIGNAL_HANDLER", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(train.exit_signal_handler), NULL,
-     .help = "on Ctrl-C, SIGTERM or SIGUSR1 finish the step, or leave an evaluation, "
-             "save and exit; on a second one exit at once; the default with --save"},
+     .help =
+         "on Ctrl-C, SIGTERM or SIGUSR1 finish the step, or leave an evaluation, "
+         "save and exit; on a second Ctrl-C or SIGTERM exit at once; the default with "
+         "--save"},
 
     {memory, "train.device", "--device", "MDS_DEVICE", MDS_OPT_STRING, "auto", 0, 0,
      devices, AT(output.device), "device",

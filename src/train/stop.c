@@ -10,19 +10,24 @@
  * signal: a second one within this time is taken for the first. */
 enum { SAME_S = 1 };
 
-static volatile sig_atomic_t caught;
-static struct timespec caught_at; /* used only in the handler */
+static volatile sig_atomic_t caught, ended;
+static struct timespec ended_at; /* used only in the handler */
 
+/* SIGUSR1 warns that SIGTERM will follow, so it is not the first of two. */
 static void on_signal(int sig)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    if (caught && now.tv_sec - caught_at.tv_sec > SAME_S)
-        mds_world_drop(128 + sig);
-    if (!caught)
-        caught_at = now;
-    caught = sig;
+    if (sig != SIGUSR1) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (ended && now.tv_sec - ended_at.tv_sec > SAME_S)
+            mds_world_drop(128 + sig);
+        if (!ended)
+            ended_at = now;
+        ended = 1;
+    }
+    if (sig != SIGUSR1 || !caught)
+        caught = sig;
 }
 
 /* Install `handler` if --exit-signal-handler asks for it. */
@@ -42,7 +47,7 @@ static void set_handlers(const struct run *r, void (*handler)(int))
 
 void mds_run_watch_signals(const struct run *r)
 {
-    caught = 0;
+    caught = ended = 0;
     set_handlers(r, on_signal);
 }
 

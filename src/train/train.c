@@ -404,7 +404,13 @@ static int exit_status(const struct run *r, const char *reason)
         return MDS_EXIT_DONE;
     if (r->saved >= 0 || r->config->train.skip_train)
         return r->signal == SIGTERM ? MDS_EXIT_TERMINATED : MDS_EXIT_UNFINISHED;
-    return r->signal ? MDS_EXIT_SIGNAL + r->signal : MDS_EXIT_DONE;
+    if (r->signal)
+        return MDS_EXIT_SIGNAL + r->signal;
+    if (is_rank0(r))
+        mds_error("ended by %s before the run is done, and nothing was saved to go on "
+                  "from; give --save, or end the run by --train-iters",
+                  reason);
+    return MDS_EXIT_REPEATS;
 }
 
 /* Free nothing: messages may still arrive in our buffers until the process ends. */

@@ -24,7 +24,7 @@ struct mds_train_spec {
  * *status: what to exit with (base/exit_status.h).  MDS_EXIT_DONE if the run has
  * reached its target, with its last evaluation.  Else, if there is a checkpoint to
  * resume from, MDS_EXIT_UNFINISHED or MDS_EXIT_TERMINATED; without one MDS_EXIT_SIGNAL
- * plus the signal that ended it, or MDS_EXIT_DONE: it was told when to end. */
+ * plus the signal that ended it, or MDS_EXIT_REPEATS: it would end there again. */
 enum mds_rc mds_train(const struct mds_train_spec *spec, int *status);
 
 #endif

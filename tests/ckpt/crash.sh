@@ -2,20 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A rank is killed at some moment of a run that saves after every step: what is there then
 # is the state after some step, whole, and the run goes on from it as if never stopped.
-# Every other time it saves in the background.
+# Every other time it saves in the background.  In fp32, then in fp16, whose first steps
+# overflow.
 #
-# CRASH_ROUNDS: how often (20).  CRASH_SEED: which moments.
+# CRASH_ROUNDS: how often in fp32 (20); in fp16 a third of that.  CRASH_SEED: which moments.
 # shellcheck source=tests/ckpt/run.sh
 . "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/ckpt/run.sh"
 rounds=${CRASH_ROUNDS:-20}
 seed=${CRASH_SEED:-$(date +%s)}
 echo "# CRASH_SEED=$seed"
 
-words='--tensor-model-parallel-size 2 --zero-stage 1 --lr-decay-style constant'
-
-# Which of four ranks, and after how many milliseconds: "RANK SECONDS" of each round.
-awk -v n="$rounds" -v seed="$seed" 'BEGIN { srand(seed)
-    for (i = 0; i < n; i++) printf "%d %.3f\n", int(4 * rand()), 0.6 * rand() }' > moments
+# choose_moments ROUNDS: which of four ranks, and after how many milliseconds: "RANK SECONDS"
+choose_moments() {
+    awk -v n="$1" -v seed="$seed" 'BEGIN { srand(seed)
+        for (i = 0; i < n; i++) printf "%d %.3f\n", int(4 * rand()), 0.6 * rand() }'
+}
 
 # start OPTIONS...: four ranks that leave their process ids in pids/
 start() {
@@ -45,32 +46,51 @@ kill_rank() {
     [ "$(cat status)" -ne 0 ]
 }
 
-# One step more, by one rank, from what is there.
+# one_step STEPS_FILE: one step more, by one rank, from what is there; it saves nothing.
 one_step() {
-    pretrain 1 --lr-decay-style constant --train-iters 100000000 --exit-interval 1 \
-        --load ck --metrics-jsonl "step-$1.jsonl" &&
-        [ "$(losses "step-$1.jsonl" | wc -l)" -eq 1 ]
+    # shellcheck disable=SC2086
+    pretrain 1 $words --tensor-model-parallel-size 1 --train-iters 100000000 --exit-interval 1 \
+        --load ck --metrics-jsonl "$1"
+    [ $? -eq 1 ] && [ "$(losses "$1" | wc -l)" -eq 1 ]
 }
 
-round=0
-while read -r rank after; do
+# crash_round TYPE RANK SECONDS
+crash_round() {
     round=$((round + 1))
     : > log
     how=
     [ $((round % 2)) -eq 0 ] || how=--async-save
     # shellcheck disable=SC2086  # a word or none
-    start $how && kill_rank "$rank" "$after" && mds_ckpt verify ck > log 2>&1 &&
-        one_step $round
-    tap_line $? "rank $rank killed after $after s $how, on from step $(losses step-$round.jsonl |
+    start $how && kill_rank "$2" "$3" && mds_ckpt verify ck > log 2>&1 &&
+        one_step "step-$1-$round.jsonl"
+    tap_line $? "$1: rank $2 killed after $3 s $how, on from step $(losses "step-$1-$round.jsonl" |
         cut -d ' ' -f 1) (left: $(find ck -name '*.partial' | wc -l) partial)"
-done < moments
-[ "$(find ck -name 'iter_???????' | wc -l)" -le 3 ]
-tap_line $? "no more checkpoints than asked for: $(find ck -name 'iter_*' | wc -l)"
+}
 
-# As many steps as the rounds have got to, which depends on the machine.
-cat step-*.jsonl > steps.jsonl
-last=$(losses steps.jsonl | cut -d ' ' -f 1 | sort -n | tail -n 1)
-pretrain 1 --lr-decay-style constant --train-iters "$last" --metrics-jsonl all.jsonl &&
-    near 1e-5 all.jsonl steps.jsonl > figures
-tap_line $? "after each kill the step of a run of $last that never stopped: $(cat figures)"
+# series TYPE ROUNDS LIMIT
+series() {
+    words="--tensor-model-parallel-size 2 --zero-stage 1 --lr-decay-style constant --dtype $1
+        --initial-loss-scale 16777216"
+    round=0
+    rm -rf ck
+    choose_moments "$2" > moments
+    while read -r rank after; do
+        crash_round "$1" "$rank" "$after"
+    done < moments
+    [ "$(find ck -name 'iter_???????' | wc -l)" -le 3 ]
+    tap_line $? "$1: no more checkpoints than asked for: $(find ck -name 'iter_*' | wc -l)"
+
+    # As many steps as the rounds have got to, which depends on the machine.
+    cat "step-$1"-*.jsonl > steps.jsonl
+    last=$(losses steps.jsonl | cut -d ' ' -f 1 | sort -n | tail -n 1)
+    # shellcheck disable=SC2086
+    pretrain 1 $words --tensor-model-parallel-size 1 --train-iters "$last" --metrics-jsonl "all-$1.jsonl" &&
+        near "$3" "all-$1.jsonl" steps.jsonl > figures
+    tap_line $? "$1: after each kill the step of a run of $last that never stopped: $(cat figures)"
+}
+
+series fp32 "$rounds" 1e-5
+series fp16 $(((rounds + 2) / 3)) 5e-3
+grep -q '"skipped":1' all-fp16.jsonl && grep -q '"skipped":0' all-fp16.jsonl
+tap_line $? "fp16: some steps overflowed, others did not"
 finish

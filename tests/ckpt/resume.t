@@ -463,6 +463,13 @@ test_expect_success 'a second signal leaves at once' '
     kill -TERM $pid && sleep 0.2 && kill -TERM $pid && sleep 2.2 && kill -TERM $pid &&
     { wait $pid; test $? -eq 143; } && test ! -e v/latest
 '
+test_expect_success 'but not SIGTERM after the warning, SIGUSR1, however often that comes; the next one does' '
+    in_a_step begin v && kill -USR1 $pid && sleep 2.2 && kill -USR1 $pid && rm hold && { wait $pid; test $? -eq 85; } &&
+    in_a_step begin v && kill -USR1 $pid && sleep 2.2 && kill -TERM $pid && sleep 0.2 && kill -USR1 $pid && rm hold &&
+    { wait $pid; test $? -eq 86; } && mds_ckpt verify v && rm -r v &&
+    in_a_step begin v && kill -USR1 $pid && kill -TERM $pid && sleep 2.2 && kill -TERM $pid &&
+    { wait $pid; test $? -eq 143; } && test ! -e v/latest
+'
 
 # start OPTIONS...: as begin, two ranks; their process ids are in pids/, the job's is pid
 start() {

@@ -67,8 +67,8 @@ test_expect_success 'weights to begin with that one rank cannot see' '
 # ---- time ----
 
 test_expect_success 'time that one rank takes before the first step is of --exit-duration-in-mins' '
-    mkdir slow && on 0 late:800 slow/ --trace-dir slow --train-iters 100000000 \
-        --log-interval 100000000 --exit-duration-in-mins 2s >out &&
+    mkdir slow && { on 0 late:800 slow/ --trace-dir slow --train-iters 100000000 \
+        --log-interval 100000000 --exit-duration-in-mins 2s >out; test $? -eq 1; } &&
     grep "done: iteration 1 of 100000000 in .* (ended by duration)" out
 '
 

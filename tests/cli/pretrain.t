@@ -217,11 +217,11 @@ test_expect_success SCRIPT 'a line that is rewritten, but not where mpirun feign
     grep "iteration  *6/" seen && ! grep "\^\[\[K\|step 1/6" seen
 '
 test_expect_success 'leaves after --exit-interval' '
-    pretrain --exit-interval 4 >out 2>&1 &&
+    test_expect_code 1 pretrain --exit-interval 4 >out 2>&1 &&
     grep "iteration 4 of 6" out && ! grep "iteration  *6/" out
 '
 test_expect_success 'leaves after --exit-duration-in-mins' '
-    pretrain --train-iters 100000000 --exit-duration-in-mins 1s --log-interval 100000 \
+    test_expect_code 1 pretrain --train-iters 100000000 --exit-duration-in-mins 1s --log-interval 100000 \
         >out 2>&1 &&
     grep -i "duration" out
 '

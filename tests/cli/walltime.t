@@ -105,11 +105,22 @@ test_expect_success HYDRA 'a launcher that has passed signals on has the status 
     test_expect_code 86 after TERM --eval-iters 0 &&
     test_expect_code 85 after USR1 $all --eval-interval 1 && test -e g/latest
 '
-# A step of some seconds: the second signal ends it at once.
-test_expect_success HYDRA 'or that of the second signal, but never 0' '
+# A step of some seconds: both signals come within it.
+test_expect_success HYDRA 'SIGTERM after the warning does not keep the ranks from saving; a second one does' '
     after "USR1 TERM" --eval-iters 0 --global-batch-size 40000
-    status=$? && echo "status $status" && cat out && test $status -ne 0 &&
+    status=$? && echo "status $status" && cat out && test -e g/latest && { test $status -eq 85 || test $status -eq 86; } &&
+    { after "USR1 TERM TERM" --eval-iters 0 --global-batch-size 200000
+    status=$?; echo "status $status"; test $status -ne 0; } &&
     case $status in 85 | 86) test -e g/latest ;; *) test ! -e g/latest ;; esac
+'
+test_expect_success 'nor is a run done that was told to end and saved nothing' '
+    for end in "--exit-interval 1" "--exit-duration-in-mins 0.01s"; do
+        test_expect_code 1 job --eval-iters 0 $end && cat out && grep "^done: iteration 1 of 2 .*(ended by " out &&
+        grep "error: ended by .* and nothing was saved to go on from; give --save" out || return 1
+    done &&
+    NGPUS=1 test_expect_code 1 mds_launch --launcher-command "$MPIEXEC" -- --num-layers 1 --hidden-size 16 --num-attention-heads 2 \
+        --seq-length 8 --global-batch-size 1 --data-path t.h5 --train-iters 2 --eval-iters 0 --exit-interval 1 --save "" >out 2>&1 &&
+    grep "error: ended by exit interval" out
 '
 
 test_done
