@@ -94,6 +94,29 @@ for type in bf16 fp16; do
     }
 done
 
+# fp16 that stops between overflows: the same bits by the same layout, also by way of
+# mds_ckpt; by another, almost.
+over="--zero-stage 2 --tensor-model-parallel-size 2 --fp16 --train-iters 20"
+# shellcheck disable=SC2086
+{
+    pretrain 4 $over --metrics-jsonl over.jsonl
+    [ "$(grep -c '"skipped":1' over.jsonl)" -ge 11 ] && pretrain 4 $over --exit-interval 10 --save save-over
+    [ $? -eq 85 ] && mds_ckpt verify save-over > log 2>&1
+    tap_line $? "fp16 stops between overflows with status 85"
+    pretrain 4 $over --load save-over --metrics-jsonl go.jsonl && near 0 over.jsonl go.jsonl > figures
+    tap_line $? "fp16 with overflows: $(cat figures)"
+    pretrain 2 --zero-stage 3 --fp16 --train-iters 20 --load save-over --metrics-jsonl go.jsonl &&
+        near 5e-3 over.jsonl go.jsonl > figures
+    tap_line $? "fp16 with overflows -> another layout: $(cat figures)"
+    mv go.jsonl straight.jsonl
+    rm -rf made
+    mds_ckpt reshard save-over made --world-size 2 --zero-stage 3 > log 2>&1 &&
+        mds_ckpt verify made >> log 2>&1 &&
+        pretrain 2 --zero-stage 3 --fp16 --train-iters 20 --load made --metrics-jsonl go.jsonl &&
+        near 0 straight.jsonl go.jsonl > figures
+    tap_line $? "fp16 with overflows -> made anew for another layout: $(cat figures)"
+}
+
 # From one 16-bit type to the other: as that one goes on, almost.
 for pair in bf16,fp16 fp16,bf16; do
     to=${pair#*,}
