@@ -6,6 +6,9 @@
     hf.py check MODEL TRACE JSONL    each three words: does transformers' model compute
                                      mds's loss of the first step?  A TAP line each
 
+    hf.py score MODEL FASTA TSV      each three words: does transformers' model give the
+                                     log-likelihoods of mds_infer score?
+
 TRACE is mds_pretrain's --trace-dir (its batches), JSONL its --metrics-jsonl.
 """
 import importlib.util
@@ -24,6 +27,7 @@ import transformers
 import stfile
 
 LOSS_TOLERANCE = 1e-6  # relative
+SCORE_TOLERANCE = 1e-5  # relative, of each sequence
 
 
 def configs():
@@ -170,6 +174,34 @@ def check(folder, trace, metrics):
     return good
 
 
+def codons(path):
+    """The ids of each record."""
+    with open(path, encoding="ascii") as f:
+        for record in f.read().split(">")[1:]:
+            bases = ["ACGT".index(b) for b in "".join(record.split("\n")[1:])]
+            triples = [bases[i : i + 3] for i in range(0, len(bases) - 2, 3)]
+            yield [16 * a + 4 * b + c for a, b, c in triples]
+
+
+def score(folder, fasta, table):
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, torch_dtype=torch.float32).eval()
+    with open(table, encoding="utf-8") as f:
+        ours = [float(line.split("\t")[3]) for line in f.readlines()[1:]]
+    worst = 0.0
+    for own, ids in zip(ours, codons(fasta), strict=True):
+        ids = torch.tensor([ids])
+        with torch.no_grad():
+            logits = model(input_ids=ids).logits[0, :-1].double()
+        theirs = -F.cross_entropy(logits, ids[0, 1:], reduction="sum").item()
+        worst = max(worst, abs(own - theirs) / abs(theirs))
+    good = worst <= SCORE_TOLERANCE and len(ours) > 0
+    print(f"{'ok' if good else 'not ok'} - {os.path.basename(folder)}: {len(ours)}"
+          f" log-likelihoods, {type(model).__name__}: off by {worst:.1e} at most"
+          f" (limit {SCORE_TOLERANCE:.0e})", flush=True)
+    return good
+
+
 def main():
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
@@ -178,7 +210,8 @@ def main():
         make(sys.argv[2])
         return 0
     words = sys.argv[2:]
-    return not all([check(*words[i : i + 3]) for i in range(0, len(words), 3)])
+    run = score if sys.argv[1] == "score" else check
+    return not all([run(*words[i : i + 3]) for i in range(0, len(words), 3)])
 
 
 if __name__ == "__main__":

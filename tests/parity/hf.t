@@ -110,4 +110,16 @@ if [ -d made/ministral ]; then
 fi
 # shellcheck disable=SC2086
 results "$python" "$here/hf.py" check $checks
+
+# Their folders as they are, and ours.
+gzip -dc "$srcdir/tests/data/lambda.fna.gz" | grep -v '>' | tr -d '\n' | awk '{
+    for (i = 0; i < 9; i++)
+        printf ">r%d\n%s\n", i, substr($0, 1 + 500 * i, 40 + 15 * i) }' > genes.fa
+scores=
+for m in made/gpt2 made/neox made/llama made/qwen2 out-llama-ours out-gpt2-ours; do
+    result "$m scores" mds_infer score --load $m --tokenizer codon --output "$m.tsv" genes.fa --threads 1
+    scores="$scores $m genes.fa $m.tsv"
+done
+# shellcheck disable=SC2086
+results "$python" "$here/hf.py" score $scores
 finish
