@@ -107,3 +107,11 @@ MDS_LINKS([ZLIB], [[#include <zlib.h>]], [[return gzopen("x", "r") == 0;]],
   [ZLIB_LIBS=; zlib_summary="no (.gz input will be refused)"])
 AC_SUBST([ZLIB_CFLAGS]) AC_SUBST([ZLIB_LIBS])
 ])
+
+# Optional: without it variants are refused.
+AC_DEFUN([MDS_HTSLIB], [
+MDS_LIB([HTSLIB], [htslib], [htslib], [htslib >= 1.10], [htslib/vcf.h], [hts],
+  [[return bcf_init() == 0;]])
+AS_IF([test "$htslib_summary" = yes],
+  [AC_DEFINE([HAVE_HTSLIB], [1], [htslib is there])])
+])

@@ -140,9 +140,20 @@ const double *mds_infer_batch_loglik(const struct mds_infer_batch *b, int64_t it
     return b->loglik + b->item[item].first;
 }
 
-const int32_t *mds_infer_batch_ids(const struct mds_infer_batch *b, int64_t item)
+struct mds_infer_sum mds_infer_batch_sum(const struct mds_infer_batch *b, int64_t item)
 {
-    return b->ids + b->item[item].first;
+    int32_t unknown = mds_tokenizer_unknown(b->m->vocabulary.tokenizer);
+    const int32_t *ids = b->ids + b->item[item].first;
+    const double *loglik = mds_infer_batch_loglik(b, item);
+    struct mds_infer_sum s = {0, 0};
+
+    for (int64_t i = 1; i < b->length[item]; i++) {
+        if (ids[i] == unknown)
+            continue;
+        s.loglik += loglik[i];
+        s.tokens++;
+    }
+    return s;
 }
 
 void mds_infer_batch_clear(struct mds_infer_batch *b)

@@ -31,8 +31,13 @@ enum mds_rc mds_infer_batch_run(struct mds_infer_batch *b);
  * ranks. */
 const double *mds_infer_batch_loglik(const struct mds_infer_batch *b, int64_t item);
 
-/* The sequence itself, as it was added. */
-const int32_t *mds_infer_batch_ids(const struct mds_infer_batch *b, int64_t item);
+/* Of the tokens that count, which are all but the first and those with an ambiguous
+ * base: the sum of their log-likelihoods, and their number. */
+struct mds_infer_sum {
+    double loglik;
+    int64_t tokens;
+};
+struct mds_infer_sum mds_infer_batch_sum(const struct mds_infer_batch *b, int64_t item);
 
 /* Forget all sequences. */
 void mds_infer_batch_clear(struct mds_infer_batch *b);

@@ -91,28 +91,6 @@ enum mds_rc mds_infer_score_measure(const struct mds_infer_score *s,
     return MDS_OK;
 }
 
-/* ---- sums ---- */
-
-struct sums {
-    double loglik;
-    int64_t tokens; /* that were scored */
-};
-
-static struct sums sums_of(const struct mds_infer_model *m, const int32_t *ids,
-                           const double *loglik, int64_t n)
-{
-    int32_t unknown = mds_tokenizer_unknown(m->vocabulary.tokenizer);
-    struct sums s = {0, 0};
-
-    for (int64_t i = 1; i < n; i++) {
-        if (ids[i] == unknown)
-            continue;
-        s.loglik += loglik[i];
-        s.tokens++;
-    }
-    return s;
-}
-
 static double per(double sum, double n)
 {
     return n > 0 ? sum / n : NAN;
@@ -212,7 +190,8 @@ static void add_column(struct mds_str *out, double x)
     mds_infer_add_real(out, x);
 }
 
-static void add_line(struct scoring *g, const struct record *r, const struct sums *of)
+static void add_line(struct scoring *g, const struct record *r,
+                     const struct mds_infer_sum *of)
 {
     int n = strands(g->s);
     int bases = mds_tokenizer_bases(g->m->vocabulary.tokenizer);
@@ -237,15 +216,14 @@ static void add_line(struct scoring *g, const struct record *r, const struct sum
 
 static enum mds_rc report_record(struct scoring *g, const struct record *r)
 {
-    struct sums of[2] = {{0, 0}, {0, 0}};
+    struct mds_infer_sum of[2] = {{0, 0}, {0, 0}};
 
     for (int k = 0; k < strands(g->s); k++) {
         const double *loglik = NULL;
 
         if (r->item[k] >= 0) {
             loglik = mds_infer_batch_loglik(g->batch, r->item[k]);
-            of[k] = sums_of(g->m, mds_infer_batch_ids(g->batch, r->item[k]), loglik,
-                            r->tokens[k]);
+            of[k] = mds_infer_batch_sum(g->batch, r->item[k]);
         }
         if (k == 0 && g->per_token)
             MDS_TRY(mds_infer_per_token_add(g->per_token, r->name, loglik,

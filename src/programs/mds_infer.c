@@ -4,7 +4,7 @@
 #include "base/stream.h"
 #include "comm/comm.h"
 #include "config.h"
-#include "infer/score.h"
+#include "infer/variants.h"
 #include "programs/ranks.h"
 #include "programs/subcommands.h"
 #include "train/dry_run.h"
@@ -16,8 +16,8 @@
 #include <string.h>
 
 struct options {
-    char *load, *tokenizer, *output, *per_token;
-    int64_t batch_tokens;
+    char *load, *tokenizer, *output, *per_token, *vcf, *fasta;
+    int64_t batch_tokens, window;
     int strand, score_eod, overwrite;
 };
 
@@ -58,6 +58,21 @@ static const struct mds_option rows[] = {
      .help = "HDF5 with the log-likelihood of each token (/loglik, /start, /name), of "
              "the strand that is read first",
      .path = MDS_PATH_FILE},
+    {score, NULL, "--vcf", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(vcf), "file",
+     .help =
+         "variants (VCF or BCF) to score instead of sequences, in those of --fasta; "
+         "--output FILE.vcf, .vcf.gz or .bcf writes them with INFO LLR, LLR_FWD and "
+         "LLR_RC, any other a table",
+     .path = MDS_PATH_FILE},
+    {score, NULL, "--fasta", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(fasta), "file",
+     .help =
+         "of --vcf's sequences, plain or compressed by bgzip; its index .fai is made "
+         "if it is missing",
+     .path = MDS_PATH_FILE},
+    {score, NULL, "--window", NULL, MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(window),
+     "bases",
+     .help = "around each variant; 0: 8192, or as many as the model was trained on if "
+             "these are less"},
 
     MDS_OPT_HELP_AND_VERSION(general),
     {.help = NULL},
@@ -98,46 +113,70 @@ static enum mds_rc find_model(const struct mds_invocation *c, struct mds_infer_m
     if (!o->load)
         return mds_fail(MDS_EUSER, "--load is missing: the model, a folder of "
                                    "checkpoints or of Hugging Face's transformers");
-    if (names == 0)
+    if (names == 0 && !o->vcf)
         return mds_fail(MDS_EUSER, "no file to read; name it before mds_pretrain's "
                                    "options");
+    if (names > 0 && o->vcf)
+        return mds_fail(MDS_EUSER, "'%s' and --vcf: score sequences, or variants",
+                        c->operand[0]);
+    if (!o->vcf != !o->fasta)
+        return mds_fail(MDS_EUSER,
+                        "--vcf and --fasta go together: the variants, and the "
+                        "sequences that they are in");
+    if (o->vcf && (o->per_token || o->score_eod))
+        return mds_fail(MDS_EUSER,
+                        "--per-token and --score-eod are for sequences: leave "
+                        "them out with --vcf");
     return mds_infer_model_find(m, o->load, o->tokenizer,
                                 (int)(c->operand_count - names + 1),
                                 c->operand + names - 1);
 }
 
-static struct mds_infer_score score_of(const struct mds_invocation *c)
+/* What to score: sequences, or variants. */
+struct task {
+    int has_variants;
+    struct mds_infer_score sequences;
+    struct mds_infer_variants variants;
+};
+
+static struct task task_of(const struct mds_invocation *c)
 {
     const struct options *o = c->settings.values;
 
-    return (struct mds_infer_score){.inputs = c->operand,
-                                    .n_inputs = mds_invocation_name_count(c),
-                                    .output = o->output,
-                                    .per_token = o->per_token,
-                                    .strand = o->strand,
-                                    .score_eod = o->score_eod,
-                                    .overwrite = o->overwrite};
+    return (struct task){.has_variants = o->vcf != NULL,
+                         .sequences = {.inputs = c->operand,
+                                       .n_inputs = mds_invocation_name_count(c),
+                                       .output = o->output,
+                                       .per_token = o->per_token,
+                                       .strand = o->strand,
+                                       .score_eod = o->score_eod,
+                                       .overwrite = o->overwrite},
+                         .variants = {.vcf = o->vcf,
+                                      .fasta = o->fasta,
+                                      .output = o->output,
+                                      .window = o->window,
+                                      .strand = o->strand,
+                                      .overwrite = o->overwrite}};
 }
 
 /* ranks 0: as many as the layout needs. */
-static enum mds_rc prepare(const struct mds_invocation *c,
-                           const struct mds_infer_score *s, struct mds_infer_model *m,
-                           int64_t ranks)
+static enum mds_rc prepare(const struct mds_invocation *c, struct task *t,
+                           struct mds_infer_model *m, int64_t ranks)
 {
     const struct options *o = c->settings.values;
     struct mds_infer_need need = {.batch_tokens = o->batch_tokens};
 
     MDS_TRY(find_model(c, m));
-    MDS_TRY(mds_infer_score_measure(s, m, &need));
+    MDS_TRY(t->has_variants ? mds_infer_variants_measure(&t->variants, m, &need)
+                            : mds_infer_score_measure(&t->sequences, m, &need));
     return mds_infer_model_resolve(m, &need, ranks);
 }
 
 /* Without MPI, so that it works on a login node. */
-static enum mds_rc dry_run(const struct mds_invocation *c,
-                           const struct mds_infer_score *s)
+static enum mds_rc dry_run(const struct mds_invocation *c, struct task *t)
 {
     struct mds_infer_model m = {.path = ""};
-    enum mds_rc rc = prepare(c, s, &m, 0);
+    enum mds_rc rc = prepare(c, t, &m, 0);
 
     if (!rc)
         rc = mds_dry_run(&m.run->config, stdout);
@@ -156,24 +195,25 @@ static void init_log(const struct mds_world *w, const struct mds_infer_model *m)
 
 static enum mds_rc run_score(const struct mds_invocation *c)
 {
-    const struct mds_infer_score s = score_of(c);
+    struct task t = task_of(c);
     struct mds_infer_model m = {.path = ""};
     struct mds_world world = {.ranks = 1};
     enum mds_rc rc;
 
     if (has_word(c, "--dry-run"))
-        return dry_run(c, &s);
+        return dry_run(c, &t);
     rc = mds_world_init(&world);
     init_log(&world, NULL);
     if (!rc)
-        rc = prepare(c, &s, &m, world.ranks);
+        rc = prepare(c, &t, &m, world.ranks);
     if (!rc) {
         init_log(&world, &m);
         mds_comm_set_timeout_s(m.run->config.parallel.timeout_s);
         rc = mds_infer_model_start(&m, &world);
     }
     if (!rc)
-        rc = mds_infer_score_run(&s, &m);
+        rc = t.has_variants ? mds_infer_variants_run(&t.variants, &m)
+                            : mds_infer_score_run(&t.sequences, &m);
     if (!rc) /* has a time limit; MPI_Finalize would wait for a stuck rank forever */
         rc = mds_comm_barrier(mds_group(&m.groups, MDS_AXES_ALL));
     if (rc)

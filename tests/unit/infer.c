@@ -7,6 +7,7 @@
 #include "infer/per_token.h"
 #include "infer/records.h"
 #include "infer/table.h"
+#include "infer/window.h"
 #include "io/h5.h"
 
 static void test_numbers_are_read_back_the_same(void **state)
@@ -141,6 +142,69 @@ static void test_lines_of_json(void **state)
     mds_infer_records_close(r);
 }
 
+/* Both versions of a window, of a chromosome whose base i is i % 4. */
+static void check_window(const struct mds_infer_allele *a, int64_t bases, int unit)
+{
+    unsigned char chromosome[64], other[80], alt[16], got[64];
+    struct mds_infer_window w;
+    int64_t n = a->chromosome + a->alt - a->ref;
+
+    for (int64_t i = 0; i < a->chromosome; i++)
+        chromosome[i] = (unsigned char)(i % 4);
+    for (int64_t i = 0; i < a->alt; i++)
+        alt[i] = (unsigned char)(10 + i);
+    for (int64_t i = 0; i < n; i++)
+        other[i] = i < a->pos            ? chromosome[i]
+                   : i < a->pos + a->alt ? alt[i - a->pos]
+                                         : chromosome[i - a->alt + a->ref];
+    if (!mds_infer_window_place(a, bases, unit, &w))
+        return;
+    assert_true(w.n <= bases && w.n % unit == 0 && w.first % unit == 0);
+    assert_true(w.first >= 0 && w.first + w.n <= n);
+    assert_true(w.first + w.n <= a->chromosome && w.first + w.read <= a->chromosome);
+    assert_true(w.first <= a->pos && a->pos + a->ref <= w.first + w.n &&
+                a->pos + a->alt <= w.first + w.n);
+    mds_infer_window_apply(a, &w, chromosome + w.first, alt, got);
+    assert_memory_equal(got, other + w.first, (size_t)w.n);
+}
+
+/* Everywhere on a short chromosome, with any allele. */
+static void test_windows_are_equally_long(void **state)
+{
+    struct mds_infer_allele a = {.chromosome = 50};
+
+    (void)state;
+    for (a.pos = 0; a.pos < 50; a.pos++)
+        for (a.ref = 1; a.ref < 12 && a.pos + a.ref <= 50; a.ref += 2)
+            for (a.alt = 1; a.alt < 12; a.alt++)
+                for (int unit = 1; unit < 7; unit += 2) {
+                    check_window(&a, 20, unit);
+                    check_window(&a, 60, unit);
+                }
+}
+
+static void test_windows_are_centred_and_moved_inwards(void **state)
+{
+    struct mds_infer_allele a = {.chromosome = 1000, .pos = 500, .ref = 1, .alt = 1};
+    struct mds_infer_window w;
+
+    (void)state;
+    assert_true(mds_infer_window_place(&a, 100, 1, &w));
+    assert_true(w.first == 451 && w.n == 100 && w.read == 100);
+    assert_true(mds_infer_window_place(&a, 100, 3, &w));
+    assert_true(w.first == 450 && w.n == 99);
+    a.pos = 0;
+    assert_true(mds_infer_window_place(&a, 100, 1, &w) && w.first == 0);
+    a.pos = 999;
+    assert_true(mds_infer_window_place(&a, 100, 1, &w) && w.first == 900);
+    assert_false(mds_infer_window_place(&a, 99, 3, &w)); /* base 1000 is in no codon */
+    a = (struct mds_infer_allele){.chromosome = 1000, .pos = 500, .ref = 1, .alt = 101};
+    assert_false(mds_infer_window_place(&a, 100, 1, &w));
+    a = (struct mds_infer_allele){.chromosome = 40, .pos = 9, .ref = 5, .alt = 1};
+    assert_true(mds_infer_window_place(&a, 100, 1, &w));
+    assert_true(w.first == 0 && w.n == 36 && w.read == 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +213,8 @@ int main(void)
         cmocka_unit_test(test_values_per_token),
         cmocka_unit_test(test_both_strands_of_fasta),
         cmocka_unit_test(test_lines_of_json),
+        cmocka_unit_test(test_windows_are_equally_long),
+        cmocka_unit_test(test_windows_are_centred_and_moved_inwards),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

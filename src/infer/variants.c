@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "infer/variants.h"
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/minmax.h"
+#include "base/units.h"
+#include "infer/batch.h"
+#include "infer/genome.h"
+#include "infer/table.h"
+#include "infer/vcf.h"
+#include "infer/window.h"
+#include "io/output.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Why an allele has no score. */
+enum status {
+    SCORED,
+    NO_ALLELE,
+    SYMBOLIC,
+    AMBIGUOUS,
+    NO_CONTIG,
+    REF_MISMATCH,
+    NO_WINDOW,
+    STATUSES
+};
+
+static const struct {
+    const char *name, *what;
+} statuses[STATUSES] = {
+    [SCORED] = {"ok", NULL},
+    [NO_ALLELE] = {"no_allele", "records have no other allele"},
+    [SYMBOLIC] = {"symbolic", "alleles are symbolic, breakends or deleted (*)"},
+    [AMBIGUOUS] = {"ambiguous", "alleles have other letters than A, C, G and T"},
+    [NO_CONTIG] = {"no_contig", "are on sequences that the FASTA does not have: are "
+                                "they called otherwise there?"},
+    [REF_MISMATCH] = {"ref_mismatch",
+                      "have a REF that is not what the FASTA has there: "
+                      "is it another assembly?"},
+    [NO_WINDOW] = {"no_window",
+                   "do not fit into a window, or are behind the last whole "
+                   "token of the sequence"},
+};
+
+struct allele {
+    enum status status;
+    int64_t ref[2], alt[2]; /* items of the batch, by strand */
+};
+
+struct record {
+    struct mds_vcf_record *line;
+    struct mds_variant is;
+    struct allele *allele; /* [alleles], at least one */
+    int alleles;
+};
+
+/* A window of the reference that is in the batch. */
+struct reference {
+    char *chrom; /* owned */
+    struct mds_infer_window at;
+    int64_t item[2];
+};
+
+enum { REFERENCES = 8 }; /* of the last records */
+
+struct scoring {
+    const struct mds_infer_variants *s;
+    struct mds_infer_model *m;
+    struct mds_infer_batch *batch;
+    struct mds_genome *genome;
+    struct mds_vcf *vcf;
+    int to_vcf;
+    struct mds_infer_table table;
+    struct record *record;
+    int64_t records, room;
+    struct reference reference[REFERENCES];
+    int next_reference;
+    unsigned char *bases, *with; /* of a window; with an allele */
+    int32_t *ids;
+    int64_t base_room;
+    /* what came of it */
+    int64_t variants, count[STATUSES];
+    char first[STATUSES][96]; /* an example of each */
+};
+
+/* ---- how much there is ---- */
+
+static int token_bases(const struct mds_infer_model *m)
+{
+    return mds_tokenizer_bases(m->vocabulary.tokenizer);
+}
+
+/* Tokens of so many bases. */
+static int64_t token_count(const struct mds_infer_model *m, int64_t bases)
+{
+    int stride = mds_tokenizer_stride(m->vocabulary.tokenizer);
+
+    return (bases - token_bases(m)) / stride + 1;
+}
+
+/* Bases of so many tokens. */
+static int64_t base_count(const struct mds_infer_model *m, int64_t tokens)
+{
+    int stride = mds_tokenizer_stride(m->vocabulary.tokenizer);
+
+    return (tokens - 1) * stride + token_bases(m);
+}
+
+enum mds_rc mds_infer_variants_measure(struct mds_infer_variants *s,
+                                       const struct mds_infer_model *m,
+                                       struct mds_infer_need *need)
+{
+    int64_t limit = mds_infer_model_limit(m), usual = 8192, most;
+
+    if (token_bases(m) == 0)
+        return mds_fail(MDS_EUSER,
+                        "--vcf: tokens of %s are not made of bases; if the model reads "
+                        "bases, say how: --tokenizer",
+                        mds_tokenizer_names[m->vocabulary.tokenizer]);
+    most = limit == INT64_MAX ? limit : base_count(m, limit);
+    if (m->run->config.model.seq_length > 0)
+        usual = mds_min(usual, base_count(m, m->run->config.model.seq_length + 1));
+    if (s->window > most)
+        return mds_fail(MDS_EUSER,
+                        "--window %" PRId64 ": %s takes %" PRId64
+                        " tokens, which are %" PRId64 " bases",
+                        s->window, m->path, limit, most);
+    if (s->window == 0)
+        s->window = mds_min(usual, most);
+    s->window = s->window / token_bases(m) * token_bases(m);
+    if (s->window < 2 * token_bases(m))
+        return mds_fail(MDS_EUSER, "--window: must have %d bases at least",
+                        2 * token_bases(m));
+    need->longest = token_count(m, s->window);
+    need->tokens = 0;
+    return MDS_OK;
+}
+
+/* ---- what can be scored ---- */
+
+static int is_symbolic(const char *allele)
+{
+    return strpbrk(allele, "<>[]*.") != NULL;
+}
+
+static int has_bases_only(const char *allele)
+{
+    for (; *allele; allele++)
+        if (mds_genome_base(*allele) == MDS_BASE_N)
+            return 0;
+    return 1;
+}
+
+static enum mds_rc need_bases(struct scoring *g, int64_t n)
+{
+    void *bases, *with, *ids;
+
+    if (n <= g->base_room)
+        return MDS_OK;
+    bases = mds_realloc(g->bases, (size_t)n, 1);
+    g->bases = bases ? bases : g->bases;
+    with = mds_realloc(g->with, (size_t)n, 1);
+    g->with = with ? with : g->with;
+    ids = mds_realloc(g->ids, (size_t)n, sizeof *g->ids);
+    g->ids = ids ? ids : g->ids;
+    if (!bases || !with || !ids)
+        return MDS_EMEM;
+    g->base_room = n;
+    return MDS_OK;
+}
+
+static enum mds_rc check_reference(struct scoring *g, const struct mds_variant *v,
+                                   int64_t length, enum status *out)
+{
+    const char *ref = v->allele[0];
+    int64_t n = (int64_t)strlen(ref);
+
+    *out = REF_MISMATCH;
+    if (v->pos < 0 || v->pos + n > length)
+        return MDS_OK;
+    MDS_TRY(need_bases(g, n));
+    MDS_TRY(mds_genome_read(g->genome, v->chrom, v->pos, n, g->bases));
+    for (int64_t i = 0; i < n; i++)
+        if (g->bases[i] != mds_genome_base(ref[i]))
+            return MDS_OK;
+    *out = SCORED;
+    return MDS_OK;
+}
+
+static enum mds_rc check_allele(struct scoring *g, const struct mds_variant *v, int i,
+                                enum status *out)
+{
+    int64_t length = mds_genome_length(g->genome, v->chrom);
+
+    if (i >= v->n)
+        *out = NO_ALLELE;
+    else if (is_symbolic(v->allele[i]))
+        *out = SYMBOLIC;
+    else if (!has_bases_only(v->allele[i]) || !has_bases_only(v->allele[0]))
+        *out = AMBIGUOUS;
+    else if (length < 0)
+        *out = NO_CONTIG;
+    else
+        return check_reference(g, v, length, out);
+    return MDS_OK;
+}
+
+/* ---- windows to the batch ---- */
+
+static int uses_strand(const struct scoring *g, int strand)
+{
+    return g->s->strand == MDS_INFER_BOTH || g->s->strand == strand;
+}
+
+/* bases[n] on the strands asked for; they are reversed afterwards. */
+static enum mds_rc add_window(struct scoring *g, unsigned char *bases, int64_t n,
+                              int64_t item[2])
+{
+    for (int strand = 0; strand < 2; strand++) {
+        size_t tokens;
+
+        if (strand == MDS_INFER_REVERSE)
+            mds_bases_reverse(bases, (size_t)n);
+        if (!uses_strand(g, strand))
+            continue;
+        tokens =
+            mds_tokenizer_encode(g->m->vocabulary.tokenizer, bases, (size_t)n, g->ids);
+        MDS_TRY(mds_infer_batch_add(g->batch, g->ids, (int64_t)tokens, &item[strand]));
+    }
+    return MDS_OK;
+}
+
+static const struct reference *find_reference(const struct scoring *g,
+                                              const char *chrom,
+                                              const struct mds_infer_window *w)
+{
+    for (int i = 0; i < REFERENCES; i++) {
+        const struct reference *r = &g->reference[i];
+
+        if (r->chrom && strcmp(r->chrom, chrom) == 0 && r->at.first == w->first &&
+            r->at.n == w->n)
+            return r;
+    }
+    return NULL;
+}
+
+static void forget_references(struct scoring *g)
+{
+    for (int i = 0; i < REFERENCES; i++) {
+        free(g->reference[i].chrom);
+        g->reference[i].chrom = NULL;
+    }
+}
+
+/* The window as it is; g->bases has it. */
+static enum mds_rc add_reference(struct scoring *g, const char *chrom,
+                                 const struct mds_infer_window *w, int64_t item[2])
+{
+    const struct reference *same = find_reference(g, chrom, w);
+    struct reference *r = &g->reference[g->next_reference];
+
+    if (!same) {
+        free(r->chrom);
+        r->at = *w;
+        r->chrom = mds_strdup(chrom);
+        if (!r->chrom)
+            return MDS_EMEM;
+        MDS_TRY(add_window(g, g->bases, w->n, r->item));
+        g->next_reference = (g->next_reference + 1) % REFERENCES;
+        same = r;
+    }
+    memcpy(item, same->item, sizeof same->item);
+    return MDS_OK;
+}
+
+static enum mds_rc add_allele(struct scoring *g, const struct mds_variant *v, int i,
+                              struct allele *a)
+{
+    struct mds_infer_allele is;
+    struct mds_infer_window w;
+    unsigned char *alt;
+    enum mds_rc rc;
+
+    MDS_TRY(check_allele(g, v, i, &a->status));
+    if (a->status != SCORED)
+        return MDS_OK;
+    is = (struct mds_infer_allele){.chromosome = mds_genome_length(g->genome, v->chrom),
+                                   .pos = v->pos,
+                                   .ref = (int64_t)strlen(v->allele[0]),
+                                   .alt = (int64_t)strlen(v->allele[i])};
+    if (!mds_infer_window_place(&is, g->s->window, token_bases(g->m), &w)) {
+        a->status = NO_WINDOW;
+        return MDS_OK;
+    }
+    MDS_TRY(need_bases(g, w.read));
+    MDS_TRY(mds_genome_read(g->genome, v->chrom, w.first, w.read, g->bases));
+    alt = mds_zalloc((size_t)is.alt, 1);
+    if (!alt)
+        return MDS_EMEM;
+    for (int64_t k = 0; k < is.alt; k++)
+        alt[k] = mds_genome_base(v->allele[i][k]);
+    mds_infer_window_apply(&is, &w, g->bases, alt, g->with);
+    free(alt);
+    rc = add_window(g, g->with, w.n, a->alt);
+    return rc ? rc : add_reference(g, v->chrom, &w, a->ref);
+}
+
+/* ---- results ---- */
+
+static int writes(const struct scoring *g)
+{
+    return g->m->world.rank == 0;
+}
+
+static void count_status(struct scoring *g, const struct mds_variant *v, int i,
+                         enum status status)
+{
+    if (g->count[status]++ == 0)
+        snprintf(g->first[status], sizeof g->first[status],
+                 "%s:%" PRId64 " %.20s %.20s", v->chrom, v->pos + 1, v->allele[0],
+                 i < v->n ? v->allele[i] : ".");
+}
+
+struct ratios {
+    double llr, of[2]; /* of[]: by strand; NAN: not read */
+};
+
+static double sum_of(const struct scoring *g, int64_t item)
+{
+    return mds_infer_batch_sum(g->batch, item).loglik;
+}
+
+static struct ratios ratios_of(const struct scoring *g, const struct allele *a)
+{
+    struct ratios r = {NAN, {NAN, NAN}};
+    double sum = 0;
+    int n = 0;
+
+    for (int strand = 0; strand < 2 && a->status == SCORED; strand++) {
+        if (!uses_strand(g, strand))
+            continue;
+        r.of[strand] = sum_of(g, a->alt[strand]) - sum_of(g, a->ref[strand]);
+        sum += r.of[strand];
+        n++;
+    }
+    if (n > 0)
+        r.llr = sum / n;
+    return r;
+}
+
+static const char header[] = "chrom\tpos\tid\tref\talt\tllr\tllr_fwd\tllr_rc\tstatus";
+
+static void add_line(struct scoring *g, const struct mds_variant *v, int i,
+                     const struct allele *a)
+{
+    const struct ratios r = ratios_of(g, a);
+    const double columns[] = {r.llr, r.of[0], r.of[1]};
+    struct mds_str *out = &g->table.text;
+
+    mds_str_add(out, "%s\t%" PRId64 "\t%s\t%s\t%s", v->chrom, v->pos + 1, v->id,
+                v->allele[0], i < v->n ? v->allele[i] : ".");
+    for (int k = 0; k < 3; k++) {
+        mds_str_add(out, "\t");
+        mds_infer_add_real(out, columns[k]);
+    }
+    mds_str_add(out, "\t%s\n", statuses[a->status].name);
+    g->table.lines++;
+}
+
+static enum mds_rc write_vcf(struct scoring *g, const struct record *r)
+{
+    size_t n = (size_t)r->alleles;
+    float *all = mds_zalloc(3 * n, sizeof *all);
+    struct mds_vcf_scores s = {all, all + n, all + 2 * n};
+    enum mds_rc rc;
+
+    if (!all)
+        return MDS_EMEM;
+    for (size_t i = 0; i < n; i++) {
+        const struct ratios is = ratios_of(g, &r->allele[i]);
+
+        all[i] = (float)is.llr;
+        all[n + i] = (float)is.of[0];
+        all[2 * n + i] = (float)is.of[1];
+    }
+    rc = mds_vcf_write(g->vcf, r->line, &s);
+    free(all);
+    return rc;
+}
+
+static enum mds_rc report_record(struct scoring *g, const struct record *r)
+{
+    g->variants++;
+    for (int i = 0; i < r->alleles; i++) {
+        count_status(g, &r->is, i + 1, r->allele[i].status);
+        if (!g->to_vcf)
+            add_line(g, &r->is, i + 1, &r->allele[i]);
+    }
+    return g->to_vcf ? write_vcf(g, r) : MDS_OK;
+}
+
+static void forget_records(struct scoring *g)
+{
+    for (int64_t i = 0; i < g->records; i++) {
+        mds_vcf_record_free(g->record[i].line);
+        free(g->record[i].allele);
+    }
+    g->records = 0;
+}
+
+static enum mds_rc run_batch(struct scoring *g)
+{
+    enum mds_rc rc = mds_infer_batch_run(g->batch);
+
+    for (int64_t i = 0; !rc && i < g->records && writes(g); i++)
+        rc = report_record(g, &g->record[i]);
+    forget_records(g);
+    forget_references(g);
+    mds_infer_batch_clear(g->batch);
+    if (rc || !writes(g))
+        return rc;
+    return g->to_vcf ? mds_vcf_flush(g->vcf) : mds_infer_table_flush(&g->table);
+}
+
+/* ---- all of it ---- */
+
+/* line is the scoring's from here on. */
+static enum mds_rc add_record(struct scoring *g, struct mds_vcf_record *line)
+{
+    struct record *r;
+    void *more;
+
+    if (g->records == g->room) {
+        more = mds_realloc(g->record, (size_t)(2 * g->room + 64), sizeof *g->record);
+        if (!more) {
+            mds_vcf_record_free(line);
+            return MDS_EMEM;
+        }
+        g->record = more;
+        g->room = 2 * g->room + 64;
+    }
+    r = &g->record[g->records++];
+    *r = (struct record){.line = line, .is = mds_vcf_variant(g->vcf, line)};
+    r->alleles = (int)mds_max(r->is.n - 1, 1);
+    r->allele = mds_zalloc((size_t)r->alleles, sizeof *r->allele);
+    if (!r->allele)
+        return MDS_EMEM;
+    for (int i = 0; i < r->alleles; i++)
+        MDS_TRY(add_allele(g, &r->is, i + 1, &r->allele[i]));
+    return MDS_OK;
+}
+
+static enum mds_rc score_variants(struct scoring *g)
+{
+    struct mds_vcf_record *line;
+
+    for (;;) {
+        MDS_TRY(mds_vcf_next(g->vcf, &line));
+        if (!line)
+            return run_batch(g);
+        MDS_TRY(add_record(g, line));
+        if (mds_infer_batch_is_full(g->batch) || g->records >= 1 << 16)
+            MDS_TRY(run_batch(g));
+    }
+}
+
+/* Rank 0 makes the index of the FASTA, if there is none, and the others wait. */
+static enum mds_rc open_genome(struct scoring *g)
+{
+    int makes = g->m->world.rank == 0;
+
+    if (makes)
+        MDS_TRY(mds_genome_open(g->s->fasta, 1, &g->genome));
+    MDS_TRY(mds_comm_barrier(mds_group(&g->m->groups, MDS_AXES_ALL)));
+    return makes ? MDS_OK : mds_genome_open(g->s->fasta, 0, &g->genome);
+}
+
+static enum mds_rc open_files(struct scoring *g)
+{
+    const struct mds_infer_variants *s = g->s;
+
+    MDS_TRY(mds_vcf_open(s->vcf, &g->vcf));
+    MDS_TRY(open_genome(g));
+    g->to_vcf = s->output && mds_vcf_is_name(s->output);
+    if (!writes(g))
+        return MDS_OK;
+    if (!g->to_vcf)
+        return mds_infer_table_open(&g->table, s->output, s->overwrite, header);
+    MDS_TRY(mds_output_check_new(s->output, s->overwrite));
+    return mds_vcf_write_to(g->vcf, s->output, g->m->path);
+}
+
+static void report_end(const struct scoring *g)
+{
+    for (int i = SCORED + 1; i < STATUSES; i++)
+        if (g->count[i] > 0)
+            mds_warn("%" PRId64 " not scored: %s; the first is %s", g->count[i],
+                     statuses[i].what, g->first[i]);
+    mds_info("%" PRId64 " allele%s of %" PRId64
+             " variant%s scored, in windows of %" PRId64 " bases",
+             g->count[SCORED], mds_plural(g->count[SCORED]), g->variants,
+             mds_plural(g->variants), g->s->window);
+}
+
+enum mds_rc mds_infer_variants_run(const struct mds_infer_variants *s,
+                                   struct mds_infer_model *m)
+{
+    struct scoring g = {.s = s, .m = m};
+    struct mds_vcf *vcf;
+    enum mds_rc rc = mds_infer_batch_create(m, &g.batch), closed;
+
+    if (!rc)
+        rc = open_files(&g);
+    if (!rc)
+        rc = score_variants(&g);
+    if (!rc && writes(&g) && !g.to_vcf)
+        rc = mds_infer_table_close(&g.table);
+    if (!rc && writes(&g))
+        report_end(&g);
+    forget_records(&g);
+    forget_references(&g);
+    vcf = g.vcf;
+    if (!rc) { /* a failure above has its own sentence */
+        closed = mds_vcf_close(vcf);
+        rc = closed;
+    }
+    mds_genome_close(g.genome);
+    mds_infer_batch_destroy(g.batch);
+    free(g.record);
+    free(g.bases);
+    free(g.with);
+    free(g.ids);
+    return rc;
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The only home of htslib/vcf.h. */
+#include "infer/vcf.h"
+#include "base/alloc.h"
+#include "base/str.h"
+
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int ends_with(const char *text, const char *tail)
+{
+    size_t n = strlen(text), m = strlen(tail);
+
+    return n > m && strcmp(text + n - m, tail) == 0;
+}
+
+int mds_vcf_is_name(const char *path)
+{
+    return ends_with(path, ".vcf") || ends_with(path, ".vcf.gz") ||
+           ends_with(path, ".bcf");
+}
+
+#if HAVE_HTSLIB
+#include <htslib/vcf.h>
+
+struct mds_vcf {
+    char *path, *out_path;
+    htsFile *in, *out;
+    bcf_hdr_t *header;
+    int64_t number; /* of the current record, from 1 */
+    int32_t rid;    /* of the record before; -1: none */
+    int64_t pos;
+    char *seen;      /* [contigs] */
+    int32_t contigs; /* room in seen */
+    int64_t written, flushed;
+    int64_t flushed_bytes; /* of the file */
+};
+
+/* ---- in ---- */
+
+/* A text whose last line does not end was cut short; what is compressed by bgzip, and
+ * BCF, lacks its last block then. */
+static int is_cut_short(const char *path, htsFile *in)
+{
+    FILE *f;
+    int last = '\n';
+
+    if (hts_check_EOF(in) == 0)
+        return 1;
+    if (hts_get_format(in)->compression != no_compression || strcmp(path, "-") == 0)
+        return 0;
+    f = fopen(path, "re");
+    if (f && fseek(f, -1, SEEK_END) == 0)
+        last = fgetc(f);
+    if (f)
+        fclose(f);
+    return last != '\n';
+}
+
+enum mds_rc mds_vcf_open(const char *path, struct mds_vcf **out)
+{
+    struct mds_vcf *v;
+
+    hts_set_log_level(HTS_LOG_OFF);
+    if (strcmp(path, "-") != 0 && access(path, R_OK))
+        return mds_fail_open(MDS_EUSER, path);
+    v = mds_zalloc(1, sizeof *v);
+    if (!v)
+        return MDS_EMEM;
+    v->rid = -1;
+    v->path = mds_strdup(path);
+    v->in = v->path ? bcf_open(path, "r") : NULL;
+    v->header = v->in ? bcf_hdr_read(v->in) : NULL;
+    if (v->header && !is_cut_short(path, v->in)) {
+        *out = v;
+        return MDS_OK;
+    }
+    mds_fail(MDS_EUSER,
+             v->header ? "%s: is cut short: its last line or block is not complete"
+                       : "%s: is neither VCF nor BCF, or its header is damaged",
+             path);
+    (void)mds_vcf_close(v);
+    return MDS_EUSER;
+}
+
+static enum mds_rc mark_contig(struct mds_vcf *v, int32_t rid)
+{
+    char *more;
+    int32_t room = 2 * rid + 64;
+
+    if (rid >= v->contigs) {
+        more = mds_realloc(v->seen, (size_t)room, 1);
+        if (!more)
+            return MDS_EMEM;
+        memset(more + v->contigs, 0, (size_t)(room - v->contigs));
+        v->seen = more;
+        v->contigs = room;
+    }
+    v->seen[rid] = 1;
+    return MDS_OK;
+}
+
+static enum mds_rc check_order(struct mds_vcf *v, const bcf1_t *b)
+{
+    int seen = b->rid < v->contigs && v->seen[b->rid];
+    int sorted = b->rid == v->rid ? b->pos >= v->pos : !seen;
+
+    if (!sorted)
+        return mds_fail(MDS_EUSER,
+                        "%s: is not sorted: record %" PRId64 ", %s:%" PRId64
+                        ", comes after %s:%" PRId64 "; sort it (bcftools sort)",
+                        v->path, v->number, bcf_hdr_id2name(v->header, b->rid),
+                        (int64_t)b->pos + 1, bcf_hdr_id2name(v->header, v->rid),
+                        v->pos + 1);
+    v->rid = b->rid;
+    v->pos = b->pos;
+    return mark_contig(v, b->rid);
+}
+
+/* Of text, which htslib takes with less.  It has replaced tabs by NULs. */
+static int has_all_columns(const struct mds_vcf *v)
+{
+    const kstring_t *line = &v->in->line;
+    int columns = 1;
+
+    if (hts_get_format(v->in)->format != vcf)
+        return 1;
+    for (size_t i = 0; i < line->l; i++)
+        columns += line->s[i] == '\0' || line->s[i] == '\t';
+    return columns >= 8;
+}
+
+static enum mds_rc read_record(struct mds_vcf *v, bcf1_t *b, int *found)
+{
+    int got = bcf_read(v->in, v->header, b);
+
+    *found = got == 0;
+    if (got == -1)
+        return MDS_OK;
+    v->number++;
+    if (got < -1 || b->errcode & ~BCF_ERR_CTG_UNDEF || !has_all_columns(v) ||
+        bcf_unpack(b, BCF_UN_STR) < 0)
+        return mds_fail(MDS_EUSER,
+                        "%s: record %" PRId64 " is damaged, or the file is cut short",
+                        v->path, v->number);
+    return check_order(v, b);
+}
+
+enum mds_rc mds_vcf_next(struct mds_vcf *v, struct mds_vcf_record **out)
+{
+    bcf1_t *b = bcf_init();
+    enum mds_rc rc;
+    int found = 0;
+
+    *out = NULL;
+    if (!b)
+        return mds_fail(MDS_EMEM, "no host memory");
+    rc = read_record(v, b, &found);
+    if (rc || !found)
+        bcf_destroy(b);
+    else
+        *out = (struct mds_vcf_record *)b;
+    return rc;
+}
+
+void mds_vcf_record_free(struct mds_vcf_record *r)
+{
+    if (r)
+        bcf_destroy((bcf1_t *)r);
+}
+
+struct mds_variant mds_vcf_variant(const struct mds_vcf *v,
+                                   const struct mds_vcf_record *r)
+{
+    const bcf1_t *b = (const bcf1_t *)r;
+
+    return (struct mds_variant){.chrom = bcf_hdr_id2name(v->header, b->rid),
+                                .id = b->d.id,
+                                .pos = b->pos,
+                                .n = b->n_allele,
+                                .allele = b->d.allele};
+}
+
+/* ---- out ---- */
+
+/* What is behind the last flush goes: it may end anywhere. */
+static enum mds_rc fail_to_write(const struct mds_vcf *v)
+{
+    int why = errno ? errno : EIO;
+    struct stat st;
+
+    if (stat(v->out_path, &st) == 0 && S_ISREG(st.st_mode) &&
+        truncate(v->out_path, v->flushed_bytes))
+        return mds_fail(MDS_EIO, "%s: cannot be written, and its end is half a line",
+                        v->out_path);
+    return mds_fail(MDS_EIO,
+                    "%s: cannot be written: %s; the first %" PRId64
+                    " variants are complete",
+                    v->out_path, strerror(why), v->flushed);
+}
+
+static enum mds_rc write_header(struct mds_vcf *v, const char *model)
+{
+    static const char *const lines[] = {
+        "##INFO=<ID=LLR,Number=A,Type=Float,Description=\"Log-likelihood ratio, in "
+        "nats, "
+        "of the sequence with this allele to that of the reference; of both strands "
+        "the "
+        "mean\">",
+        "##INFO=<ID=LLR_FWD,Number=A,Type=Float,Description=\"LLR of the forward "
+        "strand\">",
+        "##INFO=<ID=LLR_RC,Number=A,Type=Float,Description=\"LLR of the reverse "
+        "complement\">"};
+    struct mds_str by = {0};
+    int bad = 0;
+
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        bad |= bcf_hdr_append(v->header, lines[i]);
+    mds_str_add(&by, "##mds_infer=%s", model);
+    bad |= by.failed || bcf_hdr_append(v->header, by.s);
+    mds_str_fini(&by);
+    if (bad || bcf_hdr_sync(v->header))
+        return mds_fail(MDS_EUSER,
+                        "%s: its header takes no INFO LLR: is that defined "
+                        "in another way there?",
+                        v->path);
+    errno = 0;
+    return bcf_hdr_write(v->out, v->header) ? fail_to_write(v) : mds_vcf_flush(v);
+}
+
+enum mds_rc mds_vcf_write_to(struct mds_vcf *v, const char *path, const char *model)
+{
+    const char *mode = ends_with(path, ".bcf")  ? "wb"
+                       : ends_with(path, ".gz") ? "wz"
+                                                : "w";
+
+    v->out_path = mds_strdup(path);
+    if (!v->out_path)
+        return MDS_EMEM;
+    errno = 0;
+    v->out = bcf_open(path, mode);
+    return v->out ? write_header(v, model) : fail_to_write(v);
+}
+
+static int put_scores(const struct mds_vcf *v, bcf1_t *b, const char *key,
+                      const float *x)
+{
+    float *out = mds_zalloc(b->n_allele, sizeof *out);
+    int n = b->n_allele - 1, any = 0, bad;
+
+    if (!out)
+        return 1;
+    for (int i = 0; i < n; i++) {
+        any |= !isnan(x[i]);
+        out[i] = x[i];
+        if (isnan(x[i]))
+            bcf_float_set_missing(out[i]);
+    }
+    bad = any ? bcf_update_info_float(v->header, b, key, out, n) : 0;
+    free(out);
+    return bad;
+}
+
+enum mds_rc mds_vcf_write(struct mds_vcf *v, struct mds_vcf_record *r,
+                          const struct mds_vcf_scores *s)
+{
+    bcf1_t *b = (bcf1_t *)r;
+
+    if (put_scores(v, b, "LLR", s->llr) || put_scores(v, b, "LLR_FWD", s->llr_fwd) ||
+        put_scores(v, b, "LLR_RC", s->llr_rc))
+        return mds_fail(MDS_EUSER, "%s: record %s:%" PRId64 " takes no INFO LLR",
+                        v->path, bcf_hdr_id2name(v->header, b->rid),
+                        (int64_t)b->pos + 1);
+    b->errcode = 0; /* its contig may not be in the header, and that is no matter */
+    errno = 0;
+    if (bcf_write(v->out, v->header, b))
+        return fail_to_write(v);
+    v->written++;
+    return MDS_OK;
+}
+
+enum mds_rc mds_vcf_flush(struct mds_vcf *v)
+{
+    struct stat st;
+
+    errno = 0;
+    if (hts_flush(v->out))
+        return fail_to_write(v);
+    v->flushed = v->written;
+    if (stat(v->out_path, &st) == 0)
+        v->flushed_bytes = st.st_size;
+    return MDS_OK;
+}
+
+enum mds_rc mds_vcf_close(struct mds_vcf *v)
+{
+    enum mds_rc rc = MDS_OK;
+
+    if (!v)
+        return MDS_OK;
+    errno = 0;
+    if (v->out && hts_close(v->out))
+        rc = fail_to_write(v);
+    if (v->header)
+        bcf_hdr_destroy(v->header);
+    if (v->in)
+        hts_close(v->in);
+    free(v->seen);
+    free(v->path);
+    free(v->out_path);
+    free(v);
+    return rc;
+}
+
+#else
+
+static enum mds_rc refuse(const char *path)
+{
+    return mds_fail(MDS_ENOSUP,
+                    "%s: this build has no htslib, which reads variants; install it "
+                    "(Debian: libhts-dev) and configure again",
+                    path);
+}
+
+enum mds_rc mds_vcf_open(const char *path, struct mds_vcf **out)
+{
+    (void)out;
+    return refuse(path);
+}
+
+enum mds_rc mds_vcf_close(struct mds_vcf *v)
+{
+    (void)v;
+    return MDS_OK;
+}
+
+enum mds_rc mds_vcf_next(struct mds_vcf *v, struct mds_vcf_record **out)
+{
+    (void)v, (void)out;
+    return refuse("VCF");
+}
+
+void mds_vcf_record_free(struct mds_vcf_record *r)
+{
+    (void)r;
+}
+
+struct mds_variant mds_vcf_variant(const struct mds_vcf *v,
+                                   const struct mds_vcf_record *r)
+{
+    (void)v, (void)r;
+    return (struct mds_variant){0};
+}
+
+enum mds_rc mds_vcf_write_to(struct mds_vcf *v, const char *path, const char *model)
+{
+    (void)v, (void)model;
+    return refuse(path);
+}
+
+enum mds_rc mds_vcf_write(struct mds_vcf *v, struct mds_vcf_record *r,
+                          const struct mds_vcf_scores *s)
+{
+    (void)v, (void)r, (void)s;
+    return refuse("VCF");
+}
+
+enum mds_rc mds_vcf_flush(struct mds_vcf *v)
+{
+    (void)v;
+    return refuse("VCF");
+}
+
+#endif

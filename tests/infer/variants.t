@@ -1,0 +1,171 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2016,SC2034  # test bodies are evaluated by sharness, variables too
+test_description='mds_infer score --vcf: how likely alleles are'
+# shellcheck source=tests/infer/setup.sh
+. "${srcdir:?run by make check, or by hand after: . tests/env.sh}/tests/infer/setup.sh"
+
+if mds_infer score --load model --vcf none --fasta none 2>&1 | grep -q "has no htslib"; then
+    skip_all='configured without htslib'
+    test_done
+fi
+
+# Three chromosomes: long, of 95 bases, and of 400 with N in the middle.
+awk '{ print ">one\n" substr($0, 1, 3000) "\n>short\n" substr($0, 5001, 95) "\n>gap"
+    print substr($0, 7001, 200) "NNNNNNNNNN" substr($0, 7211, 190) }' bases >g.fa
+awk '/^>/ { n = substr($1, 2); next } { print n " " $0 }' g.fa >chromosomes
+
+# variants LINES: with "chrom pos id ref alt" of standard input; ref "=N" is the N bases there, and
+# in alt "!" is a base that is not there, "=" the reference's and what follows is inserted
+variants() {
+    printf '##fileformat=VCFv4.2\n##contig=<ID=one>\n##contig=<ID=short>\n##contig=<ID=gap>\n##contig=<ID=other>\n'
+    printf '#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\n'
+    awk 'NR == FNR { of[$1] = $2; next } {
+        ref = $4
+        if (ref ~ /^=/) ref = substr(of[$1], $2, substr(ref, 2))
+        other = substr(ref, 1, 1) == "A" ? "C" : "A"
+        alt = $5; gsub(/!/, other, alt); gsub(/=/, ref, alt)
+        print $1 "\t" $2 "\t" $3 "\t" ref "\t" alt "\t.\tPASS\t." }' chromosomes -
+}
+# score_vcf ARGUMENTS...: the table
+score_vcf() {
+    mds_infer score --load model --vcf v.vcf --fasta g.fa --window 90 --threads 1 "$@"
+}
+# expected: the same by windows as sequences: "alt ref" scores subtracted, for one line of v.vcf
+column() {
+    cut -f "$1" "$2" | tail -n +2
+}
+cat >list <<'END'
+one 1 first =1 !
+one 700 snv =1 !
+one 700 multi =1 !,=TTT
+one 731 deletion =5 !
+one 761 insertion =1 =ACGTACGTA
+one 800 complex =4 !GG
+one 2999 end =1 !
+short 40 middle =1 !
+short 41 more =1 =GG
+gap 100 near =1 !
+END
+variants <list >v.vcf
+
+# What it should be, slowly: both versions of each window as sequences of their own.
+reference() {
+    awk -v window=90 'NR == FNR { of[$1] = $2; next } /^#/ { next } {
+        c = of[$1]; C = length(c); n = split($5, alt, ",")
+        for (i = 1; i <= n; i++) {
+            r = length($4); a = length(alt[i]); more = a - r; longer = a > r ? a : r
+            C2 = more < 0 ? C + more : C
+            w = window < C2 ? window : C2; w -= w % 3
+            half = w - longer; half = int(half / 2)
+            s = $2 - 1 - half; if (s > C2 - w) s = C2 - w; if (s < 0) s = 0; s -= s % 3
+            with = substr(c, 1, $2 - 1) alt[i] substr(c, $2 + r)
+            print ">" $3 "-alt\n" substr(with, s + 1, w) "\n>" $3 "-ref\n" substr(c, s + 1, w)
+        } }' chromosomes "$1" >windows.fa
+    mds_infer score --load model windows.fa --threads 1 "$2" "$3" >windows &&
+        column 4 windows | paste - - | awk '{ printf "%.12g\n", $1 - $2 }'
+}
+test_expect_success 'ratios are those of the windows, read as sequences' '
+    score_vcf >table 2>err && cat table err && reference v.vcf --strand forward >want && column 6 table >is &&
+    paste is want && test "$(wc -l <is)" -eq 11 && near want is 1e-4 &&
+    head -n 1 table | tr "\t" " " >names && echo "chrom pos id ref alt llr llr_fwd llr_rc status" >want &&
+    test_cmp want names && column 9 table | sort -u >is && echo ok >want && test_cmp want is &&
+    column 6 table >a && column 7 table >b && test_cmp a b && column 8 table | sort -u >is && echo nan >want && test_cmp want is &&
+    grep "11 alleles of 10 variants scored, in windows of 90 bases" err && ! grep warn err && test -s g.fa.fai
+'
+test_expect_success 'both strands, and the mean of both' '
+    score_vcf --strand both >both && reference v.vcf --strand reverse >want && column 8 both >is && near want is 1e-4 &&
+    column 7 table >want && column 7 both >is && near want is 1e-4 &&
+    awk -F "\t" "NR > 1 { d = \$6 - (\$7 + \$8) / 2; if (d * d > 1e-12) exit 1 }" both &&
+    score_vcf --strand reverse >reverse && column 8 reverse >is && column 8 both >want && near want is 1e-4 &&
+    column 6 reverse >is && near want is 1e-4
+'
+test_expect_success 'variants in VCF and BCF, plain and compressed: what was there, and the ratios' '
+    score_vcf --strand both --output out.vcf && score_vcf --strand both --output out.vcf.gz && score_vcf --strand both --output out.bcf &&
+    gzip -dc out.vcf.gz >plain && test_cmp out.vcf plain && grep "^##INFO=<ID=LLR,Number=A,Type=Float" out.vcf &&
+    grep "^##mds_infer=model/iter_0000005" out.vcf &&
+    grep -v "^#" v.vcf | cut -f 1-7 >want && grep -v "^#" out.vcf | cut -f 1-7 >is && test_cmp want is &&
+    grep -v "^#" out.vcf | sed "s/.*LLR=\([^;]*\);.*/\1/" | tr , "\n" >is && column 6 both >want && near want is 1e-4 &&
+    grep -v "^#" out.vcf | sed "s/.*LLR_RC=\([^;]*\)$/\1/" | tr , "\n" >is && column 8 both >want && near want is 1e-4 &&
+    for v in out.vcf.gz out.bcf; do
+        mds_infer score --load model --vcf $v --fasta g.fa --window 90 --strand both --threads 1 >again && near both again 1e-4 || return 1
+    done &&
+    test_must_fail score_vcf --output out.vcf 2>err && grep "out.vcf: exists already" err
+'
+while read -r n options; do
+    test_expect_success "$n ranks give the same: $options" "
+        rm -f g.fa.fai &&
+        timeout 60 \$MPIEXEC -n $n mds_infer score --load model --vcf v.vcf --fasta g.fa --window 90 --threads 1 --strand both \
+            --output ranks --overwrite $options </dev/null >out 2>&1 && cat out && near both ranks 1e-4 && test -s g.fa.fai
+    "
+done <<'END'
+2
+2 --tensor-model-parallel-size 2
+4 --context-parallel-size 2 --pipeline-model-parallel-size 2
+END
+test_expect_success 'few at a time, or all: the same' '
+    score_vcf --strand both --batch-tokens 1 >few && near both few 1e-4 &&
+    score_vcf --strand both --batch-tokens 1000000 >many && near both many 1e-4
+'
+test_expect_success 'what cannot be scored is named, counted, and stays in the file' '
+    variants >v.vcf <<-"END" &&
+	one 1 snv =1 !
+	one 100 symbolic =1 <DEL>
+	one 101 star =1 *,!
+	one 102 breakend =1 =[short:3[
+	one 103 none =1 .
+	one 104 letters =1 N
+	one 105 wrong CCCCCCCC A
+	one 106 longer =1 =AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
+	one 2999 long =7 A
+	short 95 last =1 !
+	short 96 behind AA C
+	gap 205 inside =1 A
+	other 1 missing A C
+	END
+    score_vcf >table 2>err && cat table err && column 9 table | tr "\n" " " >is &&
+    echo "ok symbolic symbolic ok symbolic no_allele ambiguous ref_mismatch no_window no_window no_window ref_mismatch ambiguous no_contig " >want &&
+    tr -d "\n" <want >w && test_cmp w is &&
+    grep "2 not scored: have a REF that is not what the FASTA has there: is it another assembly?; the first is one:105 CCCCCCCC A" err &&
+    grep "1 not scored: are on sequences that the FASTA does not have" err &&
+    awk -F "\t" "NR > 1 && (\$9 == \"ok\") == (\$6 == \"nan\") { exit 1 }" table &&
+    score_vcf --output named.vcf && test "$(grep -v -c "^#" named.vcf)" -eq 13 && grep "star.*LLR=\.,-*[0-9]" named.vcf &&
+    ! grep "symbolic.*LLR=" named.vcf
+'
+test_expect_success 'windows: as long as the model takes' '
+    variants <list >v.vcf && test_must_fail mds_infer score --load model --vcf v.vcf --fasta g.fa --threads 1 --window 4 2>err &&
+    grep "window: must have 6 bases at least" err && score_vcf --window 3000 >wide 2>err && column 9 wide | sort -u >is && echo ok >want && test_cmp want is &&
+    mds_infer score --load model --vcf v.vcf --fasta g.fa --threads 1 >usual 2>err && grep "in windows of 195 bases" err &&
+    pretrain --num-layers 1 --seq-length 32 --data-path t.h5 --save learned >out 2>&1 &&
+    test_must_fail mds_infer score --load learned --vcf v.vcf --fasta g.fa --window 102 2>err &&
+    grep "window 102: .* takes 33 tokens, which are 99 bases" err &&
+    mds_infer score --load model --vcf v.vcf --fasta g.fa --threads 1 --dry-run >dry && grep "micro-batch" dry
+'
+test_expect_success 'errors say what, where and what to do' '
+    grep "^#" v.vcf >header && grep -v "^#" v.vcf >lines &&
+    { cat header; tac lines; } >bad.vcf && test_must_fail score_vcf --vcf bad.vcf 2>err && cat err &&
+    grep "bad.vcf: is not sorted: record 3, short:40, comes after short:41" err &&
+    { cat header lines; printf "gap\t300\t.\tA\tC\t.\tPASS\t"; } >bad.vcf && test_must_fail score_vcf --vcf bad.vcf 2>err &&
+    grep "bad.vcf: is cut short: its last line" err && test "$(grep -c error err)" -eq 1 &&
+    { cat header lines; printf "gap\t300\t.\tA\n"; } >bad.vcf && test_must_fail score_vcf --vcf bad.vcf 2>err &&
+    grep "bad.vcf: record 11 is damaged, or the file is cut short" err && test "$(grep -c error err)" -eq 1 &&
+    head -c $(($(wc -c <out.vcf.gz) - 28)) out.vcf.gz >bad.vcf.gz && test_must_fail score_vcf --vcf bad.vcf.gz 2>err && grep "bad.vcf.gz: is cut short" err &&
+    echo text >bad.vcf && test_must_fail score_vcf --vcf bad.vcf 2>err && grep "bad.vcf: is neither VCF nor BCF" err &&
+    test_must_fail score_vcf --vcf none.vcf 2>err && grep "none.vcf: No such file" err &&
+    test_must_fail score_vcf --fasta none.fa 2>err && grep "none.fa: No such file" err &&
+    gzip -c g.fa >g.fa.gz && test_must_fail score_vcf --fasta g.fa.gz 2>err && grep "g.fa.gz: cannot be read by parts: .* bgzip (not gzip)" err &&
+    test_must_fail mds_infer score --load model --vcf v.vcf 2>err && grep -e "--vcf and --fasta go together" err &&
+    test_must_fail mds_infer score --load model g.fa --vcf v.vcf --fasta g.fa 2>err && grep "score sequences, or variants" err &&
+    mds_ckpt export --format hf --output hf model >out && test_must_fail score_vcf --load hf 2>err && grep "not made of bases" err
+'
+test_expect_success 'on a full disk what is done stays' '
+    { variants </dev/null; for i in $(seq 1 400); do echo "one $((100 + 5 * i)) n$i =1 !"; done | variants | grep -v "^#"; } >v.vcf &&
+    for out in full.vcf full.tsv; do
+        test_must_fail env FAULTFS=full:9000 FAULTFS_PATH=full LD_PRELOAD="$builddir/tests/ckpt/faultfs.so" \
+            mds_infer score --load model --vcf v.vcf --fasta g.fa --window 90 --threads 1 --batch-tokens 1 --output $out 2>err &&
+        cat err && n=$(grep -v -c "^#\|^chrom" $out) && test $n -gt 10 && test $n -lt 400 &&
+        grep "$out: cannot be written: .*; the first $n \(variants\|lines of results\) are complete" err &&
+        test "$(tail -c 1 $out | tr "\n" x)" = x || return 1
+    done
+'
+test_done
