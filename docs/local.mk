@@ -55,6 +55,7 @@ EXTRA_DIST += \
   docs/adr/0030-blocks-as-lists.md \
   docs/adr/0033-scores-by-evaluation.md \
   docs/adr/0035-events-of-a-run.md \
+  docs/adr/0034-update-rules.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

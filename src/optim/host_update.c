@@ -7,21 +7,19 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { SLOTS = 4 };
 
 struct slot {
     struct mds_task job;
     struct zero_host_update *h;
-    struct zero_range range;
-    struct mdsk_adamw update;
-    double s; /* duration of the update */
+    struct zero_operands shard; /* of the unit */
+    double s;                   /* duration of the update */
     enum mds_rc rc;
-    char why[256];    /* error text of the worker thread */
-    int64_t capacity; /* elements of the two pinned buffers: */
-    float *grad;      /* NULL on dry */
-    char *weight;     /* NULL on dry, or if weights are stored on the host */
+    char why[256]; /* error text of the worker thread */
+    int64_t bytes; /* of pinned memory, for: */
+    float *grad;   /* NULL on dry */
+    void *weight;  /* behind it; not used if weights are stored on the host */
     struct mds_dev_async_copy grad_copy, weight_copy; /* in flight */
 };
 
@@ -33,37 +31,32 @@ struct zero_host_update {
     struct mds_dev *dev, *host;
     int copy_weights_back;     /* weights are stored on the device */
     struct mds_worker *worker; /* NULL on dry: nothing is updated */
-    struct mdsk_adamw update;  /* what all units have in common */
     struct slot slot[SLOTS];   /* unit i uses slot i % SLOTS */
     /* Progress of this update: the units below each of these have had the copy of their
      * gradient, their update, and the copy of their weights started. */
     int grads_copied, updates_started, weights_returned;
-    char *gathered; /* [units]: the gather of the new weights was started */
+    int gathered; /* units below it: the gather of the new weights was started */
 };
 
 /* ---- creation ---- */
 
-static enum mds_rc alloc_pinned(struct zero_host_update *h, int64_t bytes, void **out)
-{
-    struct zero_storage *s = h->states->storage;
-
-    s->memory_bytes += bytes;
-    return s->dry || bytes == 0 ? MDS_OK : mds_dev_alloc(h->host, bytes, out);
-}
-
 static enum mds_rc alloc_pinned_slot(struct zero_host_update *h, int index)
 {
     struct slot *s = &h->slot[index];
-    void *grad = NULL, *weight = NULL;
+    int64_t elements = 0;
+    void *p = NULL;
 
     s->h = h;
     for (int i = index; i < h->parts->units; i += SLOTS)
-        s->capacity = mds_max(s->capacity, h->parts->shard[i].n);
-    MDS_TRY(alloc_pinned(h, s->capacity * (int64_t)sizeof(float), &grad));
-    s->grad = grad;
-    if (h->copy_weights_back)
-        MDS_TRY(alloc_pinned(h, s->capacity * h->weights->array.elem, &weight));
-    s->weight = weight;
+        elements = mds_max(elements, h->parts->shard[i].n);
+    s->bytes = elements * ((int64_t)sizeof(float) +
+                           (h->copy_weights_back ? h->weights->array.elem : 0));
+    h->states->storage->memory_bytes += s->bytes;
+    if (h->states->storage->dry || s->bytes == 0)
+        return MDS_OK;
+    MDS_TRY(mds_dev_alloc(h->host, s->bytes, &p));
+    s->grad = p;
+    s->weight = s->grad + elements;
     return MDS_OK;
 }
 
@@ -83,11 +76,8 @@ enum mds_rc mds_host_update_create(struct zero_states *states,
                                    .dev = states->storage->dev,
                                    .host = host};
     h->copy_weights_back = weights->array.place == MDS_PLACE_DEVICE;
-    h->grads_copied = h->updates_started = h->weights_returned = h->parts->units;
-    h->gathered = mds_zalloc((size_t)h->parts->units, 1);
-    if (!h->gathered)
-        return MDS_EMEM;
-    memset(h->gathered, 1, (size_t)h->parts->units);
+    h->grads_copied = h->updates_started = h->weights_returned = h->gathered =
+        h->parts->units;
     for (int i = 0; i < SLOTS; i++)
         MDS_TRY(alloc_pinned_slot(h, i));
     return states->storage->dry ? MDS_OK : mds_worker_create(1, &h->worker);
@@ -103,15 +93,9 @@ void mds_host_update_destroy(struct zero_host_update *h)
         mds_dev_wait_copy(h->dev, h->slot[i].weight_copy);
     }
     (void)mds_dev_wait(h->dev); /* a failure does not matter any more */
-    for (int i = 0; i < SLOTS; i++) {
-        struct slot *s = &h->slot[i];
-
-        if (s->grad)
-            mds_dev_free(h->host, s->grad, s->capacity * (int64_t)sizeof(float));
-        if (s->weight)
-            mds_dev_free(h->host, s->weight, s->capacity * h->weights->array.elem);
-    }
-    free(h->gathered);
+    for (int i = 0; i < SLOTS; i++)
+        if (h->slot[i].grad)
+            mds_dev_free(h->host, h->slot[i].grad, h->slot[i].bytes);
     free(h);
 }
 
@@ -122,19 +106,26 @@ static struct slot *slot_of(struct zero_host_update *h, int unit)
     return &h->slot[unit % SLOTS];
 }
 
+/* Address of the slot's unit in weights, or in gradients on the device. */
+static void *unit_at(const struct slot *s, const struct zero_array *a)
+{
+    return mds_storage_at(s->h->states->storage, a, &s->shard.range);
+}
+
 /* Start the copy of a unit's gradient.  The previous unit of this slot has finished,
  * except for the copy of its weights. */
 static void start_grad_copy(struct zero_host_update *h, int unit)
 {
     struct slot *s = slot_of(h, unit);
 
-    s->range = mds_partition_own(h->parts, unit);
+    s->shard = mds_states_operands(h->states, unit, s->grad, s->weight);
+    if (!h->copy_weights_back && !h->states->master_is_weights)
+        s->shard.weight = unit_at(s, &h->weights->array);
     s->grad_copy = (struct mds_dev_async_copy){0};
-    if (s->range.n > 0)
-        s->grad_copy = mds_dev_offload_start(
-            h->dev, s->grad,
-            mds_storage_at(h->states->storage, &h->gradients->array, &s->range),
-            s->range.n * (int64_t)sizeof(float));
+    if (s->shard.range.n > 0)
+        s->grad_copy =
+            mds_dev_offload_start(h->dev, s->grad, unit_at(s, &h->gradients->array),
+                                  s->shard.range.n * (int64_t)sizeof(float));
 }
 
 /* Runs in the worker thread. */
@@ -143,36 +134,19 @@ static void run_update(struct mds_task *job)
     struct slot *s = (struct slot *)job;
     double begun_s = mds_clock_s();
 
-    s->rc = mds_states_update(s->h->states, s->range.unit, &s->update);
+    s->rc = mds_states_update(s->h->states, &s->shard);
     if (s->rc)
         snprintf(s->why, sizeof s->why, "%s", mds_fail_text());
     s->s = mds_clock_s() - begun_s;
 }
 
-static void *weights_at(const struct zero_host_update *h, const struct slot *s)
-{
-    return mds_storage_at(h->states->storage, &h->weights->array, &s->range);
-}
-
 /* Start the update of a slot whose two copies have completed. */
 static void start_update(struct zero_host_update *h, struct slot *s)
 {
-    if (!h->worker || s->range.n == 0)
+    if (!h->worker || s->shard.range.n == 0)
         return;
-    s->update = h->update;
-    s->update.grad = s->grad;
-    if (!h->states->master_is_weights)
-        s->update.weight = h->copy_weights_back ? s->weight : weights_at(h, s);
     s->job.run = run_update;
     mds_worker_start(h->worker, &s->job);
-}
-
-static void record_profile(const struct zero_host_update *h, const struct slot *s)
-{
-    struct mdsk_adamw a = s->update;
-
-    a.n = s->range.n;
-    mds_profile_add(h->dev, MDS_PROFILE_HOST, MDS_OP_ADAMW, mdsk_adamw_cost(&a), s->s);
 }
 
 /* Start the copy of the weights of a slot whose update has completed. */
@@ -180,12 +154,14 @@ static enum mds_rc start_weight_copy(struct zero_host_update *h, struct slot *s)
 {
     if (s->rc)
         return mds_fail(s->rc, "%s", s->why);
-    if (s->range.n == 0)
+    if (s->shard.range.n == 0)
         return MDS_OK;
-    record_profile(h, s);
+    mds_profile_add(h->dev, MDS_PROFILE_HOST, s->shard.range.rule->op,
+                    s->shard.range.rule->cost(&s->shard), s->s);
     if (h->copy_weights_back)
-        s->weight_copy = mds_dev_reload_start(h->dev, weights_at(h, s), s->weight,
-                                              s->range.n * h->weights->array.elem);
+        s->weight_copy =
+            mds_dev_reload_start(h->dev, unit_at(s, &h->weights->array), s->weight,
+                                 s->shard.range.n * h->weights->array.elem);
     return MDS_OK;
 }
 
@@ -237,12 +213,9 @@ static enum mds_rc wait_units_below(struct zero_host_update *h, int end)
 
 /* ---- the interface ---- */
 
-enum mds_rc mds_host_update_begin(struct zero_host_update *h,
-                                  const struct mdsk_adamw *a)
+enum mds_rc mds_host_update_begin(struct zero_host_update *h)
 {
-    h->update = *a;
-    h->grads_copied = h->updates_started = h->weights_returned = 0;
-    memset(h->gathered, 0, (size_t)h->parts->units);
+    h->grads_copied = h->updates_started = h->weights_returned = h->gathered = 0;
     return advance_units(h);
 }
 
@@ -251,13 +224,12 @@ enum mds_rc mds_host_update_wait_unit(struct zero_host_update *h, int unit)
     if (!h)
         return MDS_OK;
     MDS_TRY(wait_units_below(h, unit + 1));
-    if (h->gathered[unit])
-        return MDS_OK;
-    mds_dev_wait_copy(
-        h->dev,
-        slot_of(h, unit)->weight_copy); /* or that of a later unit in this slot */
-    h->gathered[unit] = 1;
-    return mds_weights_gather(h->weights, unit);
+    for (; h->gathered <= unit; h->gathered++) {
+        /* Or the copy of a later unit in this slot. */
+        mds_dev_wait_copy(h->dev, slot_of(h, h->gathered)->weight_copy);
+        MDS_TRY(mds_weights_gather(h->weights, h->gathered));
+    }
+    return MDS_OK;
 }
 
 enum mds_rc mds_host_update_wait(struct zero_host_update *h)

@@ -33,9 +33,8 @@ enum mds_rc mds_host_update_create(struct zero_states *states,
 /* Waits for copies in flight.  NULL is fine. */
 void mds_host_update_destroy(struct zero_host_update *h);
 
-/* Start the update.  *a: what all units have in common (mds_states_begin). */
-enum mds_rc mds_host_update_begin(struct zero_host_update *h,
-                                  const struct mdsk_adamw *a);
+/* Start the update, after mds_states_begin. */
+enum mds_rc mds_host_update_begin(struct zero_host_update *h);
 
 /* Wait for one unit: work queued on the device afterwards sees its new weights and may
  * overwrite its gradient.  Starts the gather of the weights: collective.

@@ -3,14 +3,10 @@
 
 struct mds_loss_scale mds_loss_scale_start(const struct mds_train_config *c)
 {
-    struct mds_loss_scale s = {.scale = 1};
-
     if (c->type != MDS_TYPE_F16)
-        return s;
-    if (c->loss_scale > 0) {
-        s.scale = c->loss_scale;
-        return s;
-    }
+        return (struct mds_loss_scale){.scale = 1};
+    if (c->loss_scale > 0)
+        return (struct mds_loss_scale){.scale = c->loss_scale};
     return (struct mds_loss_scale){.scale = c->initial_loss_scale,
                                    .min = c->min_loss_scale,
                                    .dynamic = 1,

@@ -24,7 +24,7 @@ static void cut_units(struct zero_partition *p)
 /* The unit's parameters, clipped to the shard.  Neighbours that are treated alike form
  * one group, including the gaps between them, which hold zeros and stay zero. */
 static int find_param_groups(const struct zero_partition *p, int unit,
-                             struct zero_param_group *out)
+                             zero_rule_fn *rule_of, struct zero_param_group *out)
 {
     const struct mds_param_unit *pu = mds_partition_unit(p, unit);
     const struct zero_shard *shard = &p->shard[unit];
@@ -35,21 +35,24 @@ static int find_param_groups(const struct zero_partition *p, int unit,
         int64_t next = k + 1 < pu->params ? q[1].offset - pu->first : pu->count;
         int64_t from = mds_max(q->offset - pu->first, shard->first);
         int64_t to = mds_min(next, shard->first + shard->n);
-        const struct mds_param_spec *s = &q->spec;
+        struct zero_param_group g = {.first = from,
+                                     .rule = rule_of(&q->spec),
+                                     .decay = q->spec.decay,
+                                     .duplicate = q->spec.duplicate};
 
         if (from >= to)
             continue;
-        if (n == 0 || out[n - 1].decay != s->decay ||
-            out[n - 1].duplicate != s->duplicate)
-            out[n++] = (struct zero_param_group){
-                .first = from, .decay = s->decay, .duplicate = s->duplicate};
+        if (n == 0 || out[n - 1].rule != g.rule || out[n - 1].decay != g.decay ||
+            out[n - 1].duplicate != g.duplicate)
+            out[n++] = g;
         out[n - 1].n = to - out[n - 1].first;
     }
     return n;
 }
 
 enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *params,
-                               struct mds_comm *group, int sharded)
+                               struct mds_comm *group, int sharded,
+                               zero_rule_fn *rule_of)
 {
     int groups = 0;
 
@@ -66,7 +69,7 @@ enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *para
     cut_units(p);
     for (int i = 0; i < p->units; i++) {
         p->shard[i].first_group = groups;
-        p->shard[i].groups = find_param_groups(p, i, p->param_group + groups);
+        p->shard[i].groups = find_param_groups(p, i, rule_of, p->param_group + groups);
         groups += p->shard[i].groups;
     }
     return MDS_OK;
@@ -78,28 +81,60 @@ void mds_partition_fini(struct zero_partition *p)
     free(p->shard);
 }
 
+int mds_partition_next_group(const struct zero_partition *p,
+                             const struct zero_range *range, struct zero_param_group *g)
+{
+    const struct zero_param_group *r =
+        p->param_group + p->shard[range->unit].first_group;
+    int64_t next = g->first + g->n;
+
+    if (next >= range->first + range->n)
+        return 0;
+    while (next >= r->first + r->n)
+        r++;
+    *g = *r;
+    g->first = next;
+    g->n = mds_min(r->first + r->n, range->first + range->n) - next;
+    return 1;
+}
+
+/* End a range where another rule begins. */
+static void cut_to_one_rule(const struct zero_partition *p, struct zero_range *range)
+{
+    struct zero_param_group g = {.first = range->first};
+
+    for (range->rule = NULL; mds_partition_next_group(p, range, &g);)
+        if (!range->rule)
+            range->rule = g.rule;
+        else if (g.rule != range->rule)
+            range->n = g.first - range->first;
+}
+
+static int64_t shard_end(const struct zero_partition *p, int unit)
+{
+    return p->shard[unit].first + p->shard[unit].n;
+}
+
 struct zero_range mds_partition_own(const struct zero_partition *p, int unit)
 {
     const struct zero_shard *s = &p->shard[unit];
-
-    return (struct zero_range){.unit = unit, .first = s->first, .n = s->n};
+    return (struct zero_range){unit, s->first, s->n,
+                               s->n > 0 ? p->param_group[s->first_group].rule : NULL};
 }
 
 int mds_partition_next_range(const struct zero_partition *p, int64_t longest,
                              struct zero_range *range)
 {
-    int64_t next = range->first + range->n, left = 0;
+    int64_t next = range->first + range->n;
 
-    if (range->unit >= 0)
-        left = p->shard[range->unit].first + p->shard[range->unit].n - next;
-    while (left <= 0) {
+    while (range->unit < 0 || next == shard_end(p, range->unit)) {
         if (++range->unit == p->units)
             return 0;
         next = p->shard[range->unit].first;
-        left = p->shard[range->unit].n;
     }
     range->first = next;
-    range->n = mds_min(longest, left);
+    range->n = mds_min(longest, shard_end(p, range->unit) - next);
+    cut_to_one_rule(p, range);
     return 1;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which rank owns which elements of each unit.  Arithmetic only.
+/* Which rank owns which elements of each unit, and what updates them.  Arithmetic only.
  *
  * Sharded, each unit is cut into one shard per rank of the group (mds_comm_shard);
  * otherwise every rank's shard is the whole unit. */
@@ -17,10 +17,16 @@ struct zero_shard {
     int first_group, groups; /* of the partition's parameter groups */
 };
 
-/* Consecutive elements of a shard whose parameters are treated alike: weight decay or
- * not, duplicate or not. */
+struct zero_rule; /* rules.h */
+
+/* The rule of a parameter. */
+typedef const struct zero_rule *zero_rule_fn(const struct mds_param_spec *spec);
+
+/* Consecutive elements of a shard whose parameters are treated alike: whole parameters,
+ * but for the first and the last, which the shard may cut. */
 struct zero_param_group {
     int64_t first, n;
+    const struct zero_rule *rule;
     int decay, duplicate;
 };
 
@@ -40,22 +46,30 @@ mds_partition_unit(const struct zero_partition *p, int unit)
 }
 
 enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *params,
-                               struct mds_comm *group, int sharded);
+                               struct mds_comm *group, int sharded,
+                               zero_rule_fn *rule_of);
 void mds_partition_fini(struct zero_partition *p); /* a zeroed struct is fine */
 
 /* Consecutive elements of a shard: first .. first + n - 1 of the unit. */
 struct zero_range {
     int unit;
     int64_t first, n;
+    const struct zero_rule *rule; /* of its first element; NULL if n is 0 */
 };
 
-/* The whole shard of a unit. */
+/* The whole shard of a unit, of any rules. */
 struct zero_range mds_partition_own(const struct zero_partition *p, int unit);
 
 /* Advance to the next range of at most `longest` elements; start with range->unit
- * -1.  Returns 0 after the last.  A range never spans two shards. */
+ * -1.  Returns 0 after the last.  A range never spans two shards or two rules. */
 int mds_partition_next_range(const struct zero_partition *p, int64_t longest,
                              struct zero_range *range);
+
+/* Advance to the next group of a range, cut to it; start with the range's own first and
+ * n = 0.  Returns 0 after the last. */
+int mds_partition_next_group(const struct zero_partition *p,
+                             const struct zero_range *range,
+                             struct zero_param_group *g);
 
 /* Index of a range's first element in a buffer of shards, or of whole units. */
 int64_t mds_partition_at(const struct zero_partition *p, const struct zero_range *range,

@@ -92,19 +92,13 @@ static int is_better_slot(const struct mds_pool_slot *a, const struct mds_pool_s
     return a->stamp < b->stamp;
 }
 
-/* `unit` if a slot is reserved for it, else -1. */
-static int reserved_unit(const struct mds_pool *p, int unit)
-{
-    for (int s = 0; s < p->slots; s++)
-        if (p->slot[s].reserved_for == unit)
-            return unit;
-    return -1;
-}
-
 int mds_pool_pick(const struct mds_pool *p, int unit, int64_t count)
 {
-    int best = -1, only = reserved_unit(p, unit);
+    int best = -1, only = -1;
 
+    for (int s = 0; s < p->slots; s++)
+        if (p->slot[s].reserved_for == unit)
+            only = unit;
     for (int s = 0; s < p->slots; s++) {
         const struct mds_pool_slot *a = &p->slot[s];
 

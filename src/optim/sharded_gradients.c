@@ -26,12 +26,6 @@ static int max_whole_gradients(const struct zero_gradients *g)
     return g->overlap ? 2 : 1;
 }
 
-static void set_unit_grad(struct zero_gradients *g, int unit, float *grad)
-{
-    mds_params_set_storage(g->parts->params, unit,
-                           mds_partition_unit(g->parts, unit)->weight, grad);
-}
-
 static float *grad_at(const struct zero_gradients *g, const struct zero_range *p)
 {
     return mds_storage_at(g->storage, &g->array, p);
@@ -123,8 +117,9 @@ enum mds_rc mds_gradients_init(struct zero_gradients *g, struct zero_storage *s,
         MDS_TRY(mds_pool_alloc(&g->pool, g->parts, unit_count, max_whole_gradients(g),
                                s->arena, MDS_MEM_GRAD, sizeof(float)));
     for (int i = 0; i < g->parts->units && !sharded; i++)
-        set_unit_grad(g, i,
-                      (float *)g->array.base + mds_partition_unit(g->parts, i)->first);
+        mds_params_set_grad(g->parts->params, i,
+                            (float *)g->array.base +
+                                mds_partition_unit(g->parts, i)->first);
     return alloc_reductions(g);
 }
 
@@ -199,7 +194,7 @@ static float *move_grad_to_reduction(struct zero_gradients *g, int unit,
     r->slot = g->unit[unit].slot;
     g->unit[unit].slot = -1;
     g->unit[unit].begun = 0;
-    set_unit_grad(g, unit, NULL);
+    mds_params_set_grad(g->parts->params, unit, NULL);
     return (float *)g->pool.slot[r->slot].base;
 }
 
@@ -261,7 +256,7 @@ static enum mds_rc acquire_buffer(struct zero_gradients *g, int unit)
     mds_pool_use(&g->pool, slot);
     g->pool.slot[slot].unit = unit;
     g->unit[unit].slot = slot;
-    set_unit_grad(g, unit, (float *)g->pool.slot[slot].base);
+    mds_params_set_grad(g->parts->params, unit, (float *)g->pool.slot[slot].base);
     return MDS_OK;
 }
 

@@ -13,12 +13,6 @@ static int max_gathered_units(const struct zero_weights *w)
     return 1 + (w->overlap != 0) + (mds_pool_enclosing(w->parts) == 0);
 }
 
-static void set_unit_weight(struct zero_weights *w, int unit, void *weight)
-{
-    mds_params_set_storage(w->parts->params, unit, weight,
-                           mds_partition_unit(w->parts, unit)->grad);
-}
-
 /* ---- memory ---- */
 
 static int64_t gathered_count(const struct zero_partition *parts, int unit)
@@ -58,8 +52,9 @@ enum mds_rc mds_weights_init(struct zero_weights *w, struct zero_storage *s,
         return MDS_EMEM;
     MDS_TRY(mds_storage_alloc(s, MDS_MEM_PARAM, &w->array, 1));
     for (int i = 0; i < parts->units && !sharded; i++)
-        set_unit_weight(w, i,
-                        w->array.base + mds_partition_unit(w->parts, i)->first * elem);
+        mds_params_set_weight(parts->params, i,
+                              w->array.base +
+                                  mds_partition_unit(w->parts, i)->first * elem);
     if (!sharded)
         return MDS_OK;
     MDS_TRY(alloc_prefetch_order(w));
@@ -101,11 +96,6 @@ static void record_acquire(struct zero_weights *w, int unit)
         *next_in_order(w) = unit;
     w->previous = w->latest;
     w->latest = unit;
-}
-
-void mds_weights_pass_begin(struct zero_weights *w, int last)
-{
-    w->last = last;
 }
 
 /* ---- fetching sharded units ---- */
@@ -173,7 +163,7 @@ enum mds_rc mds_weights_acquire(struct zero_weights *w, int unit, int *ahead)
     }
     mds_pool_use(&w->pool, slot);
     MDS_TRY(mds_comm_wait(&w->fetch[slot]));
-    set_unit_weight(w, unit, w->pool.slot[slot].base);
+    mds_params_set_weight(w->parts->params, unit, w->pool.slot[slot].base);
     if (w->pool.slot[slot].users > 1)
         return MDS_OK;
     record_acquire(w, unit);
@@ -195,7 +185,7 @@ enum mds_rc mds_weights_release(struct zero_weights *w, int unit)
                         mds_partition_unit(w->parts, unit)->name);
     mds_pool_release(&w->pool, slot);
     if (w->pool.slot[slot].users == 0)
-        set_unit_weight(w, unit, NULL);
+        mds_params_set_weight(w->parts->params, unit, NULL);
     return MDS_OK;
 }
 

@@ -16,7 +16,8 @@
 struct zero_weights {
     struct zero_storage *storage; /* borrowed */
     const struct zero_partition *parts;
-    int sharded, overlap, last;
+    int sharded, overlap;
+    int last; /* set by the owner: this is the last backward pass of a step */
     enum mdsk_dtype dtype;
     struct zero_array array;
     struct mds_comm_req *gather; /* [units]: of whole weights, after an update */
@@ -40,9 +41,6 @@ void mds_weights_wait(struct zero_weights *w);
 
 /* After mds_weights_wait.  A zeroed struct is fine for both. */
 void mds_weights_fini(struct zero_weights *w);
-
-/* A backward pass begins; last: it is the last of its step. */
-void mds_weights_pass_begin(struct zero_weights *w, int last);
 
 /* The registry's hooks.  *ahead = the unit to prefetch now, because it was acquired
  * next the last time; -1: none. */

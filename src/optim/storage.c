@@ -30,23 +30,22 @@ static int64_t array_bytes(const struct zero_storage *s, const struct zero_array
 
 /* ---- the three places ---- */
 
-/* copy: `bytes` at offset `at` of the array, from host memory if put, else to it. */
+/* alloc: one array.  copy: `bytes` at offset `at` of the array, from host memory if
+ * put, else to it. */
 struct place_ops {
     enum mds_rc (*alloc)(struct zero_storage *s, enum mds_mem_tag tag,
-                         struct zero_array *a, int n, int64_t bytes);
+                         struct zero_array *a, int64_t bytes);
     enum mds_rc (*copy)(struct zero_storage *s, const struct zero_array *a, int64_t at,
                         int64_t bytes, void *host, int put);
 };
 
 static enum mds_rc alloc_on_device(struct zero_storage *s, enum mds_mem_tag tag,
-                                   struct zero_array *a, int n, int64_t bytes)
+                                   struct zero_array *a, int64_t bytes)
 {
-    for (int i = 0; i < n; i++) {
-        void *p = NULL;
+    void *p = NULL;
 
-        MDS_TRY(mds_arena_alloc(s->arena, tag, bytes, &p));
-        a[i].base = p;
-    }
+    MDS_TRY(mds_arena_alloc(s->arena, tag, bytes, &p));
+    a->base = p;
     return MDS_OK;
 }
 
@@ -65,12 +64,10 @@ static enum mds_rc copy_on_device(struct zero_storage *s, const struct zero_arra
 }
 
 static enum mds_rc alloc_on_host(struct zero_storage *s, enum mds_mem_tag tag,
-                                 struct zero_array *a, int n, int64_t bytes)
+                                 struct zero_array *a, int64_t bytes)
 {
     (void)tag;
-    for (int i = 0; i < n; i++)
-        MDS_TRY(mds_storage_host_memory(s, bytes, &a[i].base));
-    return MDS_OK;
+    return mds_storage_host_memory(s, bytes, &a->base);
 }
 
 static enum mds_rc copy_on_host(struct zero_storage *s, const struct zero_array *a,
@@ -82,14 +79,12 @@ static enum mds_rc copy_on_host(struct zero_storage *s, const struct zero_array 
 }
 
 static enum mds_rc alloc_in_file(struct zero_storage *s, enum mds_mem_tag tag,
-                                 struct zero_array *a, int n, int64_t bytes)
+                                 struct zero_array *a, int64_t bytes)
 {
     (void)tag;
-    for (int i = 0; i < n; i++)
-        a[i].offset = i * bytes;
-    s->file_bytes = n * bytes;
-    return s->dry ? MDS_OK
-                  : mds_scratch_file_create(s->folder, s->file_bytes, &s->file);
+    a->offset = s->file_bytes;
+    s->file_bytes += bytes;
+    return MDS_OK;
 }
 
 static enum mds_rc copy_in_file(struct zero_storage *s, const struct zero_array *a,
@@ -117,9 +112,13 @@ static const struct place_ops place_ops[] = {
 enum mds_rc mds_storage_alloc(struct zero_storage *s, enum mds_mem_tag tag,
                               struct zero_array *a, int n)
 {
-    for (int i = 1; i < n; i++)
+    for (int i = 0; i < n; i++) {
         a[i] = a[0];
-    return place_ops[a->place].alloc(s, tag, a, n, array_bytes(s, a));
+        MDS_TRY(place_ops[a->place].alloc(s, tag, &a[i], array_bytes(s, a)));
+    }
+    return a->place != MDS_PLACE_NVME || s->dry
+               ? MDS_OK
+               : mds_scratch_file_create(s->folder, s->file_bytes, &s->file);
 }
 
 void mds_storage_release(struct zero_storage *s, struct zero_array *a)
@@ -156,22 +155,9 @@ const void *mds_storage_to_device(struct zero_storage *s, const struct zero_arra
     return scratch;
 }
 
-int64_t mds_storage_offset(const struct zero_storage *s, const struct zero_array *a,
-                           const struct zero_range *p)
-{
-    return a->offset + byte_offset(s, a, p);
-}
-
-enum mds_rc mds_storage_get(struct zero_storage *s, const struct zero_array *a,
-                            const struct zero_range *p, void *host)
+enum mds_rc mds_storage_copy(struct zero_storage *s, const struct zero_array *a,
+                             const struct zero_range *p, void *host, int put)
 {
     return place_ops[a->place].copy(s, a, byte_offset(s, a, p), p->n * a->elem, host,
-                                    0);
-}
-
-enum mds_rc mds_storage_put(struct zero_storage *s, const struct zero_array *a,
-                            const struct zero_range *p, void *host)
-{
-    return place_ops[a->place].copy(s, a, byte_offset(s, a, p), p->n * a->elem, host,
-                                    1);
+                                    put);
 }

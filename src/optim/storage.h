@@ -53,14 +53,8 @@ void *mds_storage_at(const struct zero_storage *s, const struct zero_array *a,
 const void *mds_storage_to_device(struct zero_storage *s, const struct zero_array *a,
                                   const struct zero_range *p, void *scratch);
 
-/* Offset of a range in the file, in bytes. */
-int64_t mds_storage_offset(const struct zero_storage *s, const struct zero_array *a,
-                           const struct zero_range *p);
-
-/* Copy a range to host memory (get) or from it (put).  A dry device only counts. */
-enum mds_rc mds_storage_get(struct zero_storage *s, const struct zero_array *a,
-                            const struct zero_range *p, void *host);
-enum mds_rc mds_storage_put(struct zero_storage *s, const struct zero_array *a,
-                            const struct zero_range *p, void *host);
+/* Copy a range from host memory (put 1), or to it (0).  A dry device only counts. */
+enum mds_rc mds_storage_copy(struct zero_storage *s, const struct zero_array *a,
+                             const struct zero_range *p, void *host, int put);
 
 #endif

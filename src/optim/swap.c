@@ -103,9 +103,10 @@ static void start_file_transfer(struct zero_swap *w, struct buffer *b,
 {
     struct mds_scratch_file *file = w->storage->file;
     int64_t bytes = p->n * (int64_t)sizeof(float);
+    int64_t first = mds_partition_at(w->storage->parts, p, 1) * (int64_t)sizeof(float);
 
     for (int k = 0; k < ARRAYS; k++) {
-        int64_t at = mds_storage_offset(w->storage, &w->array[k], p);
+        int64_t at = w->array[k].offset + first;
 
         if (write)
             mds_scratch_write_start(file, at, b->state[k], bytes, &b->transfer[k]);

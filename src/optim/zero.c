@@ -58,6 +58,12 @@ static enum mds_rc grad_ready(void *ctx, int unit)
 
 /* ---- creation ---- */
 
+static const struct zero_rule *rule_of(const struct mds_param_spec *spec)
+{
+    (void)spec;
+    return &mds_adamw;
+}
+
 /* Only this function knows the ZeRO stage: it decides which of the three are
  * sharded. */
 static enum mds_rc create_parts(struct mds_zero *z, const struct mds_zero_spec *spec,
@@ -74,13 +80,14 @@ static enum mds_rc create_parts(struct mds_zero *z, const struct mds_zero_spec *
                                        .folder = spec->nvme_path,
                                        .threads = spec->threads,
                                        .dry = !mds_dev_kernels(spec->dev)};
-    MDS_TRY(mds_partition_init(&z->parts, spec->params, spec->group, shard_states));
+    MDS_TRY(mds_partition_init(&z->parts, spec->params, spec->group, shard_states,
+                               rule_of));
     MDS_TRY(mds_weights_init(&z->weights, &z->storage, shard_weights, spec->overlap,
                              spec->weights));
     if (spec->evaluation)
         return MDS_OK;
     MDS_TRY(mds_states_init(&z->states, &z->storage, spec->optim, &z->weights.array,
-                            z->weights.dtype, spec->optimizer));
+                            spec->optimizer));
     MDS_TRY(mds_gradients_init(&z->gradients, &z->storage, shard_gradients,
                                spec->overlap, spec->bucket_bytes));
     if (spec->optimizer == MDS_PLACE_DEVICE)
@@ -144,13 +151,13 @@ struct mds_zero_host mds_zero_host_bytes(const struct mds_zero *z)
 
 void mds_zero_step_begin(struct mds_zero *z)
 {
-    mds_weights_pass_begin(&z->weights, 0);
+    z->weights.last = 0;
     mds_gradients_step_begin(&z->gradients);
 }
 
 void mds_zero_pass_begin(struct mds_zero *z, int last)
 {
-    mds_weights_pass_begin(&z->weights, last);
+    z->weights.last = last;
     mds_gradients_pass_begin(&z->gradients, last);
 }
 
@@ -183,27 +190,25 @@ enum mds_rc mds_zero_quiesce(struct mds_zero *z)
     return mds_weights_quiesce(&z->weights);
 }
 
-static enum mds_rc update_unit(struct mds_zero *z, int unit, struct mdsk_adamw a)
+static enum mds_rc update_unit(struct mds_zero *z, int unit)
 {
     struct zero_range own = mds_partition_own(&z->parts, unit);
+    struct zero_operands shard = mds_states_operands(
+        &z->states, unit, mds_storage_at(&z->storage, &z->gradients.array, &own),
+        mds_storage_at(&z->storage, &z->weights.array, &own));
 
-    a.grad = mds_storage_at(&z->storage, &z->gradients.array, &own);
-    if (!z->states.master_is_weights)
-        a.weight = mds_storage_at(&z->storage, &z->weights.array, &own);
-    MDS_TRY(mds_states_update(&z->states, unit, &a));
+    MDS_TRY(mds_states_update(&z->states, &shard));
     return mds_weights_gather(&z->weights, unit);
 }
 
 enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale)
 {
-    struct mdsk_adamw a;
-
     MDS_TRY(mds_zero_quiesce(z));
-    MDS_TRY(mds_states_begin(&z->states, lr, grad_scale, &a));
+    MDS_TRY(mds_states_begin(&z->states, lr, grad_scale));
     if (z->host_update)
-        return mds_host_update_begin(z->host_update, &a);
+        return mds_host_update_begin(z->host_update);
     for (int i = 0; i < z->parts.units; i++)
-        MDS_TRY(update_unit(z, i, a));
+        MDS_TRY(update_unit(z, i));
     return MDS_OK;
 }
 
@@ -215,5 +220,5 @@ enum mds_rc mds_zero_check_update(struct mds_zero *z)
 
 int64_t mds_zero_updates(const struct mds_zero *z)
 {
-    return z->states.updates;
+    return z->states.step.number;
 }

@@ -2,6 +2,7 @@
 /* Setting weights and moments, and reading weights, moments and gradients: for initial
  * values, checkpoints and comparisons. */
 #include "base/alloc.h"
+#include "kernels/table.h"
 #include "optim/internal.h"
 
 #include <stdlib.h>
@@ -12,106 +13,105 @@ static const enum zero_state state_of[] = {
 
 /* ---- setting ---- */
 
-struct source {
+struct load {
+    struct mds_zero *z;
     mds_zero_fill_fn *fill;
     void *ctx;
-};
-
-/* Staging buffers in host memory for one range. */
-struct buffers {
-    float *f32;
-    void *rounded;
+    float *f32;    /* in host memory, as the next: a range before it is stored, */
+    void *rounded; /* and rounded to the type of the weights */
 };
 
 /* Store the weights themselves, unless they are their own master. */
-static enum mds_rc store_weights(struct mds_zero *z, const struct zero_range *p,
-                                 const struct buffers *b)
+static enum mds_rc store_weights(const struct load *l, const struct zero_range *p)
 {
-    const struct zero_array *to = &z->weights.array;
-    enum mdsk_dtype dtype = z->weights.dtype;
+    struct zero_weights *w = &l->z->weights;
     struct mdsk_cast a = {
-        .n = p->n, .from = MDSK_F32, .to = dtype, .x = b->f32, .y = b->rounded};
+        .n = p->n, .from = MDSK_F32, .to = w->dtype, .x = l->f32, .y = l->rounded};
 
-    if (z->states.master_is_weights)
+    if (l->z->states.master_is_weights)
         return MDS_OK;
-    if (dtype == MDSK_F32)
-        return mds_storage_put(&z->storage, to, p, b->f32);
-    if (!z->storage.dry)
+    if (w->dtype == MDSK_F32)
+        return mds_storage_copy(w->storage, &w->array, p, l->f32, 1);
+    if (!w->storage->dry)
         mdsk_cast_cpu(NULL, &a);
-    return mds_storage_put(&z->storage, to, p, b->rounded);
+    return mds_storage_copy(w->storage, &w->array, p, l->rounded, 1);
 }
 
-static enum mds_rc zero_moments(struct mds_zero *z, float *zeros)
+static enum mds_rc zero_moments(const struct load *l)
 {
+    struct zero_states *st = &l->z->states;
     struct zero_range p = {.unit = -1};
 
-    if (z->states.updates == 0)
+    if (st->step.number == 0)
         return MDS_OK;
-    z->states.updates = 0;
-    memset(zeros, 0, ZERO_STAGING_ELEMENTS * sizeof *zeros);
-    while (mds_partition_next_range(&z->parts, ZERO_STAGING_ELEMENTS, &p)) {
-        MDS_TRY(mds_states_put(&z->states, ZERO_M, &p, zeros));
-        MDS_TRY(mds_states_put(&z->states, ZERO_V, &p, zeros));
-    }
+    st->step.number = 0;
+    memset(l->f32, 0, ZERO_STAGING_ELEMENTS * sizeof *l->f32);
+    while (mds_partition_next_range(st->parts, ZERO_STAGING_ELEMENTS, &p))
+        for (int k = ZERO_M; k < ZERO_STATES; k++)
+            MDS_TRY(mds_storage_copy(st->storage, &st->array[k], &p, l->f32, 1));
     return MDS_OK;
 }
 
-static enum mds_rc load_ranges(struct mds_zero *z, const struct source *s,
-                               enum mds_zero_what what, const struct buffers *b)
+static enum mds_rc load_ranges(const struct load *l, enum mds_zero_what what)
 {
+    struct mds_zero *z = l->z;
     struct zero_range p = {.unit = -1};
 
     while (mds_partition_next_range(&z->parts, ZERO_STAGING_ELEMENTS, &p)) {
         if (!z->storage.dry)
-            MDS_TRY(s->fill(s->ctx, what, p.unit, p.first, p.n, b->f32));
+            MDS_TRY(l->fill(l->ctx, what, p.unit, p.first, p.n, l->f32));
         if (!z->evaluation)
-            MDS_TRY(mds_states_put(&z->states, state_of[what], &p, b->f32));
+            MDS_TRY(mds_storage_copy(&z->storage, &z->states.array[state_of[what]], &p,
+                                     l->f32, 1));
         if (what == MDS_ZERO_WEIGHT)
-            MDS_TRY(store_weights(z, &p, b));
+            MDS_TRY(store_weights(l, &p));
     }
     return MDS_OK;
 }
 
 /* The gathers are collective: a rank whose fill failed takes part with undefined
  * weights, so that all ranks can try again. */
-static enum mds_rc load_weights(struct mds_zero *z, const struct source *s,
-                                const struct buffers *b)
+static enum mds_rc load_weights(const struct load *l)
 {
+    struct mds_zero *z = l->z;
     enum mds_rc rc;
 
     MDS_TRY(mds_zero_quiesce(z));
-    rc = zero_moments(z, b->f32);
+    if (!z->evaluation)
+        MDS_TRY(mds_states_wait(&z->states));
+    rc = zero_moments(l);
     if (!rc)
-        rc = load_ranges(z, s, MDS_ZERO_WEIGHT, b);
+        rc = load_ranges(l, MDS_ZERO_WEIGHT);
     for (int i = 0; i < z->parts.units; i++)
         MDS_TRY(mds_weights_gather(&z->weights, i));
     return rc;
 }
 
 /* From here on moments count as nonzero, even if this fails. */
-static enum mds_rc load_moments(struct mds_zero *z, const struct source *s,
-                                int64_t updates, const struct buffers *b)
+static enum mds_rc load_moments(const struct load *l, int64_t updates)
 {
-    z->states.updates = updates;
-    MDS_TRY(load_ranges(z, s, MDS_ZERO_M, b));
-    return load_ranges(z, s, MDS_ZERO_V, b);
+    l->z->states.step.number = updates;
+    MDS_TRY(load_ranges(l, MDS_ZERO_M));
+    return load_ranges(l, MDS_ZERO_V);
 }
 
 enum mds_rc mds_zero_load(struct mds_zero *z, mds_zero_fill_fn *fill, void *ctx,
                           int64_t updates)
 {
-    const struct source s = {fill, ctx};
-    struct buffers b = {
-        .f32 = mds_zalloc(ZERO_STAGING_ELEMENTS, sizeof *b.f32),
+    struct load l = {
+        .z = z,
+        .fill = fill,
+        .ctx = ctx,
+        .f32 = mds_zalloc(ZERO_STAGING_ELEMENTS, sizeof *l.f32),
         .rounded = mds_zalloc(ZERO_STAGING_ELEMENTS, (size_t)z->weights.array.elem)};
     enum mds_rc rc = MDS_EMEM;
 
-    if (b.f32 && b.rounded)
-        rc = load_weights(z, &s, &b);
+    if (l.f32 && l.rounded)
+        rc = load_weights(&l);
     if (!rc && updates > 0 && !z->evaluation)
-        rc = load_moments(z, &s, updates, &b);
-    free(b.rounded);
-    free(b.f32);
+        rc = load_moments(&l, updates);
+    free(l.rounded);
+    free(l.f32);
     return rc;
 }
 
@@ -144,10 +144,11 @@ static enum mds_rc read_range(struct mds_zero *z, enum mds_zero_what what,
 {
     if (z->evaluation)
         return mds_fail(MDS_EBUG, "weights for evaluation are not read back");
-    MDS_TRY(mds_host_update_wait(z->host_update));
-    if (what == MDS_ZERO_GRAD)
-        return mds_storage_get(&z->storage, &z->gradients.array, p, host);
-    return mds_states_get(&z->states, state_of[what], p, host);
+    MDS_TRY(mds_zero_check_update(z));
+    return mds_storage_copy(&z->storage,
+                            what == MDS_ZERO_GRAD ? &z->gradients.array
+                                                  : &z->states.array[state_of[what]],
+                            p, host, 0);
 }
 
 void mds_zero_own_shard(const struct mds_zero *z, int unit, int64_t *first, int64_t *n)

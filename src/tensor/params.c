@@ -188,9 +188,13 @@ int64_t mds_params_count(const struct mds_params *ps)
     return ps->count;
 }
 
-void mds_params_set_storage(struct mds_params *ps, int unit, void *weight, float *grad)
+void mds_params_set_weight(struct mds_params *ps, int unit, void *weight)
 {
     ps->unit[unit].weight = weight;
+}
+
+void mds_params_set_grad(struct mds_params *ps, int unit, float *grad)
+{
     ps->unit[unit].grad = grad;
 }
 

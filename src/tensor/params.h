@@ -118,8 +118,9 @@ int64_t mds_params_span(const struct mds_params *ps);
 /* Elements of all shards on this rank. */
 int64_t mds_params_count(const struct mds_params *ps);
 
-/* Set where a unit's elements are now; borrowed.  Either may be NULL. */
-void mds_params_set_storage(struct mds_params *ps, int unit, void *weight, float *grad);
+/* Set where a unit's weights (gradients) are now; borrowed, may be NULL. */
+void mds_params_set_weight(struct mds_params *ps, int unit, void *weight);
+void mds_params_set_grad(struct mds_params *ps, int unit, float *grad);
 
 void mds_params_hook(struct mds_params *ps, const struct mds_param_hooks *hooks);
 enum mds_rc mds_params_acquire(struct mds_params *ps, int unit);

@@ -132,7 +132,8 @@ static void weights_are_placed(void **state)
         add(ps, u ? "c" : "a", 3, 0, 0);
         add(ps, u ? "d" : "b", 5, 0, 1);
     }
-    mds_params_set_storage(ps, 1, weight, grad);
+    mds_params_set_weight(ps, 1, weight);
+    mds_params_set_grad(ps, 1, grad);
     assert_ptr_equal(mds_param_weight(ps, 3), weight + 3);
     assert_ptr_equal(mds_param_grad(ps, 3), grad + 3);
     mds_params_destroy(ps);

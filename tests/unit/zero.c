@@ -2,6 +2,8 @@
 /* optim: who owns what, what travels when, and that a dry device does the same. */
 #include "zero_fixture.h"
 
+#include "kernels/table.h"
+
 #include <math.h>
 
 enum { UNITS = 6 };
@@ -158,6 +160,52 @@ static void ranges_cover_the_own_shard(void **state)
     assert_int_equal(sum, 0);
     assert_int_equal(p.unit, UNITS);
     close_fixture(&f);
+}
+
+static const struct zero_rule rule_of_matrices, rule_of_others;
+
+static const struct zero_rule *rule_of(const struct mds_param_spec *spec)
+{
+    return spec->decay ? &rule_of_matrices : &rule_of_others;
+}
+
+static const struct zero_rule *only_adamw(const struct mds_param_spec *spec)
+{
+    (void)spec;
+    return &mds_adamw;
+}
+
+/* Whatever ranks cut, and however short ranges are. */
+static void a_range_has_one_rule(void **state)
+{
+    (void)state;
+    for (int size = 1; size < 20; size = 2 * size + 1)
+        for (int64_t longest = 50; longest < 10000; longest *= 10) {
+            struct zero_range p = {.unit = -1};
+            struct zero_partition parts;
+            int64_t all = 0, own = 0;
+            struct fixture f;
+
+            open_fixture(&f, "dry", size / 2, size, MDSK_F32);
+            assert_int_equal(mds_partition_init(&parts, f.ps, f.comm, 1, rule_of),
+                             MDS_OK);
+            for (; mds_partition_next_range(&parts, longest, &p); all += p.n) {
+                struct zero_param_group g = {.first = p.first};
+
+                assert_in_range(p.n, 1, longest);
+                while (mds_partition_next_group(&parts, &p, &g)) {
+                    assert_ptr_equal(g.rule, p.rule);
+                    assert_ptr_equal(g.rule,
+                                     g.decay ? &rule_of_matrices : &rule_of_others);
+                }
+                assert_int_equal(g.first + g.n, p.first + p.n);
+            }
+            for (int u = 0; u < UNITS; u++)
+                own += parts.shard[u].n;
+            assert_int_equal(all, own);
+            mds_partition_fini(&parts);
+            close_fixture(&f);
+        }
 }
 
 static const struct {
@@ -396,62 +444,49 @@ static void unsupported_placements_are_refused(void **state)
 }
 
 /* Loading anew begins anew. */
-/* What launches were asked for: an element's weight_decay counts 1, itself 100. */
-static struct {
-    const float *first;
-    int sum[8192];
-    int launches;
-} asked;
-
-static enum mds_rc ask(struct mds_dev *dev, const struct mdsk_adamw *a)
+/* A unit of more spans than a launch tells apart, from `skip` elements on, with
+ * gradients of 0: a weight that decays becomes 3/4 of what it was. */
+static void check_launches(int64_t skip, double launches)
 {
-    int64_t at = a->master - asked.first, i = 0;
-
-    (void)dev;
-    assert_true(a->m == a->master && a->v == a->master);
-    assert_int_equal(a->grad - asked.first, at);
-    assert_int_equal((const uint16_t *)a->weight - (const uint16_t *)asked.first, at);
-    assert_in_range(a->spans, 1, MDSK_ADAMW_SPANS);
-    for (int s = 0; s < a->spans; s++) {
-        assert_true(i < a->span_end[s]);
-        for (; i < a->span_end[s]; i++)
-            asked.sum[at + i] += 100 + (int)(a->decays >> s & 1);
-    }
-    assert_int_equal(i, a->n);
-    asked.launches++;
-    return MDS_OK;
-}
-
-/* A unit of more spans than a launch tells apart, from `skip` elements on. */
-static void check_launches(int skip, int launches)
-{
-    enum { VECTORS = 2 * MDSK_ADAMW_SPANS + 1, LENGTH = 64 };
-    static float numbers[VECTORS * LENGTH];
-    struct mdsk_adamw a = {.master = numbers + skip, .grad = numbers + skip};
-    struct zero_range p = {.first = skip, .n = VECTORS * LENGTH - skip};
-    struct mds_zero_spec spec;
+    enum { VECTORS = 2 * MDSK_ADAMW_SPANS + 1, LENGTH = 64, ALL = VECTORS * LENGTH };
+    static const struct zero_step update = {.optim = {.weight_decay = 0.5, .eps = 1},
+                                            .number = 1,
+                                            .lr = 0.5,
+                                            .grad_scale = 1};
+    static float zeros[ALL], m[ALL], v[ALL], w[ALL];
+    static uint16_t rounded[ALL];
+    struct zero_operands x = {.range = {.first = skip, .n = ALL - skip},
+                              .state = {w + skip, m + skip, v + skip},
+                              .grad = zeros + skip,
+                              .weight = rounded + skip,
+                              .dtype = MDSK_BF16};
+    struct zero_partition parts;
     struct fixture f;
     int id;
 
-    a.m = a.v = a.master;
-    a.dtype = MDSK_BF16;
-    a.weight = (uint16_t *)numbers + skip;
-    memset(&asked, 0, sizeof asked);
-    asked.first = numbers;
-    open_fixture(&f, "dry", 0, 1, MDSK_BF16);
-    assert_int_equal(mds_params_add_unit(f.ps, "many", &p.unit), MDS_OK);
+    open_fixture(&f, "cpu", 0, 1, MDSK_BF16);
+    assert_int_equal(mds_params_add_unit(f.ps, "many", &x.range.unit), MDS_OK);
     for (int i = 0; i < VECTORS; i++) {
         struct mds_param_spec s = {.rows = LENGTH, .decay = i % 2};
 
         snprintf(s.name, sizeof s.name, "v%d", i);
         assert_int_equal(mds_params_add(f.ps, &s, &id), MDS_OK);
     }
-    spec = spec_of(&f, 0);
-    assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
-    assert_int_equal(mds_states_launch(&f.z->parts, &p, &a, ask, f.dev), MDS_OK);
-    assert_int_equal(asked.launches, launches);
-    for (int k = 0; k < VECTORS * LENGTH; k++)
-        assert_int_equal(asked.sum[k], k < skip ? 0 : 100 + k / LENGTH % 2);
+    for (int k = 0; k < ALL; k++) {
+        w[k] = 8;
+        rounded[k] = 0;
+    }
+    assert_int_equal(mds_partition_init(&parts, f.ps, f.comm, 0, only_adamw), MDS_OK);
+    x.dev = f.dev;
+    assert_int_equal(mds_adamw.update(&update, &parts, &x), MDS_OK);
+    assert_true(mds_dev_ledger(f.dev)->op[MDS_OP_ADAMW].calls == launches);
+    for (int k = 0; k < ALL; k++) {
+        int decays = k >= skip && k / LENGTH % 2;
+
+        assert_true(w[k] == (decays ? 6 : 8));
+        assert_int_equal(rounded[k], k < skip ? 0 : decays ? 0x40c0 : 0x4100);
+    }
+    mds_partition_fini(&parts);
     close_fixture(&f);
 }
 
@@ -498,7 +533,7 @@ static void load_resets_the_moments(void **state)
         assert_int_equal(mds_zero_init_weights(f.z, 1), MDS_OK);
         assert_int_equal(mds_zero_read(f.z, MDS_ZERO_V, 0, v), MDS_OK);
         assert_true(v[128] == 0);
-        assert_int_equal(f.z->states.updates, 0);
+        assert_int_equal(f.z->states.step.number, 0);
         close_fixture(&f);
     }
 }
@@ -508,6 +543,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_own_every_element_once),
         cmocka_unit_test(ranges_cover_the_own_shard),
+        cmocka_unit_test(a_range_has_one_rule),
         cmocka_unit_test(dry_runs_count_the_same),
         cmocka_unit_test(higher_stages_need_less_memory),
         cmocka_unit_test(each_bucket_is_reduced_once),
