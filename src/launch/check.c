@@ -213,7 +213,7 @@ static enum mds_rc check_nodes(struct mds_launch *l, const char *events)
 enum mds_rc mds_launch_check(const struct mds_launch_options *options, int argc,
                              char *const *argv)
 {
-    char events[MDS_PATH_SIZE] = "";
+    struct mds_events_file events = {.path = ""};
     struct mds_argv all = {0};
     struct mds_launch l;
     enum mds_rc rc;
@@ -227,10 +227,10 @@ enum mds_rc mds_launch_check(const struct mds_launch_options *options, int argc,
         mds_placement_warn(&l.placement);
         rc = add_stand_in_model(&l);
         if (!rc)
-            rc = mds_run_events_create(&l, events);
+            rc = mds_events_file_open(&l, &events);
         if (!rc)
-            rc = check_nodes(&l, events);
-        mds_run_events_remove(events);
+            rc = check_nodes(&l, events.path);
+        mds_events_file_close(&events);
         mds_launch_close(&l);
     }
     mds_argv_fini(&all);

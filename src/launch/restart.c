@@ -35,7 +35,7 @@ struct job {
     int64_t first, newest; /* checkpoints in --save: at the start, now; -1: none */
     int in_vain;           /* the last start led to no newer one */
     int log;               /* what the ranks print is added to this file; -1: to none */
-    char temporary[MDS_PATH_SIZE]; /* a file for their events that goes in the end */
+    struct mds_events_file events; /* .path "": in a run folder */
 };
 
 static int64_t newest_checkpoint(const struct job *j)
@@ -522,7 +522,7 @@ static enum mds_rc prepare_run(struct job *j)
     MDS_TRY(mds_launch_config(&j->launch, NULL, 0, &asked));
     new_folder = needs_folder(&j->launch, asked);
     rc = new_folder ? create_folder(&j->launch, asked, &f)
-                    : mds_run_events_create(&j->launch, j->temporary);
+                    : mds_events_file_open(&j->launch, &j->events);
     if (rc)
         goto destroy_asked;
     rc = mds_launch_choose_layout(&j->launch, &j->arguments, &estimate);
@@ -553,7 +553,7 @@ enum mds_rc mds_launch_run(const struct mds_launch_options *options, int argc,
         rc = run_to_the_end(&j, status);
         mds_config_run_destroy(asked);
     }
-    mds_run_events_remove(j.temporary);
+    mds_events_file_close(&j.events);
     if (j.log >= 0)
         close(j.log);
     mds_argv_fini(&j.arguments);

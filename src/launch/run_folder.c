@@ -160,31 +160,34 @@ static int create_events_file(char path[MDS_PATH_SIZE])
     return mkstemp(path);
 }
 
-enum mds_rc mds_run_events_create(struct mds_launch *l, char path[MDS_PATH_SIZE])
+enum mds_rc mds_events_file_open(struct mds_launch *l, struct mds_events_file *f)
 {
     struct mds_config_run *asked = NULL;
     int given, fd;
 
-    path[0] = '\0';
+    *f = (struct mds_events_file){.path = ""};
     MDS_TRY(mds_launch_config(l, NULL, 0, &asked));
     given = mds_is_set_by_user(asked, "output.events");
+    if (given)
+        snprintf(f->path, sizeof f->path, "%s", asked->config.output.events);
     mds_config_run_destroy(asked);
     if (given || l->options->print)
         return MDS_OK;
-    fd = create_events_file(path);
+    fd = create_events_file(f->path);
     if (fd < 0)
-        return mds_fail(MDS_EIO, "%s: cannot be created for the run's events: %s", path,
-                        strerror(errno));
+        return mds_fail(MDS_EIO, "%s: cannot be created for the run's events: %s",
+                        f->path, strerror(errno));
     close(fd);
+    f->is_temporary = 1;
     mds_argv_add(&l->asked, "--events");
-    mds_argv_add(&l->asked, "%s", path);
+    mds_argv_add(&l->asked, "%s", f->path);
     return MDS_OK;
 }
 
-void mds_run_events_remove(const char *path)
+void mds_events_file_close(const struct mds_events_file *f)
 {
-    if (path[0])
-        unlink(path);
+    if (f->is_temporary)
+        unlink(f->path);
 }
 
 /* ---- options ---- */

@@ -24,12 +24,16 @@ enum mds_rc mds_run_folder_create(const struct mds_launch *l, struct mds_run_fol
 /* Remove what mds_run_folder_create made, if nothing has been put there. */
 void mds_run_folder_remove(const struct mds_launch *l, const struct mds_run_folder *f);
 
-/* For ranks without a run folder, but not with --print: create a file for their events
- * in the current folder, which they share as a rule, and append --events unless the
- * user set it.  path receives its name; "": there is none.  Remove it by
- * mds_run_events_remove. */
-enum mds_rc mds_run_events_create(struct mds_launch *l, char path[MDS_PATH_SIZE]);
-void mds_run_events_remove(const char *path);
+/* The file for the events of ranks without a run folder. */
+struct mds_events_file {
+    char path[MDS_PATH_SIZE]; /* "": none, with --print */
+    int is_temporary;
+};
+
+/* The one that the user set; else create one in the current folder, which the ranks
+ * share as a rule, and append --events.  close: remove it if it is temporary. */
+enum mds_rc mds_events_file_open(struct mds_launch *l, struct mds_events_file *f);
+void mds_events_file_close(const struct mds_events_file *f);
 
 /* Append the options for outputs in the folder, unless the user set them. */
 void mds_run_folder_outputs(const struct mds_run_folder *f,

@@ -95,15 +95,15 @@ test_expect_success 'mds_launch check: the layout of the run, and its status' '
 '
 
 test_expect_success 'mds_launch check: whether NCCL with its plain network works, if it fails without a fault of a node' '
-    printf "%s\n" "#!/bin/sh" "case \$* in *NCCL_NET=Socket*) exit 0 ;; esac" "cat says" "exit 1" >launcher && chmod +x launcher &&
+    printf "%s\n" "#!/bin/sh" "case \$* in *NCCL_NET=Socket*) exit 0 ;; esac" "cat says >>ev" "exit 1" >launcher && chmod +x launcher &&
     printf "n1\nn2\n" >nodes && : >says &&
     again() {
-        mds_launch check --machine polaris --hostfile nodes --launcher-command ./launcher -- --model-size-key GPT1_7B --seq-length 2048 >out 2>&1
+        mds_launch check --machine polaris --hostfile nodes --launcher-command ./launcher -- --model-size-key GPT1_7B --seq-length 2048 --events ev >out 2>&1
         status=$?; cat out; return $status
     } &&
     test_expect_code 1 again && test "$(grep -c "^./launcher" out)" -eq 2 &&
     grep "error: check: NCCL fails with NCCL_NET=AWS Libfabric and works with NCCL_NET=Socket: load the module" out &&
-    echo "fault: rank 1 on n1: GEMMs: 300 TFLOP/s, the median is 400 TFLOP/s" >says &&
+    echo "{\"event\":\"unfit\",\"rank\":1,\"host\":\"n1\",\"group\":0}" >says &&
     test_expect_code 1 again && test "$(grep -c "^./launcher" out)" -eq 1 && grep "error: check: the nodes are not fit" out
 '
 
