@@ -144,8 +144,8 @@ struct mds_train_config {
     int64_t seed;
     int64_t eval_interval, eval_iters; /* eval_iters 0: no evaluation */
     int skip_train;                    /* evaluate the loaded weights, then exit */
-    int token_losses; /* no option: evaluation keeps each token's loss */
-    int64_t log_interval;
+    int token_losses;        /* no option: evaluation keeps each token's loss */
+    int64_t log_interval;    /* steps; 0: by the length of the run */
     int64_t exit_interval;   /* exit after a step divisible by it; 0: never */
     double exit_duration_s;  /* 0: no limit */
     int exit_signal_handler; /* on a signal, finish the step, save and exit */
@@ -207,6 +207,9 @@ static inline int mds_data_has_starts(const struct mds_data_config *d)
     return d->reset_attention_mask || d->reset_position_ids || d->eod_mask_loss;
 }
 
+enum mds_log_format { MDS_LOG_AUTO, MDS_LOG_MEGATRON, MDS_LOG_SHORT };
+extern const char *const mds_log_format_names[]; /* "auto", ... */
+
 struct mds_output_config {
     char *device;          /* auto, cpu or cuda */
     char *model_table;     /* ALCF/models.yaml or the installed one */
@@ -218,7 +221,8 @@ struct mds_output_config {
     char *trace_dir;       /* initial weights, step-1 gradients and batches, or NULL */
     int64_t trace_steps;   /* steps whose batches and losses are traced */
     char *log_level;
-    int overwrite; /* replace what another run has left */
+    int log_format; /* enum mds_log_format */
+    int overwrite;  /* replace what another run has left */
 };
 
 /* What the rows of embedding and head begin with that a checkpoint does not have. */

@@ -44,6 +44,7 @@ _Static_assert(sizeof act_levels / sizeof *act_levels == MDS_ACT_LEVELS + 2,
                "each level of activation memory has a name");
 static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const levels[] = {"error", "warn", "info", "debug", "trace", NULL};
+const char *const mds_log_format_names[] = {"auto", "megatron", "short", NULL};
 static const char *const model_types[] = {"gpt", NULL};
 static const char *const ddp_impls[] = {"local", NULL};
 static const char *const optimizers[] = {"adamw", "adam", NULL};
@@ -584,8 +585,12 @@ static const struct mds_option rows[] = {
      "the format is detected from the file, which is memory-mapped", .always = 1},
 
     {output, "train.log_interval", "--log-interval", "MDS_LOG_INTERVAL", MDS_OPT_COUNT,
-     "10", 1, 1e12, NULL, AT(train.log_interval), "steps",
-     .help = "steps between log lines"},
+     "0", 0, 1e12, NULL, AT(train.log_interval), "steps",
+     .help = "steps between log lines; 0: ten, or a fifth of a shorter run"},
+    {output, "output.log_format", "--log-format", "MDS_LOG_FORMAT", MDS_OPT_ENUM,
+     "auto", 0, 0, mds_log_format_names, AT(output.log_format), "form",
+     .help = "of the line of a step, and of an evaluation: megatron, or short, to be "
+             "read by people; auto: short on a terminal, also by mds_launch"},
     {output, "output.metrics_jsonl", "--metrics-jsonl", "MDS_METRICS_JSONL",
      MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.metrics_jsonl), "file",
      .help = "a JSON line per step; a resumed run appends, after dropping records of "

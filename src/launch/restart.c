@@ -521,6 +521,8 @@ static enum mds_rc prepare_run(struct job *j)
 
     MDS_TRY(mds_launch_config(&j->launch, NULL, 0, &asked));
     new_folder = needs_folder(&j->launch, asked);
+    if (isatty(STDOUT_FILENO) && !mds_is_set_by_user(asked, "output.log_format"))
+        mds_argv_add_split(&j->launch.asked, "--log-format short");
     rc = new_folder ? create_folder(&j->launch, asked, &f)
                     : mds_events_file_open(&j->launch, &j->events);
     if (rc)

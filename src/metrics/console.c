@@ -39,13 +39,28 @@ void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run)
         mds_format_count(mds_flops_causal(m, step_tokens), flops, sizeof flops));
 }
 
+/* Kinds that weigh nothing are no losses: nothing is learnt from them. */
+static int is_shown(const struct mds_kind_table *kinds, const struct mds_kind_losses *l,
+                    int k)
+{
+    return l->count[k] > 0 && kinds->kind[k].weight > 0;
+}
+
 static void append_kinds(struct mds_str *out, const struct mds_kind_table *kinds,
                          const struct mds_kind_losses *l)
 {
     for (int k = 0; k < kinds->n; k++)
-        if (l->count[k] > 0)
+        if (is_shown(kinds, l, k))
             mds_str_add(out, " lm loss of %s: %.6E |", kinds->kind[k].name,
                         l->sum[k] / l->count[k]);
+}
+
+static void append_short_kinds(struct mds_str *out, const struct mds_kind_table *kinds,
+                               const struct mds_kind_losses *l)
+{
+    for (int k = 0; k < kinds->n; k++)
+        if (is_shown(kinds, l, k))
+            mds_str_add(out, "  %s %.4f", kinds->kind[k].name, l->sum[k] / l->count[k]);
 }
 
 void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
@@ -78,16 +93,36 @@ void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
     mds_str_add(out, "\n");
 }
 
-void mds_console_progress(struct mds_str *out, const struct mds_metrics_run *run,
-                          const struct mds_metrics_step *s, double eta_s)
+void mds_console_short_step(struct mds_str *out, const struct mds_metrics_run *run,
+                            const struct mds_metrics_step *s,
+                            const struct mds_interval *of, double valid_loss)
 {
-    double tokens_per_s = (double)(run->global_batch * run->model.seq) / s->elapsed_s;
     char rate[32], eta[32];
 
-    mds_str_add(out, "step %" PRId64 "/%" PRId64 "  loss %.4f  %s tokens/s  ETA %s",
-                s->iteration, run->iters, s->loss,
-                mds_format_count(tokens_per_s, rate, sizeof rate),
-                mds_format_seconds(eta_s, eta, sizeof eta));
+    mds_str_add(out, "step %" PRId64 "/%" PRId64 "  loss %.4f", s->iteration,
+                run->iters, of->loss);
+    if (!isnan(valid_loss))
+        mds_str_add(out, "  val %.4f", valid_loss);
+    mds_str_add(out, "  %s tokens/s  ETA %s",
+                mds_format_count(of->tokens_per_s, rate, sizeof rate),
+                mds_format_seconds(of->eta_s, eta, sizeof eta));
+    if (of->skipped + of->nan_steps > 0)
+        mds_str_add(out, "  skipped %" PRId64, of->skipped + of->nan_steps);
+    append_short_kinds(out, &run->kinds, &of->by_kind);
+}
+
+void mds_console_short_eval(struct mds_str *out, const struct mds_metrics_run *run,
+                            const struct mds_metrics_eval *e)
+{
+    double loss = mds_kind_losses_mean(e->losses, &run->kinds);
+
+    mds_str_add(out, "%s at step %" PRId64 ": loss %.4f, perplexity %.4g, %" PRId64,
+                e->split, e->iteration, loss, exp(fmin(loss, 20)), e->samples);
+    if (e->samples < e->samples_there)
+        mds_str_add(out, " of %" PRId64, e->samples_there);
+    mds_str_add(out, " windows");
+    append_short_kinds(out, &run->kinds, e->losses);
+    mds_str_add(out, "\n");
 }
 
 void mds_console_eval(struct mds_str *out, const struct mds_metrics_run *run,

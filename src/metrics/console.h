@@ -29,9 +29,16 @@ void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
                       const struct mds_metrics_step *s,
                       const struct mds_interval *mean);
 
-/* The short line of a terminal, without a line end. */
-void mds_console_progress(struct mds_str *out, const struct mds_metrics_run *run,
-                          const struct mds_metrics_step *s, double eta_s);
+/* "step 120/600  loss 4.0050  val 4.0210  14.10 k tokens/s  ETA 2 min 20 s" and the
+ * loss of each kind of token, without a line end.  valid_loss: NAN if there is none
+ * yet.  of: the means since the last line, or one step. */
+void mds_console_short_step(struct mds_str *out, const struct mds_metrics_run *run,
+                            const struct mds_metrics_step *s,
+                            const struct mds_interval *of, double valid_loss);
+
+/* "validation at step 120: loss 4.0210, perplexity 55.76, 321 of 400 windows" */
+void mds_console_short_eval(struct mds_str *out, const struct mds_metrics_run *run,
+                            const struct mds_metrics_eval *e);
 
 /* Megatron's evaluation line between rules, with bits per token besides, the number of
  * targets and of samples, and the loss of each kind of token. */

@@ -22,6 +22,7 @@ struct mds_metrics {
     struct mds_jsonl *json;     /* NULL: not requested, or failed */
     struct mds_tensorboard *tb; /* NULL: not requested, or failed */
     int on_terminal, mute;      /* mute: standard output failed */
+    double valid_loss;          /* of the latest validation; NAN: none */
     int opened;
     enum mds_rc rc; /* the first failure, and why */
     char why[512];
@@ -243,6 +244,9 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
         return MDS_EMEM;
     m->run = *run;
     m->on_terminal = is_terminal(STDOUT_FILENO);
+    m->valid_loss = NAN;
+    if (run->short_lines < 0)
+        m->run.short_lines = m->on_terminal;
     rc = open_sinks(m, jsonl_path, tensorboard_dir);
     if (rc) {
         mds_metrics_close(m, NULL);
@@ -396,14 +400,20 @@ static void log_interval(struct mds_metrics *m, const struct mds_metrics_step *s
     struct mds_interval mean;
 
     finish_interval(m, s->iteration, &mean);
-    mds_console_step(&text, &m->run, s, &mean);
+    if (m->run.short_lines) {
+        mds_console_short_step(&text, &m->run, s, &mean, m->valid_loss);
+        mds_str_add(&text, "\n");
+    } else {
+        mds_console_step(&text, &m->run, s, &mean);
+    }
     print_to_console(m, &text);
     flush_tensorboard(m);
 }
 
 void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
 {
-    struct mds_interval now = {.elapsed_s = s->elapsed_s, .seen = s->seen};
+    struct mds_interval now = {
+        .elapsed_s = s->elapsed_s, .loss = s->loss, .seen = s->seen};
     struct mds_str text = {0};
 
     m->run.iters = s->last_iteration;
@@ -414,7 +424,7 @@ void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
     if (s->iteration % m->run.log_interval == 0 || s->iteration == m->run.iters) {
         log_interval(m, s);
     } else if (m->on_terminal) {
-        mds_console_progress(&text, &m->run, s, now.eta_s);
+        mds_console_short_step(&text, &m->run, s, &now, m->valid_loss);
         print_to_console(m, &text);
     }
 }
@@ -493,7 +503,9 @@ void mds_metrics_eval(struct mds_metrics *m, const struct mds_metrics_eval *e)
     write_scalar(m, tag, e->iteration, exp(loss));
     write_kind_scalars(m, e->split, e->iteration, e->losses);
     flush_tensorboard(m);
-    mds_console_eval(&text, &m->run, e);
+    if (strcmp(e->split, "validation") == 0)
+        m->valid_loss = loss;
+    (m->run.short_lines ? mds_console_short_eval : mds_console_eval)(&text, &m->run, e);
     print_to_console(m, &text);
 }
 

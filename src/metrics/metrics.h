@@ -37,6 +37,7 @@ struct mds_metrics_run {
     int evaluation;          /* alone: sinks are added to, and nothing is dropped */
     int64_t iters;           /* the last iteration to run to; steps may move it */
     int64_t log_interval;    /* iterations per console line, >= 1 */
+    int short_lines;         /* 1: lines for people, 0: Megatron's, -1: as stdout is */
     int64_t seed;
     double unigram_entropy_nats; /* of the training tokens; NAN: not known */
     struct mds_kind_table kinds; /* of tokens; must live as long as the reports */
@@ -86,7 +87,7 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
 /* Write a JSON record and TensorBoard scalars for the step.  Every log_interval-th
  * iteration and the last also print the console line: the mean time per step since the
  * previous line, and the mean loss over those steps whose loss is finite, including
- * steps whose update was skipped.  A terminal shows a progress line in between. */
+ * steps whose update was skipped.  The line is Megatron's, or a short one for people.  A terminal shows a progress line in between. */
 void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s);
 
 /* Let what was written to files so far survive a power failure: call before a

@@ -2,12 +2,15 @@
 /* Loss over a held-out split: each of its samples is evaluated once, or the first ones
  * of each file, if --eval-iters asks for less. */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/minmax.h"
+#include "base/units.h"
 #include "train/run.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static const char *const split_names[] = {"training", "validation", "test"};
@@ -118,7 +121,8 @@ enum mds_rc mds_run_check_targets(const struct run *r)
 
 struct evaluation {
     struct walk walk;
-    int64_t samples; /* to evaluate */
+    int64_t samples;               /* to evaluate */
+    double began_s, next_report_s; /* mds_clock_s */
     int files;
     struct mds_kind_losses *by_file; /* [files] */
     /* What the engine evaluates in one call.  Each micro-batch is of one file. */
@@ -190,6 +194,18 @@ static double progress(const struct evaluation *e)
     return 1 - (double)(e->walk.n + e->walk.left) / (double)e->samples;
 }
 
+/* After 10 s, 20 s, 40 s and so on. */
+static void report_progress(struct evaluation *e)
+{
+    double now_s = mds_clock_s();
+
+    if (now_s < e->next_report_s)
+        return;
+    e->next_report_s = now_s + (now_s - e->began_s);
+    mds_info("evaluating %s: %.0f %% after %.0f s", split_names[e->walk.split],
+             100 * progress(e), now_s - e->began_s);
+}
+
 static enum mds_rc evaluate_files(struct run *r, enum mds_split split,
                                   struct evaluation *e, const char **stop)
 {
@@ -202,6 +218,7 @@ static enum mds_rc evaluate_files(struct run *r, enum mds_split split,
         MDS_TRY(deal_batch(r, e));
         if (e->micro_batches == 0)
             return MDS_OK;
+        report_progress(e);
         MDS_TRY(mds_engine_eval(r->engine, &rows, e->micro_batches, e->losses));
         for (int64_t i = 0; i < e->micro_batches; i++)
             mds_kind_losses_add(&e->by_file[e->file[i]], &e->losses[i]);
@@ -243,6 +260,22 @@ static double expected_s(const struct run *r, enum mds_split split, int64_t samp
     return r->step_s > 0 ? batches * r->step_s / 3 : NAN;
 }
 
+static void announce(const struct run *r, enum mds_split split, struct evaluation *e)
+{
+    const double first_report_s = 10;
+    double s = expected_s(r, split, e->samples);
+    char about[32], takes[48] = "";
+
+    e->began_s = mds_clock_s();
+    e->next_report_s = e->began_s + first_report_s;
+    mds_run_event_evaluating(r, split, e->samples, s);
+    if (s >= 1)
+        snprintf(takes, sizeof takes, ", about %s",
+                 mds_format_seconds(s, about, sizeof about));
+    mds_info("evaluating %s: %" PRId64 " window%s%s", split_names[split], e->samples,
+             mds_plural(e->samples), takes);
+}
+
 enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss,
                              const char **stop)
 {
@@ -250,7 +283,7 @@ enum mds_rc mds_run_evaluate(struct run *r, enum mds_split split, double *loss,
     enum mds_rc rc = start_evaluation(r, split, &e);
 
     if (!rc) {
-        mds_run_event_evaluating(r, split, e.samples, expected_s(r, split, e.samples));
+        announce(r, split, &e);
         rc = evaluate_files(r, split, &e, stop);
     }
     if (!rc && !*stop)

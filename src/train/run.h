@@ -34,6 +34,7 @@ struct run {
     double valid_loss, train_loss; /* latest; NAN if none */
     double test_loss;              /* the same */
     double step_s;                 /* what the latest step took; 0: none yet */
+    int64_t log_interval;          /* steps between log lines */
     int64_t iteration;             /* iterations completed */
     int64_t samples, tokens;       /* consumed so far */
     int profiling;                 /* 1 while steps are being profiled */

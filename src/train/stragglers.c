@@ -17,7 +17,7 @@ static int is_due(const struct run *r)
     int64_t step = r->iteration + 1;
 
     return r->spec->world->ranks > 1 && !r->profiling &&
-           (step % r->config->train.log_interval == 0 || steps_left(r) == 1);
+           (step % r->log_interval == 0 || steps_left(r) == 1);
 }
 
 enum mds_rc mds_run_straggler_begin(struct run *r)

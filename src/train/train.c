@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "ckpt/folder.h"
 #include "ckpt/hf.h"
 #include "config/options.h"
@@ -66,6 +67,16 @@ static double unigram_entropy(const struct run *r)
     return nats;
 }
 
+/* Of a run that is shorter than ten steps more than the last one is shown. */
+static int64_t choose_log_interval(const struct run *r)
+{
+    const int64_t usual = 10, lines = 5;
+
+    return r->config->train.log_interval > 0
+               ? r->config->train.log_interval
+               : mds_max(1, mds_min(usual, steps_left(r) / lines));
+}
+
 static enum mds_rc open_metrics(struct run *r)
 {
     const struct mds_config *c = r->config;
@@ -90,7 +101,8 @@ static enum mds_rc open_metrics(struct run *r)
         .first_iteration = r->iteration,
         .evaluation = c->train.skip_train,
         .iters = r->iteration + steps_left(r),
-        .log_interval = c->train.log_interval,
+        .log_interval = r->log_interval,
+        .short_lines = c->output.log_format - MDS_LOG_MEGATRON,
         .seed = c->train.seed,
         .kinds = c->data.kinds};
 
@@ -171,6 +183,7 @@ static enum mds_rc set_up_run(struct run *r)
     MDS_TRY(mds_run_check_targets(r));
     MDS_TRY(mds_run_trace_start(r));
     warn_export_unsupported(r);
+    r->log_interval = choose_log_interval(r);
     MDS_TRY(open_metrics(r));
     MDS_TRY(mds_run_event_started(r));
     mds_run_event_data(r);

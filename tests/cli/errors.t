@@ -61,9 +61,9 @@ test_expect_success 'splits in which no token counts' '
         pretrain --data-path n.h5 --split 1,1,0 --eval-iters 1 &&
     fails "test: no token counts in the loss, of 6 samples" \
         pretrain --data-path n.h5 --split 20,20,40 --eval-iters 1 &&
-    pretrain --data-path n.h5 --split 1,0,0 --seed 2 >out 2>err &&
+    pretrain --data-path n.h5 --split 1,0,0 --seed 2 --metrics-jsonl n.jsonl >out 2>err &&
     grep "data: kinds of tokens:.* ambiguous (weight 0)" err &&
-    grep "lm loss of ambiguous: " out
+    ! grep "lm loss of ambiguous: " out && grep "\"lm_loss_ambiguous\":[0-9]" n.jsonl
 '
 test_expect_success 'HDF5 of somebody else' '
     LC_ALL=C sed "s/format/farmat/g" t.h5 >foreign.h5 &&

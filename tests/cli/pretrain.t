@@ -260,5 +260,22 @@ test_expect_success 'a rank that falls silent ends the run after --distributed-t
     test "$(cat status)" -ne 0 && test "$(cat status)" -ne 124 &&
     sleep 1 && test -z "$(running)"
 '
+test_expect_success '--log-format short: lines for people, with the last validation' '
+    pretrain --eval-iters 1 --eval-interval 2 --log-format short >out 2>err && cat out err && ! grep "iteration  " out &&
+    grep "^step 2/6  loss [0-9.]*  [0-9.]* k* *tokens/s  ETA [0-9.]* s$" out &&
+    grep "^step 4/6  loss [0-9.]*  val [0-9.]*  [0-9]" out && grep "^validation at step 4: loss [0-9.]*, perplexity [0-9.]*, 4 of 25 windows$" out &&
+    test "$(grep -c "info: evaluating validation: 4 windows" err)" -eq 3
+'
+test_expect_success 'a file has the line of Megatron, and so has --log-format megatron' '
+    pretrain >out && grep "^ iteration  *2/" out && pretrain --log-format megatron >out && grep "^ iteration  *2/" out
+'
+script -qec true /dev/null >/dev/null 2>&1 && test_set_prereq SCRIPT
+test_expect_success SCRIPT 'a terminal has the short line' '
+    TERM=dumb script -qec "stty cols 80; mds_pretrain $(echo $small)" /dev/null >out </dev/null; tr "\r" "\n" <out | grep "^[^a-z]*step 6/6  loss " && ! grep "^ iteration" out
+'
+test_expect_success 'a short run shows more than its last line, unless --log-interval says otherwise' '
+    pretrain --log-interval 0 >out && test "$(grep -c "^ iteration " out)" -eq 6 && pretrain --log-interval 0 --train-iters 25 >out &&
+    test "$(grep -c "^ iteration " out)" -eq 5 && pretrain --log-interval 100 >out && test "$(grep -c "^ iteration " out)" -eq 1
+'
 
 test_done

@@ -336,6 +336,34 @@ static void test_console(void **state)
              " 3.1250; unigram entropy 4.0000 (nats per token)\n");
 }
 
+static void test_short_lines(void **state)
+{
+    const struct mds_metrics_run run = facts;
+    struct mds_metrics_step s = step_at(5, 3);
+    struct mds_interval of = {.loss = 3, .by_kind = kind_losses};
+    struct mds_metrics_eval eval = {
+        .split = "test", .iteration = 5, .samples = 4, .losses = &kind_losses};
+    struct mds_str out = {0};
+
+    (void)state;
+    of.tokens_per_s = 14100;
+    of.eta_s = 140;
+    mds_console_short_step(&out, &run, &s, &of, NAN);
+    assert_string_equal(out.s, "step 5/5  loss 3.0000  14.10 k tokens/s  ETA "
+                               "2 min 20 s  text 3.0000  repeat 4.0000");
+    mds_str_fini(&out);
+    of.skipped = of.nan_steps = 1;
+    of.by_kind = (struct mds_kind_losses){{0}, {0}};
+    mds_console_short_step(&out, &run, &s, &of, 3.25);
+    assert_string_equal(out.s, "step 5/5  loss 3.0000  val 3.2500  14.10 k tokens/s  "
+                               "ETA 2 min 20 s  skipped 2");
+    mds_str_fini(&out);
+    mds_console_short_eval(&out, &run, &eval);
+    assert_string_equal(out.s, "test at step 5: loss 3.0476, perplexity 21.07, 4 "
+                               "windows  text 3.0000  repeat 4.0000\n");
+    mds_str_fini(&out);
+}
+
 static void test_json(void **state)
 {
     static char text[16384];
@@ -681,6 +709,7 @@ int main(void)
         cmocka_unit_test(test_flops_of_documents_in_windows),
         cmocka_unit_test(test_megatron_flops),
         cmocka_unit_test(test_console),
+        cmocka_unit_test(test_short_lines),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_tensorboard),
         cmocka_unit_test(test_tensorboard_start),
