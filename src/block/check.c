@@ -20,6 +20,13 @@ static int is_given(const struct mds_step_list *p, mds_tid t)
     return !is_forward && p->tensor[t].home == MDS_HOME_SAVED;
 }
 
+static int is_argument(const struct mds_step_list *p, mds_tid t, enum mds_arg arg)
+{
+    const struct mds_tensor *m = &p->tensor[p->tensor[t].memory];
+
+    return m->home == MDS_HOME_ARG && m->at == arg;
+}
+
 static int writes(const struct mds_step *s, mds_tid t)
 {
     for (int k = 0; k < MDS_STEP_OUT; k++)
@@ -34,7 +41,7 @@ static int overwrites(const struct mds_step_list *p, const struct mds_step *s,
     for (int k = 0; k < MDS_STEP_OUT; k++)
         if (mds_tensor_shares(p, s->out[k], t))
             return 1;
-    return 0;
+    return s->op == MDS_STEP_PREFETCH && is_argument(p, t, MDS_ARG_NEXT);
 }
 
 /* An operand of step i: made, and not overwritten since. */

@@ -27,9 +27,16 @@ static enum mds_rc finish(const struct mds_block_policy *policy, const char *wha
 
     MDS_TRY(mds_block_check(p, what));
     mds_block_fuse(p, policy->gelu);
+    if (policy->fp8)
+        mds_block_magnitudes(p);
     add_hooks(p, backward, policy->sum_norms);
+    if (!backward && policy->away)
+        mds_block_put_input(p);
+    if (backward && policy->fetch)
+        mds_block_fetch_input(p);
     mds_block_messages(p);
     MDS_TRY(mds_block_check(p, what));
+    p->saved_bytes = policy->slot_bytes;
     mds_block_place(p);
     return mds_block_check(p, what);
 }
@@ -46,8 +53,12 @@ enum mds_rc mds_block_compile(const struct mds_block_policy *policy,
     joint = *p;
     mds_block_differentiate(&joint);
     MDS_TRY(mds_block_check(&joint, "gradients of a block"));
+    if (policy->fp8) {
+        mds_block_fp8(&joint, policy->training ? policy->keep : 0, policy->fp8);
+        MDS_TRY(mds_block_check(&joint, "FP8 in a block"));
+    }
     if (policy->training)
-        mds_block_save(&joint, policy->keep, p, b);
+        mds_block_save(&joint, policy->keep, policy->away, p, b);
     else {
         *p = joint;
         mds_block_forward_only(p);
@@ -56,8 +67,8 @@ enum mds_rc mds_block_compile(const struct mds_block_policy *policy,
     if (!policy->training)
         return MDS_OK;
     MDS_TRY(finish(policy, "backward of a block", b));
-    if (p->saved_bytes != b->saved_bytes)
+    if (p->saved_bytes != b->saved_bytes || p->kept_bytes != b->kept_bytes)
         return mds_fail(MDS_EBUG, "a block saves %lld bytes and reads %lld",
-                        (long long)p->saved_bytes, (long long)b->saved_bytes);
+                        (long long)p->kept_bytes, (long long)b->kept_bytes);
     return MDS_OK;
 }

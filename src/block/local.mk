@@ -5,7 +5,9 @@ src_block_libmds_block_a_SOURCES = \
   src/block/build.c src/block/build.h \
   src/block/check.c \
   src/block/compile.c \
+  src/block/copies.c \
   src/block/exchange.c \
+  src/block/fp8.c \
   src/block/fuse.c \
   src/block/messages.c \
   src/block/passes.h \

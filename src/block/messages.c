@@ -6,7 +6,8 @@
 
 static int is_message(const struct mds_step *s)
 {
-    return s->op == MDS_STEP_GATHER || s->op == MDS_STEP_REDUCE;
+    return s->op == MDS_STEP_GATHER || s->op == MDS_STEP_REDUCE ||
+           s->op == MDS_STEP_PUT;
 }
 
 static int makes(const struct mds_step_list *p, const struct mds_step *s, mds_tid t)
@@ -50,7 +51,8 @@ static int conflicts(const struct mds_step_list *p, const struct mds_step *messa
     for (int k = 0; k < MDS_STEP_OUT; k++)
         if (reads(p, s, message->out[k]) || makes(p, s, message->out[k]))
             return 1;
-    return makes(p, s, message->in[0]);
+    return makes(p, s, message->in[0]) ||
+           (message->in[0] == p->x && makes(p, s, p->y)); /* will be in its place */
 }
 
 void mds_block_messages(struct mds_step_list *p)

@@ -3,8 +3,10 @@
  *
  *   exchange   what ranks send each other               must not know gradients
  *   backward   the steps of the gradients               must not know what is saved
+ *   fp8        casts                                    must not know ranks
  *   save       what is saved, what is computed again    must not know ranks, rules
  *   fuse       steps that one kernel does               must not know ranks, policy
+ *   copies     inputs that are saved elsewhere          must not know ranks, rules
  *   messages   when messages start, and who waits       must not know policy
  *   place      where each tensor lies                   must not know ranks, policy
  *
@@ -36,11 +38,31 @@ void mds_block_exchange(struct mds_step_list *p, const struct mds_block_ranks *r
  * without a rule. */
 void mds_block_differentiate(struct mds_step_list *p);
 
+/* Linear layers in FP8.  Not all of it follows from the list: the layers' operations
+ * know that they are in FP8. */
+struct mds_block_fp8 {
+    int wgrad; /* weights' gradients too */
+    int codes; /* inputs can be saved as codes: forward casts all rows at once */
+    /* Of the codes of a tensor [R, C]: of an input by columns; of a gradient by rows,
+     * and if wgrad by columns. */
+    int64_t (*codes_bytes)(int64_t R, int64_t C);
+    int64_t (*gradient_bytes)(int64_t R, int64_t C, int wgrad);
+};
+
+/* keep: as in mds_block_save.  Inputs are saved as codes if their part is kept, and if
+ * backward reads them for nothing but the weight's gradient. */
+void mds_block_fp8(struct mds_step_list *joint, unsigned keep,
+                   const struct mds_block_fp8 *fp8);
+
+/* Who finds a largest magnitude where the step before has left it. */
+void mds_block_magnitudes(struct mds_step_list *p);
+
 /* Part the joint list into forward f and backward b.  Tensors that backward reads are
  * saved if their part is in keep (bits); others it makes again, just before the step
- * that reads them, by the steps that made them.  The stream before the block is saved
- * in any case.  Steps whose results nobody reads are dropped. */
-void mds_block_save(const struct mds_step_list *joint, unsigned keep,
+ * that reads them, by the steps that made them.  The stream before the block is an
+ * argument of backward, and of forward unless it is saved away from the device.  Steps
+ * whose results nobody reads are dropped. */
+void mds_block_save(const struct mds_step_list *joint, unsigned keep, int away,
                     struct mds_step_list *f, struct mds_step_list *b);
 
 /* The forward list alone: for evaluation, which saves nothing. */
@@ -50,6 +72,11 @@ void mds_block_forward_only(struct mds_step_list *p);
  * GELU, forward and backward, if gelu.  A forward list leaves its last sum to the first
  * norm of the next block. */
 void mds_block_fuse(struct mds_step_list *p, int gelu);
+
+/* Where inputs are not saved on the device: forward puts its own away; backward fetches
+ * the next block's, once attention's backward leaves a place for it. */
+void mds_block_put_input(struct mds_step_list *forward);
+void mds_block_fetch_input(struct mds_step_list *backward);
 
 /* Number the messages, start them early, and set who waits. */
 void mds_block_messages(struct mds_step_list *p);
@@ -67,8 +94,12 @@ struct mds_block_policy {
     struct mds_block_ranks ranks;
     int training;
     unsigned keep;
-    int gelu;      /* a linear layer applies GELU */
-    int sum_norms; /* norms' gradients are sums over tensor ranks */
+    int away;  /* the stream before the block is not saved on the device */
+    int fetch; /* nor are those of other blocks: backward fetches the next one's */
+    int64_t slot_bytes;              /* saved_bytes at least */
+    const struct mds_block_fp8 *fp8; /* NULL: no layer is in FP8 */
+    int gelu;                        /* a linear layer applies GELU */
+    int sum_norms;                   /* norms' gradients are sums over tensor ranks */
 };
 
 /* p: declared; then the forward.  b: backward, if training. */

@@ -138,14 +138,16 @@ static int is_placed(const struct mds_tensor *x, mds_tid t)
 
 static void place_saved(struct mds_step_list *p)
 {
+    p->kept_bytes = 0;
     for (mds_tid t = 0; t < p->tensors; t++) {
         struct mds_tensor *x = &p->tensor[t];
 
         if (x->memory != t || x->home != MDS_HOME_SAVED)
             continue;
-        x->at = p->saved_bytes;
-        p->saved_bytes += mds_tensor_space(p, t);
+        x->at = p->kept_bytes;
+        p->kept_bytes += mds_tensor_space(p, t);
     }
+    p->saved_bytes = mds_max(p->saved_bytes, p->kept_bytes);
 }
 
 /* What one block leaves is where the next expects it: the branch, and the rest of the

@@ -32,8 +32,11 @@ enum mds_home {
 
 /* Arguments of a program: tensors whose memory the caller has. */
 enum mds_arg {
-    MDS_ARG_X0, /* forward: the stream before the block, less its branch */
-    MDS_ARG_D,  /* backward: the gradient of the stream */
+    MDS_ARG_X0,   /* forward: the stream before the block, less its branch */
+    MDS_ARG_X,    /* the stream before the block */
+    MDS_ARG_NEXT, /* backward: where the next block's x is fetched to; before that its
+                     memory is this block's */
+    MDS_ARG_D,    /* backward: the gradient of the stream */
     MDS_ARGS
 };
 
@@ -42,7 +45,7 @@ enum mds_arg {
  *
  *   forward        inputs                  outputs
  *   norm           x [, branch]            y, statistics [, x + branch]
- *   linear         x                       y [, GELU(y)]
+ *   linear         x                       y [, GELU(y)] [, codes of x in FP8]
  *   head norms     q k v                   q k v, q and k before, statistics
  *   rope           q k v                   q k v
  *   attend         q k v                   o, log-sum-exp
@@ -54,15 +57,19 @@ enum mds_arg {
  *   reduce         partial sums            their sum, working memory
  *   to heads       rows, all heads         all rows, some heads (Ulysses)
  *   to tokens      all rows, some heads    rows, all heads
+ *   put            x                       none: starts to copy x to the host, or this
+ *                                          rank's shard of it to where it is saved
  *
  *   backward       inputs                  outputs
  *   norm'          x, statistics, dy, d    d + dx
  *   linear' x      dy [, u]                dx [of u: dx GELU'(u)]
- *   linear' w      x, dy
+ *   linear' w      x or its codes, dy
+ *   cast           dy                      its codes in FP8: what linear' x and w read
  *   head norms'    dq dk dv, q and k before, statistics    dq dk dv
  *   rope'          dq dk dv                dq dk dv
  *   attend'        q k v, o, log-sum-exp, do               dq dk dv
  *   activate'      u, dy                   du
+ *   prefetch       none                    none: starts to copy the next block's x
  *
  * The last five of a pass are calls of the storage of parameters. */
 #define MDS_STEPS(X)                                                                   \
@@ -79,6 +86,7 @@ enum mds_arg {
     X(REDUCE, "reduce", -1, 0)                                                         \
     X(TO_HEADS, "to heads", -1, 0)                                                     \
     X(TO_TOKENS, "to tokens", -1, 0)                                                   \
+    X(PUT, "put", -1, 0)                                                               \
     X(NORM_BWD, "norm'", 3, 1)                                                         \
     X(LINEAR_BWD_X, "linear' x", -1, 0)                                                \
     X(LINEAR_BWD_W, "linear' w", -1, 0)                                                \
@@ -86,6 +94,8 @@ enum mds_arg {
     X(ROPE_BWD, "rope'", 0, 1)                                                         \
     X(ATTEND_BWD, "attend'", -1, 0)                                                    \
     X(ACTIVATE_BWD, "activate'", 1, 0)                                                 \
+    X(CAST, "cast", -1, 0)                                                             \
+    X(PREFETCH, "prefetch", -1, 0)                                                     \
     X(ACQUIRE, "acquire", -1, 0)                                                       \
     X(GRAD_BEGIN, "grad begin", -1, 0)                                                 \
     X(SUM_NORMS, "sum norms", -1, 0)                                                   \
@@ -109,8 +119,8 @@ const struct mds_step_info *mds_step_info(enum mds_step_op op);
 enum {
     MDS_STEP_IN = 4,
     MDS_STEP_OUT = 3,
-    MDS_LIST_TENSORS = 96,
-    MDS_LIST_STEPS = 64,
+    MDS_LIST_TENSORS = 128,
+    MDS_LIST_STEPS = 80,
     MDS_LIST_MESSAGES = 16,
 };
 
@@ -132,12 +142,14 @@ enum mds_cut { MDS_CUT_NONE, MDS_CUT_COLUMNS, MDS_CUT_ROWS };
 
 struct mds_step {
     uint8_t op;
-    uint8_t cut;    /* linear: how tensor ranks share the weight */
-    uint8_t site;   /* dropout: where; add: 1 if a norm may do it; to heads and tokens,
+    uint8_t cut;  /* linear: how tensor ranks share the weight */
+    uint8_t site; /* dropout: where; add: 1 if a norm may do it; to heads and tokens,
                         reduce: see the enum below */
-    int8_t layer;   /* of the declaration: whose parameters; -1: none */
-    int8_t message; /* started by this step; -1: none */
-    uint16_t waits; /* bits: messages that end before this step */
+    uint8_t activated; /* FP8: the layer's input is the activation of in[0] */
+    uint8_t amax;      /* FP8: what made in[0] has left its largest magnitude */
+    int8_t layer;      /* of the declaration: whose parameters; -1: none */
+    int8_t message;    /* started by this step; -1: none */
+    uint16_t waits;    /* bits: messages that end before this step */
     mds_tid in[MDS_STEP_IN], out[MDS_STEP_OUT];
     int64_t top; /* working memory in use, from 0 to its highest address */
 };
@@ -162,8 +174,10 @@ struct mds_step_list {
     mds_tid y, y_branch; /* the stream behind it: a sum, or the next block's summands */
     mds_tid d;           /* backward: its gradient, before and behind the block */
     int64_t rows[MDS_ROWS_KINDS];
-    int act_bytes; /* of an element of MDS_ELEM_ACT */
-    int64_t saved_bytes, work_bytes;
+    int act_bytes;       /* of an element of MDS_ELEM_ACT */
+    int64_t saved_bytes; /* the block's memory from its forward to its backward; */
+    int64_t kept_bytes;  /* of these the first hold what is saved, others are free */
+    int64_t work_bytes;
     int64_t pinned_bytes; /* of working memory: what lives from block to block */
 };
 

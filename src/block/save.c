@@ -113,7 +113,13 @@ static void drop_unread(struct mds_step_list *p)
     }
 }
 
-void mds_block_save(const struct mds_step_list *joint, unsigned keep,
+static void make_argument(struct mds_tensor *x)
+{
+    x->home = MDS_HOME_ARG;
+    x->at = MDS_ARG_X;
+}
+
+void mds_block_save(const struct mds_step_list *joint, unsigned keep, int away,
                     struct mds_step_list *f, struct mds_step_list *b)
 {
     struct again a = {.joint = joint, .keep = keep, .b = b};
@@ -130,12 +136,15 @@ void mds_block_save(const struct mds_step_list *joint, unsigned keep,
             s.in[k] = need(&a, s.in[k]);
         *mds_add_step(b, s.op, s.layer) = s;
     }
-    a.read[joint->x] = 1;
+    a.read[joint->x] = 0;
     for (mds_tid t = 0; t < joint->tensors; t++)
         if (a.read[t])
             for (mds_tid o = 0; o < joint->tensors; o++)
                 if (mds_tensor_shares(joint, o, t))
                     f->tensor[o].home = b->tensor[o].home = MDS_HOME_SAVED;
+    make_argument(&b->tensor[b->x]);
+    if (!away)
+        make_argument(&f->tensor[f->x]);
     f->d = b->y = -1;
     f->forward = b->forward = 0;
     drop_unread(f);

@@ -7,10 +7,12 @@
 static int append(const struct mds_step_list *p, mds_tid t, int brackets, char *text,
                   size_t size, int at)
 {
-    int saved = brackets && p->tensor[t].home == MDS_HOME_SAVED;
+    const struct mds_tensor *x = &p->tensor[t];
+    int saved = brackets && (x->home == MDS_HOME_SAVED ||
+                             (x->home == MDS_HOME_ARG && x->at == MDS_ARG_X));
 
     return at + snprintf(text + at, size - (size_t)at, "%s%s%s%s", at > 0 ? ", " : "",
-                         saved ? "[" : "", p->tensor[t].name, saved ? "]" : "");
+                         saved ? "[" : "", x->name, saved ? "]" : "");
 }
 
 static void list_tensors(const struct mds_step_list *p, const mds_tid *t, int n,
@@ -28,7 +30,9 @@ static void show_waits(const struct mds_step_list *p, unsigned waits, FILE *f)
 {
     for (int i = 0; i < p->steps; i++)
         if (p->step[i].message >= 0 && waits >> p->step[i].message & 1)
-            fprintf(f, "  waits for %s", p->tensor[p->step[i].out[0]].name);
+            fprintf(f, "  waits for %s",
+                    p->step[i].op == MDS_STEP_PUT ? mds_step_info(MDS_STEP_PUT)->name
+                                                  : p->tensor[p->step[i].out[0]].name);
 }
 
 void mds_block_show(const struct mds_step_list *p, FILE *f)

@@ -6,12 +6,14 @@
 #include "model/modules.h"
 
 #include "base/alloc.h"
+#include "base/minmax.h"
+#include "device/arena.h"
 #include "tensor/op.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Allocate what the cast writes: codes as asked for, and a scale if it has none. */
+/* Allocate what the cast writes: codes as asked for and a scale, if it has none. */
 static enum mds_rc alloc_codes(const struct context *c, struct mdsk_fp8_cast *a,
                                int by_rows, int by_columns)
 {
@@ -127,7 +129,40 @@ static enum mds_rc cast_weight(const struct context *c, const struct linear_ids 
     return cast(c, &a, by_rows, out);
 }
 
-/* ---- GEMMs ---- */
+/* ---- gradients ---- */
+
+/* Codes of a gradient in one buffer: by rows, by columns, and the scale. */
+static int64_t rows_space(int64_t R, int64_t out)
+{
+    return mds_round_up(R * mdsk_fp8_ld(out), MDS_ARENA_ALIGN);
+}
+
+static int64_t columns_space(int64_t R, int64_t out, int for_weight)
+{
+    return for_weight ? mds_round_up(out * mdsk_fp8_ld(R), MDS_ARENA_ALIGN) : 0;
+}
+
+int64_t mds_gpt_fp8_gradient_bytes(int64_t R, int64_t out, int for_weight)
+{
+    return rows_space(R, out) + columns_space(R, out, for_weight) +
+           (int64_t)sizeof(float);
+}
+
+static enum mdsk_dtype gradient_type(const struct context *c)
+{
+    return c->g->cfg.fp8.format == MDS_FP8_HYBRID ? MDSK_E5M2 : MDSK_E4M3;
+}
+
+void mds_gpt_fp8_gradient_at(const struct context *c, int64_t R, int64_t out,
+                             int for_weight, void *codes, struct linear_grad *dy)
+{
+    char *cols = (char *)codes + rows_space(R, out);
+    float *scale = (float *)(cols + columns_space(R, out, for_weight));
+
+    dy->rows = (struct mdsk_fp8_operand){gradient_type(c), codes, scale};
+    dy->cols =
+        (struct mdsk_fp8_operand){gradient_type(c), for_weight ? cols : NULL, scale};
+}
 
 enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
                                   uint32_t *amax, int for_input, int for_weight,
@@ -136,18 +171,25 @@ enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t ou
     struct mdsk_fp8_cast a = {.R = R,
                               .C = out,
                               .dtype = c->par.dtype,
-                              .to = c->g->cfg.fp8.format == MDS_FP8_HYBRID ? MDSK_E5M2
-                                                                           : MDSK_E4M3,
+                              .to = gradient_type(c),
                               .x = dy->dy,
                               .sum = for_weight ? db : NULL,
                               .amax = amax,
                               .amax_known = amax != NULL};
 
+    if (dy->rows.scale) {
+        a.rows = (void *)dy->rows.code;
+        a.cols = (void *)dy->cols.code;
+        a.scale = (float *)dy->rows.scale;
+        return mds_op_fp8_cast(c->par.dev, &a);
+    }
     MDS_TRY(alloc_codes(c, &a, for_input, for_weight));
     dy->rows = (struct mdsk_fp8_operand){a.to, a.rows, a.scale};
     dy->cols = (struct mdsk_fp8_operand){a.to, a.cols, a.scale};
     return mds_op_fp8_cast(c->par.dev, &a);
 }
+
+/* ---- GEMMs ---- */
 
 enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_ids *id,
                                    const struct mdsk_linear_fwd *a,

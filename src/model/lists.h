@@ -2,8 +2,8 @@
 /* Blocks that run by lists (block/program.h): what is declared, the operations, and
  * forward and backward through the blocks of a model chunk.  Private to model/.
  *
- * Lists run evaluation and training without tiles, chunks, groups of heads, offload and
- * FP8; block.c runs the rest. */
+ * Lists run evaluation and training without tiles, chunks and groups of heads; block.c
+ * runs the rest. */
 #ifndef MDS_MODEL_LISTS_H
 #define MDS_MODEL_LISTS_H
 
@@ -29,11 +29,22 @@ void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int tra
 
 /* ---- operations.c ---- */
 
+/* Inputs of blocks that are not saved on the device, in backward. */
+struct fetched {
+    void *x[2]; /* of the block that runs; where the next one's is fetched to */
+    struct mds_dev_async_copy copy; /* in flight, to x[1] */
+};
+
 /* The context of operations: a block of a pass. */
 struct block_pass {
     const struct context *c;
     const struct block_ids *id;
+    const struct saved *saved; /* forward: where its input is put */
+    const struct saved *next;  /* backward: the block whose input is fetched, or NULL */
+    struct fetched *fetched;
     struct mds_comm_req message[MDS_LIST_MESSAGES];
+    struct mds_dev_async_copy put; /* in flight, message number put_message */
+    int put_message;
 };
 
 extern mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS];
@@ -41,10 +52,24 @@ enum mds_rc mds_gpt_wait(void *ctx, int message);
 
 /* ---- lists.c ---- */
 
-/* The lists of all blocks, compiled when the first step begins. */
+/* The lists of all blocks, compiled when the first step that needs them begins. */
+enum list_kind {
+    LISTS_SAVING,    /* blocks save what the policy says */
+    LISTS_OFFLOADED, /* blocks that leave for the host meanwhile, and save less */
+    LISTS_PASSING,   /* blocks that save nothing: those after them run them again */
+    LISTS_AGAIN,     /* these, when they do: they save all that backward reads */
+    LISTS_EVALUATION,
+    LISTS_KINDS
+};
+
+/* Of blocks of one type: 0: none in FP8; 1: with linear layers in FP8. */
+struct typed_lists {
+    int is_there[LISTS_KINDS];
+    struct mds_step_list forward[LISTS_KINDS], backward[LISTS_KINDS];
+};
+
 struct block_lists {
-    int trains, evaluates; /* which of them are there */
-    struct mds_step_list forward, backward, evaluation;
+    struct typed_lists of[2];
 };
 
 /* Whether the blocks of this step run by lists. */
@@ -55,9 +80,10 @@ enum mds_rc mds_gpt_compile_lists(const struct context *c, struct block_lists *l
 
 void mds_gpt_show_lists(const struct block_lists *l, FILE *f);
 
-/* Allocate what the blocks of a buffer save. */
-enum mds_rc mds_gpt_alloc_slabs(const struct context *c, const struct block_lists *l,
-                                struct saved_buffer *buffer);
+/* What block `layer` of any model chunk saves besides its input, and blocks that take
+ * turns with it: they have the same memory. */
+struct slab_size mds_gpt_slab_size(const struct context *c, const struct block_lists *l,
+                                   int layer);
 
 /* Forward of a chunk's blocks: begin gives x->x, where the stream before the first is
  * to be stored; end frees what begin has allocated. blocks makes *x the stream behind
@@ -67,8 +93,10 @@ struct list_pass {
     const struct block_lists *lists;
     const struct model_chunk *chunk;
     struct saved_buffer *buffer;
+    struct saved *group; /* [blocks per saved input]: of blocks that run again */
     struct mds_arena_mark mark;
     char *work;
+    struct fetched fetched;
 };
 
 enum mds_rc mds_gpt_lists_begin(struct list_pass *p, struct residual *x);
@@ -77,5 +105,8 @@ void mds_gpt_lists_end(struct list_pass *p);
 
 /* d: gradient of the stream behind the last block; then before the first. */
 enum mds_rc mds_gpt_lists_backward(struct list_pass *p, void *d);
+
+/* out = the stream, or its gradient, as one tensor: x + branch. */
+enum mds_rc mds_gpt_form_sum(const struct context *c, struct residual x, void *out);
 
 #endif

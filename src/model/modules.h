@@ -147,8 +147,15 @@ int64_t mds_gpt_fp8_codes_bytes(int64_t R, int64_t in);
 enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_ids *id,
                                    const struct mdsk_linear_fwd *a,
                                    const struct linear_input *in);
-/* Cast dy->dy [R, out] to dy->rows (for_input) and dy->cols (for_weight), and with
- * for_weight db += its column sums; amax as in mds_gpt_linear_grad_open. */
+/* The codes of a gradient in one buffer of so many bytes: by rows, and with for_weight
+ * by columns.  at: *dy refers to those in `codes`. */
+int64_t mds_gpt_fp8_gradient_bytes(int64_t R, int64_t out, int for_weight);
+void mds_gpt_fp8_gradient_at(const struct context *c, int64_t R, int64_t out,
+                             int for_weight, void *codes, struct linear_grad *dy);
+
+/* Cast dy->dy [R, out] to dy->rows (for_input) and dy->cols (for_weight), which are
+ * allocated here if they are empty, and with for_weight db += its column sums; amax as
+ * in mds_gpt_linear_grad_open. */
 enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
                                   uint32_t *amax, int for_input, int for_weight,
                                   float *db, struct linear_grad *dy);

@@ -29,7 +29,25 @@ static const struct linear_ids *linear_of(const struct block_pass *b, int layer)
     }
 }
 
+/* Rows of a linear layer; its operands may be codes. */
+static int64_t gemm_rows(const struct mds_block_call *call)
+{
+    return call->list->rows[MDS_ROWS_GEMM];
+}
+
+static int is_codes(const struct mds_block_call *call, mds_tid t)
+{
+    return call->list->tensor[t].elem == MDS_ELEM_BYTE;
+}
+
 /* ---- norms ---- */
+
+/* Where a norm leaves the largest magnitude of its result; NULL without FP8. */
+static uint32_t *norm_amax(const struct block_pass *b, int layer)
+{
+    return mds_gpt_fp8_input_amax(b->c, layer == LAYER_NORM1 ? &b->id->attention.qkv
+                                                             : &b->id->mlp.up);
+}
 
 static enum mds_rc norm(void *ctx, const struct mds_block_call *call)
 {
@@ -41,7 +59,7 @@ static enum mds_rc norm(void *ctx, const struct mds_block_call *call)
         MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK, 2 * R, &stats));
     return mds_gpt_norm_fwd(b->c, norm_of(b, call->step->layer), R, call->in[0],
                             call->in[1], call->out[2], call->out[0], stats, stats + R,
-                            NULL);
+                            norm_amax(b, call->step->layer));
 }
 
 static enum mds_rc norm_bwd(void *ctx, const struct mds_block_call *call)
@@ -91,8 +109,12 @@ static enum mds_rc linear(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
     const struct linear_ids *l = linear_of(b, call->step->layer);
-    const struct linear_input x = {.x = call->in[0]};
-    int64_t R = rows_of(call, call->step->in[0]);
+    const struct linear_input x = {
+        .x = call->in[0],
+        .codes = call->out[2],
+        .amax = call->step->amax ? mds_gpt_fp8_input_amax(b->c, l) : NULL,
+        .activated = call->step->activated};
+    int64_t R = gemm_rows(call);
 
     if (call->out[1])
         return mds_gpt_linear_gelu_fwd(b->c, l, R, x, call->out[0], call->out[1]);
@@ -100,24 +122,53 @@ static enum mds_rc linear(void *ctx, const struct mds_block_call *call)
                               call->out[0]);
 }
 
+/* The gradient of a layer's result, operand k: as it is, or its codes. */
+static struct linear_grad gradient(const struct block_pass *b,
+                                   const struct mds_block_call *call, int k)
+{
+    const struct linear_ids *l = linear_of(b, call->step->layer);
+    struct linear_grad dy = {.dy = call->in[k]};
+
+    if (is_codes(call, call->step->in[k]))
+        mds_gpt_fp8_gradient_at(b->c, gemm_rows(call), l->out, l->fp8_wgrad,
+                                call->in[k], &dy);
+    return dy;
+}
+
+static enum mds_rc cast(void *ctx, const struct mds_block_call *call)
+{
+    const struct block_pass *b = ctx;
+    const struct linear_ids *l = linear_of(b, call->step->layer);
+    struct linear_grad dy = {.dy = call->in[0]};
+
+    mds_gpt_fp8_gradient_at(b->c, gemm_rows(call), l->out, l->fp8_wgrad, call->out[0],
+                            &dy);
+    return mds_gpt_fp8_cast_grad(b->c, gemm_rows(call), l->out,
+                                 call->step->amax ? mds_gpt_fp8_grad_amax(b->c, l)
+                                                  : NULL,
+                                 1, l->fp8_wgrad, mds_gpt_grad(b->c, l->bias), &dy);
+}
+
 static enum mds_rc linear_bwd_x(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    const struct linear_grad dy = {.dy = call->in[0]};
+    const struct linear_grad dy = gradient(b, call, 0);
 
     return mds_gpt_linear_gelu_bwd_input(b->c, linear_of(b, call->step->layer),
-                                         rows_of(call, call->step->in[0]), &dy,
-                                         call->in[1], call->out[0]);
+                                         gemm_rows(call), &dy, call->in[1],
+                                         call->out[0]);
 }
 
 static enum mds_rc linear_bwd_w(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    const struct linear_input x = {.x = call->in[0]};
-    const struct linear_grad dy = {.dy = call->in[1]};
+    const struct linear_grad dy = gradient(b, call, 1);
+    struct linear_input x = {.x = call->in[0], .activated = call->step->activated};
 
+    if (is_codes(call, call->step->in[0]))
+        x.codes = call->in[0];
     return mds_gpt_linear_bwd_weight(b->c, linear_of(b, call->step->layer),
-                                     rows_of(call, call->step->in[0]), x, &dy);
+                                     gemm_rows(call), x, &dy);
 }
 
 /* ---- attention ---- */
@@ -207,7 +258,9 @@ static enum mds_rc activate_bwd(void *ctx, const struct mds_block_call *call)
                                     .dtype = b->c->par.dtype,
                                     .x = call->in[0],
                                     .dy = call->in[1],
-                                    .dx = call->out[0]};
+                                    .dx = call->out[0],
+                                    .amax =
+                                        mds_gpt_fp8_grad_amax(b->c, &b->id->mlp.up)};
 
     return mds_op_activation_bwd(b->c->par.dev, &a);
 }
@@ -264,7 +317,31 @@ enum mds_rc mds_gpt_wait(void *ctx, int message)
 {
     struct block_pass *b = ctx;
 
+    if (message == b->put_message) {
+        mds_dev_wait_copy(b->c->par.dev, b->put);
+        return MDS_OK;
+    }
     return mds_comm_wait(&b->message[message]);
+}
+
+/* ---- inputs that are not saved on the device ---- */
+
+static enum mds_rc put(void *ctx, const struct mds_block_call *call)
+{
+    struct block_pass *b = ctx;
+
+    b->put_message = call->step->message;
+    return mds_saved_put_x(b->c, b->saved, call->in[0], &b->put);
+}
+
+static enum mds_rc prefetch(void *ctx, const struct mds_block_call *call)
+{
+    struct block_pass *b = ctx;
+
+    (void)call;
+    if (b->next)
+        b->fetched->copy = mds_saved_get_x(b->c, b->next, b->fetched->x[1]);
+    return MDS_OK;
 }
 
 /* ---- the storage of parameters ---- */
@@ -325,6 +402,7 @@ mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS] = {
     [MDS_STEP_REDUCE] = reduce,
     [MDS_STEP_TO_HEADS] = to_heads,
     [MDS_STEP_TO_TOKENS] = to_tokens,
+    [MDS_STEP_PUT] = put,
     [MDS_STEP_NORM_BWD] = norm_bwd,
     [MDS_STEP_LINEAR_BWD_X] = linear_bwd_x,
     [MDS_STEP_LINEAR_BWD_W] = linear_bwd_w,
@@ -332,6 +410,8 @@ mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS] = {
     [MDS_STEP_ROPE_BWD] = rotate,
     [MDS_STEP_ATTEND_BWD] = attend_bwd,
     [MDS_STEP_ACTIVATE_BWD] = activate_bwd,
+    [MDS_STEP_CAST] = cast,
+    [MDS_STEP_PREFETCH] = prefetch,
     [MDS_STEP_ACQUIRE] = acquire,
     [MDS_STEP_GRAD_BEGIN] = grad_begin,
     [MDS_STEP_SUM_NORMS] = sum_norms,

@@ -199,13 +199,21 @@ static enum mds_rc alloc_tensor(const struct context *c, int keep, enum saved_te
         keep & (MDS_ACT_HOST | MDS_ACT_SHARD) ? &s->away[t] : &s->at[t]);
 }
 
+static const struct slab_size no_slab;
+
 static enum mds_rc alloc_block(const struct context *c, const struct keep *k,
-                               enum mds_mem_tag tag, struct saved *s)
+                               enum mds_mem_tag tag, const struct slab_size *slab,
+                               struct saved *s)
 {
     int64_t used = c->run->arena->now.used;
 
     memset(s, 0, sizeof *s);
     s->x_on_host = (k->of[SAVED_X] & MDS_ACT_HOST) != 0;
+    if (slab) {
+        MDS_TRY(alloc_tensor(c, k->of[SAVED_X], SAVED_X, tag, s));
+        s->bytes = c->run->arena->now.used - used + slab->kept;
+        return mds_arena_alloc(c->run->arena, tag, slab->bytes, &s->slab);
+    }
     for (int t = 0; t < SAVED_TENSORS; t++) {
         if (t == SAVED_N1)
             s->bytes = c->run->arena->now.used - used;
@@ -214,7 +222,8 @@ static enum mds_rc alloc_block(const struct context *c, const struct keep *k,
     return MDS_OK;
 }
 
-enum mds_rc mds_saved_alloc_block(const struct context *c, int parts, struct saved *s)
+enum mds_rc mds_saved_alloc_block(const struct context *c, int parts,
+                                  const struct slab_size *slab, struct saved *s)
 {
     struct mds_act_policy p = {{0}};
     struct keep k;
@@ -224,35 +233,35 @@ enum mds_rc mds_saved_alloc_block(const struct context *c, int parts, struct sav
     p.of[MDS_ACT_INPUT] = parts & SAVED_INPUT ? MDS_ACT_KEPT : 0;
     k = policy_of(c, &p);
     save_codes(c, 0, 1, &k);
-    return alloc_block(c, &k, MDS_MEM_ACT, s);
+    return alloc_block(c, &k, MDS_MEM_ACT,
+                       slab && !(parts & SAVED_REST) ? &no_slab : slab, s);
 }
 
 /* Without recompute, block l has a slot on the device, until the next block with the
  * same slot needs it. */
 static enum mds_rc alloc_slot(const struct context *c, const struct keep *k,
-                              struct saved_buffer *buffer, int l)
+                              const struct slab_size *slab, struct saved_buffer *buffer,
+                              int l)
 {
     int before = l - mds_saved_slots(c);
 
     if (before < 0)
-        return alloc_block(c, k, MDS_MEM_ACT, &buffer->block[l]);
+        return alloc_block(c, k, MDS_MEM_ACT, slab, &buffer->block[l]);
     buffer->block[l] = buffer->block[before];
     buffer->block[l].host = NULL;
     return mds_arena_alloc(c->run->host, MDS_MEM_ACT, buffer->block[l].bytes,
                            &buffer->block[before].host);
 }
 
-enum mds_rc mds_saved_alloc_buffer(const struct context *c, struct saved_buffer *buffer)
+enum mds_rc mds_saved_alloc_layer(const struct context *c, int l,
+                                  const struct slab_size *slab,
+                                  struct saved_buffer *buffer)
 {
-    int none = mds_recompute_of(&c->run->train->act) == MDS_RECOMPUTE_NONE;
+    struct keep k = layer_policy(c, l);
 
-    for (int l = 0; l < c->g->max_layers; l++) {
-        struct keep k = layer_policy(c, l);
-
-        MDS_TRY(none ? alloc_slot(c, &k, buffer, l)
-                     : alloc_block(c, &k, MDS_MEM_CKPT, &buffer->block[l]));
-    }
-    return MDS_OK;
+    return mds_recompute_of(&c->run->train->act) == MDS_RECOMPUTE_NONE
+               ? alloc_slot(c, &k, slab, buffer, l)
+               : alloc_block(c, &k, MDS_MEM_CKPT, slab, &buffer->block[l]);
 }
 
 /* ---- offloaded inputs and attention results ---- */

@@ -42,6 +42,7 @@ struct saved {
      * copied: with --attention-chunk the host is where attention has it. */
     void *away[SAVED_TENSORS];
     int x_on_host;
+    void *slab; /* of a block that runs by lists: all that it saves but its input */
     /* --cpu-offloading-num-layers: the block's memory on the host, or NULL; of so many
      * bytes, from at[SAVED_X] on. */
     void *host;
@@ -54,18 +55,26 @@ struct saved {
  * buffers. */
 struct saved_buffer {
     struct saved *block; /* [most layers of a model chunk] */
-    void **slab;         /* the same of blocks that run by lists: all that each saves */
     void *d;             /* last model chunk: the stream's gradient, from the head */
 };
 
-/* Allocate what the blocks of a buffer save, from the arenas of the step. */
-enum mds_rc mds_saved_alloc_buffer(const struct context *c,
-                                   struct saved_buffer *buffer);
+/* The bytes of struct saved.slab, of which `kept` are copied if the block is offloaded.
+ */
+struct slab_size {
+    int64_t bytes, kept;
+};
+
+/* Allocate what block l of a buffer saves, after those before, from the arenas of the
+ * step; slab: NULL where block.c runs it. */
+enum mds_rc mds_saved_alloc_layer(const struct context *c, int l,
+                                  const struct slab_size *slab,
+                                  struct saved_buffer *buffer);
 
 /* Allocate a block's input, the rest of what backward reads, or both, within a pass. */
 enum saved_part { SAVED_INPUT = 1, SAVED_REST = 2 };
 
-enum mds_rc mds_saved_alloc_block(const struct context *c, int parts, struct saved *s);
+enum mds_rc mds_saved_alloc_block(const struct context *c, int parts,
+                                  const struct slab_size *slab, struct saved *s);
 
 /* Whether a pass needs a buffer for the tensor because some blocks do not save it where
  * it is computed: on the device, or with --attention-chunk, for o, on the host. */

@@ -41,10 +41,8 @@ void mds_gpt_step_destroy(struct mds_gpt_step *s)
 {
     if (!s)
         return;
-    for (int i = 0; i < s->saved_buffers; i++) {
+    for (int i = 0; i < s->saved_buffers; i++)
         free(s->saved_buffer[i].block);
-        free(s->saved_buffer[i].slab);
-    }
     free(s->saved_buffer);
     free(s->group);
     mds_gpt_fp8_free(&s->fp8_amax);
@@ -71,8 +69,7 @@ static enum mds_rc create_saved_buffers(struct mds_gpt_step *s)
         s->saved_buffer[s->saved_buffers] = (struct saved_buffer){0};
         buffer = &s->saved_buffer[s->saved_buffers++];
         buffer->block = mds_zalloc((size_t)s->g->max_layers, sizeof *buffer->block);
-        buffer->slab = mds_zalloc((size_t)s->g->max_layers, sizeof *buffer->slab);
-        if (!buffer->block || !buffer->slab)
+        if (!buffer->block)
             return MDS_EMEM;
     }
     return MDS_OK;
@@ -104,9 +101,13 @@ static enum mds_rc alloc_buffer(struct mds_gpt_step *s, struct saved_buffer *buf
 {
     const struct mds_gpt *g = s->g;
     const struct context *c = &s->c;
+    int lists = mds_gpt_uses_lists(c);
 
-    MDS_TRY(mds_gpt_uses_lists(c) ? mds_gpt_alloc_slabs(c, &s->lists, buffer)
-                                  : mds_saved_alloc_buffer(c, buffer));
+    for (int l = 0; l < g->max_layers; l++) {
+        const struct slab_size slab = mds_gpt_slab_size(c, &s->lists, l);
+
+        MDS_TRY(mds_saved_alloc_layer(c, l, lists ? &slab : NULL, buffer));
+    }
     if (!g->chunk[g->n_chunks - 1].is.is_last)
         return MDS_OK;
     return mds_par_alloc(&c->par, MDS_MEM_ACT, mds_gpt_residual_size(c), &buffer->d);
@@ -257,24 +258,6 @@ static void report_block(const struct context *c, const struct block_ids *id,
 
 /* ---- forward ---- */
 
-static enum mds_rc copy_residual(const struct context *c, const void *x, void *y)
-{
-    int64_t n = mds_gpt_residual_size(c);
-
-    return x == y ? MDS_OK : mds_par_copy_rows(&c->par, 1, n, x, n, y, n);
-}
-
-/* out = the stream as one tensor (x + branch), for the next model chunk. */
-static enum mds_rc form_residual_sum(const struct context *c, struct residual x,
-                                     void *out)
-{
-    struct mdsk_add add = {
-        .n = mds_gpt_residual_size(c), .dtype = c->par.dtype, .x = x.branch, .y = out};
-
-    MDS_TRY(copy_residual(c, x.x, out));
-    return x.branch ? mds_op_add(c->par.dev, &add) : MDS_OK;
-}
-
 /* All blocks of a model chunk.  *x: the stream before the first block, which is its
  * input buffer; afterwards the stream behind the last, which may be in y. */
 static enum mds_rc blocks_fwd(const struct context *c, const struct model_chunk *p,
@@ -310,8 +293,9 @@ struct pass {
 /* x = the stream before the first block. */
 static enum mds_rc enter_chunk(const struct context *c, const struct pass *p, void *x)
 {
-    return p->chunk->is.is_first ? mds_gpt_embed_fwd(c, p->batch->token, x)
-                                 : copy_residual(c, p->in, x);
+    return p->chunk->is.is_first
+               ? mds_gpt_embed_fwd(c, p->batch->token, x)
+               : mds_gpt_form_sum(c, (struct residual){.x = (void *)p->in}, x);
 }
 
 /* The stream behind the last block -> loss, or the next chunk. */
@@ -319,7 +303,7 @@ static enum mds_rc leave_chunk(const struct context *c, const struct pass *p,
                                struct residual x)
 {
     if (!p->chunk->is.is_last)
-        return form_residual_sum(c, x, p->out);
+        return mds_gpt_form_sum(c, x, p->out);
     return mds_gpt_head(c, c->g->chunk[0].is.is_first, x, &p->batch->targets,
                         c->run->training ? p->saved->d : NULL);
 }
@@ -395,7 +379,7 @@ static enum mds_rc alloc_backward(const struct context *c, struct saved *group,
     w->group = group;
     for (int i = 0; i < n; i++)
         MDS_TRY(mds_saved_alloc_block(
-            c, (i > 0 ? SAVED_INPUT : 0) | (i + 1 < n && !tiled ? SAVED_REST : 0),
+            c, (i > 0 ? SAVED_INPUT : 0) | (i + 1 < n && !tiled ? SAVED_REST : 0), NULL,
             &group[i]));
     return MDS_OK;
 }
@@ -470,7 +454,8 @@ static enum mds_rc blocks_bwd(struct mds_gpt_step *s, const struct model_chunk *
                               struct saved_buffer *buffer, void *d)
 {
     const struct context *c = &s->c;
-    struct list_pass lists = {.c = c, .lists = &s->lists, .chunk = p, .buffer = buffer};
+    struct list_pass lists = {
+        .c = c, .lists = &s->lists, .chunk = p, .buffer = buffer, .group = s->group};
     struct marks marks = mark_arenas(c);
     struct work w = {0};
 
@@ -494,9 +479,9 @@ enum mds_rc mds_gpt_backward(struct mds_gpt_step *s, int chunk, int buffer,
 
     mds_gpt_context(s->g, &s->run, batch, c);
     if (!p->is.is_last)
-        MDS_TRY(copy_residual(c, d_out, d));
+        MDS_TRY(mds_gpt_form_sum(c, (struct residual){.x = (void *)d_out}, d));
     MDS_TRY(blocks_bwd(s, p, saved, d));
     if (p->is.is_first)
         return mds_gpt_embed_bwd(c, batch->token, d);
-    return copy_residual(c, d, d_in);
+    return mds_gpt_form_sum(c, (struct residual){.x = d}, d_in);
 }
