@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/job.h"
 #include "base/events.h"
+#include "base/exit_status.h"
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/units.h"
@@ -209,11 +210,11 @@ static enum mds_rc read_job_id(FILE *f, const char *command, const char *log, ch
             snprintf(last, sizeof last, "%s", line);
     status = pclose(f);
     status = WIFEXITED(status) ? WEXITSTATUS(status) : status;
-    if (status == 85 && log)
+    if (status == MDS_EXIT_UNFINISHED && log)
         return mds_fail(MDS_EUSER,
-                        "the run is not finished (status 85): see %s/job.log; continue "
+                        "the run is not finished (status %d): see %s/job.log; continue "
                         "with: sh %s/job.sh",
-                        log, log);
+                        status, log, log);
     if (status != 0 && log)
         return mds_fail(MDS_EUSER, "the job ended with status %d: see %s/job.log",
                         status, log);
@@ -243,8 +244,10 @@ enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
     if (log) {
         mds_str_add(&command, " >");
         mds_shell_quote(log, &command);
-        mds_str_add(&command, "/job.log 2>&1 %s && echo local",
-                    more ? "|| [ $? -eq 85 ]" : "");
+        mds_str_add(&command, "/job.log 2>&1 ");
+        if (more)
+            mds_str_add(&command, "|| [ $? -eq %d ] ", MDS_EXIT_UNFINISHED);
+        mds_str_add(&command, "&& echo local");
     }
     if (command.failed) {
         mds_str_fini(&command);

@@ -2,7 +2,7 @@
 /* The results of run folders, as tables and plots. */
 #include "base/alloc.h"
 #include "base/log.h"
-#include "config/tree.h"
+#include "launch/events.h"
 #include "launch/results.h"
 #include "launch/submit.h"
 
@@ -12,31 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- one run ---- */
-
-static double map_number(const struct mds_node *map, const char *key)
-{
-    const struct mds_node *n = mds_node_get(map, key);
-
-    return n && n->text ? strtod(n->text, NULL) : 0;
-}
-
-/* In JSON a loss that is not finite is null. */
-static double step_loss(const struct mds_node *map)
-{
-    const struct mds_node *n = mds_node_get(map, "lm_loss");
-
-    return n && n->text && strcmp(n->text, "null") == 0 ? NAN
-                                                        : map_number(map, "lm_loss");
-}
-
-static int is_event_named(const struct mds_node *map, const char *event)
-{
-    const struct mds_node *n = mds_node_get(map, "event");
-
-    return n && n->text && strcmp(n->text, event) == 0;
-}
 
 /* A name as CSV, Markdown and gnuplot all take it. */
 static void sanitize_name(const char *text, char *name, size_t size)
@@ -48,15 +26,12 @@ static void sanitize_name(const char *text, char *name, size_t size)
 
 static void parse_start_record(const struct mds_node *map, struct mds_result *r)
 {
-    const struct mds_node *key = mds_node_get(map, "model_size_key");
+    const char *key = mds_event_text(map, "model_size_key");
 
-    sanitize_name(key && key->text && *key->text && strcmp(key->text, "null") != 0
-                      ? key->text
-                      : "gpt",
-                  r->model, sizeof r->model);
-    r->seq = (long)map_number(map, "seq_length");
-    r->ranks = (int)map_number(map, "ranks");
-    r->global = map_number(map, "global_batch_size");
+    sanitize_name(key && *key ? key : "gpt", r->model, sizeof r->model);
+    r->seq = (long)mds_event_number(map, "seq_length", 0);
+    r->ranks = (int)mds_event_number(map, "ranks", 0);
+    r->global = mds_event_number(map, "global_batch_size", 0);
 }
 
 /* The steps of one file. */
@@ -72,12 +47,13 @@ struct steps {
 static enum mds_rc parse_step_record(const struct mds_node *map, struct mds_result *r,
                                      struct steps *t)
 {
-    double s = map_number(map, "elapsed_s"), *more;
+    double s = mds_event_number(map, "elapsed_s", 0), *more;
 
     t->all++;
-    t->flops += map_number(map, "megatron_flops_per_s_per_rank") * s * r->ranks;
-    r->loss = step_loss(map);
-    r->steps = (long)map_number(map, "iteration");
+    t->flops +=
+        mds_event_number(map, "megatron_flops_per_s_per_rank", 0) * s * r->ranks;
+    r->loss = mds_event_number(map, "lm_loss", NAN);
+    r->steps = (long)mds_event_number(map, "iteration", 0);
     if (!t->warm) {
         t->warm = 1;
         t->first_s = s;
@@ -93,40 +69,39 @@ static enum mds_rc parse_step_record(const struct mds_node *map, struct mds_resu
 
 static enum mds_rc parse_straggler(const struct mds_node *map, struct mds_result *r)
 {
-    const struct mds_node *host = mds_node_get(map, "host");
+    const char *host = mds_event_text(map, "host");
     struct mds_slow_rank *more = mds_grow(r->slow, r->slows, sizeof *more);
 
     if (!more)
         return MDS_EMEM;
     r->slow = more;
     more += r->slows++;
-    *more = (struct mds_slow_rank){.step = (long)map_number(map, "iteration"),
-                                   .rank = (int)map_number(map, "rank"),
-                                   .excess = map_number(map, "excess")};
-    sanitize_name(host && host->text ? host->text : "", more->host, sizeof more->host);
+    *more = (struct mds_slow_rank){.step = (long)mds_event_number(map, "iteration", 0),
+                                   .rank = (int)mds_event_number(map, "rank", 0),
+                                   .excess = mds_event_number(map, "excess", 0)};
+    sanitize_name(host ? host : "", more->host, sizeof more->host);
     return MDS_OK;
 }
 
-/* A line is a JSON object, which is YAML; a line cut short by a killed run is left out.
- */
-static enum mds_rc parse_record(const char *line, const char *path,
-                                struct mds_result *r, struct steps *t)
-{
-    struct mds_tree *tree = NULL;
-    enum mds_rc rc = MDS_OK;
+/* What the reader fills in. */
+struct reading {
+    struct mds_result *r;
+    struct steps t;
+};
 
-    if (mds_tree_parse(line, strlen(line), path, &tree))
-        return MDS_OK;
-    if (is_event_named(tree->root, "run")) {
-        parse_start_record(tree->root, r);
-        t->warm = 0;
-    } else if (is_event_named(tree->root, "step")) {
-        rc = parse_step_record(tree->root, r, t);
-    } else if (is_event_named(tree->root, "straggler")) {
-        rc = parse_straggler(tree->root, r);
+static enum mds_rc take_record(void *to, const char *event, const struct mds_node *map)
+{
+    struct reading *reading = to;
+
+    if (strcmp(event, "step") == 0)
+        return parse_step_record(map, reading->r, &reading->t);
+    if (strcmp(event, "straggler") == 0)
+        return parse_straggler(map, reading->r);
+    if (strcmp(event, "run") == 0) {
+        parse_start_record(map, reading->r);
+        reading->t.warm = 0;
     }
-    mds_tree_destroy(tree);
-    return rc;
+    return MDS_OK;
 }
 
 static int compare_times(const void *a, const void *b)
@@ -180,25 +155,21 @@ static enum mds_rc read_excluded(const char *folder, const char *name,
 static enum mds_rc read_run_metrics(const char *folder, const char *name,
                                     struct mds_result *r)
 {
-    char path[PATH_MAX], *line = NULL;
-    enum mds_rc rc = MDS_OK;
-    struct steps t = {0};
-    size_t size = 0;
-    FILE *f;
+    struct reading reading = {.r = r};
+    struct steps *t = &reading.t;
+    char path[PATH_MAX];
+    int64_t at = 0;
+    enum mds_rc rc;
 
     *r = (struct mds_result){0};
     snprintf(path, sizeof path, "%s/%s/metrics.jsonl", folder, name);
-    f = fopen(path, "re");
-    if (!f)
+    if (access(path, F_OK))
         return MDS_OK;
     sanitize_name(name, r->run, sizeof r->run);
-    while (!rc && getline(&line, &size, f) > 0)
-        rc = parse_record(line, path, r, &t);
-    free(line);
-    fclose(f);
-    r->elapsed_s = median_step_s(&t);
-    r->flops = t.all > 0 ? t.flops / (double)t.all : 0;
-    free(t.s);
+    rc = mds_events_read(path, &at, take_record, &reading);
+    r->elapsed_s = median_step_s(t);
+    r->flops = t->all > 0 ? t->flops / (double)t->all : 0;
+    free(t->s);
     if (!rc)
         rc = read_excluded(folder, name, r);
     if (rc)

@@ -20,6 +20,7 @@
  *             them, and Slurm does not give them to the next job.
  *   done      A run that is done leaves a file of that name; jobs that find it end.
  */
+#include "base/exit_status.h"
 #include "launch/batch_syntax.h"
 #include "launch/folder.h"
 #include "launch/job.h"
@@ -268,7 +269,7 @@ static void add_wait_loop(struct mds_str *out)
 {
     mds_str_add(out,
                 "warned=\n"
-                "# the ranks save, and leave with status 85\n"
+                "# the ranks save, and leave with status %d\n"
                 "trap 'woken=1; [ -n \"$warned\" ] || kill -USR1 $pid; warned=1' USR1\n"
                 "trap 'stopped=1; kill -USR1 $$' TERM\n"
                 "woken=1\n"
@@ -276,7 +277,8 @@ static void add_wait_loop(struct mds_str *out)
                 "    woken=\n"
                 "    wait $pid\n"
                 "    status=$?\n"
-                "done\n");
+                "done\n",
+                MDS_EXIT_UNFINISHED);
 }
 
 /* ---- after the ranks ---- */
@@ -304,8 +306,10 @@ static void add_requeue(const struct mds_job *j, struct mds_str *out)
     const struct mds_batch_syntax *d = job_syntax(j);
 
     mds_str_add(
-        out, "if [ \"$(cat \"$checkpoints/latest\" 2> /dev/null)\" != \"$before\" ] && "
-             "[ -z \"$stopped\" ] && [ \"$status\" -ne 1 ]; then\n");
+        out,
+        "if [ \"$(cat \"$checkpoints/latest\" 2> /dev/null)\" != \"$before\" ] && "
+        "[ -z \"$stopped\" ] && [ \"$status\" -ne %d ]; then\n",
+        MDS_EXIT_REPEATS);
     if (d->again)
         mds_str_add(out, "    %s \"$run/job.sh\"\n", d->again);
     else
@@ -322,9 +326,12 @@ static void add_requeue(const struct mds_job *j, struct mds_str *out)
 /* A signal of the batch system may have reached the ranks alone. */
 static void add_preemption_check(struct mds_str *out)
 {
-    mds_str_add(out, "# 85: out of time; 86: preempted or cancelled\n"
-                     "[ -z \"$stopped\" ] || [ \"$status\" -ne 85 ] || status=86\n"
-                     "[ \"$status\" -ne 86 ] || stopped=1\n");
+    mds_str_add(out,
+                "# %d: out of time; %d: preempted or cancelled\n"
+                "[ -z \"$stopped\" ] || [ \"$status\" -ne %d ] || status=%d\n"
+                "[ \"$status\" -ne %d ] || stopped=1\n",
+                MDS_EXIT_UNFINISHED, MDS_EXIT_TERMINATED, MDS_EXIT_UNFINISHED,
+                MDS_EXIT_TERMINATED, MDS_EXIT_TERMINATED);
 }
 
 /* If the ranks have saved and exited before a preempted job's time of grace is over,
@@ -357,17 +364,18 @@ static void add_chain_end(const struct mds_batch_syntax *d, struct mds_str *out)
                     "    %s\ndone\n",
                     d->update);
     mds_str_add(out,
-                "if [ \"$status\" -eq 1 ] && [ -n \"$next\" ]; then\n"
+                "if [ \"$status\" -eq %d ] && [ -n \"$next\" ]; then\n"
                 "    echo \"mds: error: the later jobs of the chain would fail in the "
                 "same way, so they are cancelled: $next\" >&2\n"
                 "    %s $next\n"
                 "fi\n"
-                "if [ \"$status\" -eq 85 ]; then\n"
+                "if [ \"$status\" -eq %d ]; then\n"
                 "    [ -z \"$next\" ] || exit 0 # the next job goes on\n"
                 "    echo \"mds: error: this was the last job of its chain, and the "
                 "run is not done; go on with: %.*s $run/job.sh\" >&2\n"
                 "fi\n",
-                d->cancel, (int)strcspn(d->submit, " "), d->submit);
+                MDS_EXIT_REPEATS, d->cancel, MDS_EXIT_UNFINISHED,
+                (int)strcspn(d->submit, " "), d->submit);
 }
 
 static void add_exit_handling(const struct mds_job *j, struct mds_str *out)

@@ -85,9 +85,10 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
                              const char *tensorboard_dir, struct mds_metrics **out);
 
 /* Write a JSON record and TensorBoard scalars for the step.  Every log_interval-th
- * iteration and the last also print the console line: the mean time per step since the
- * previous line, and the mean loss over those steps whose loss is finite, including
- * steps whose update was skipped.  The line is Megatron's, or a short one for people.  A terminal shows a progress line in between. */
+ * iteration and the last also print the console line, Megatron's or a short one for
+ * people: the mean time per step since the previous line, and the mean loss over those
+ * steps whose loss is finite, including steps whose update was skipped.  A terminal
+ * shows a progress line in between. */
 void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s);
 
 /* Let what was written to files so far survive a power failure: call before a
