@@ -90,6 +90,12 @@ test_expect_success 'a job that is preempted saves in its time of grace, and goe
     sbatch --partition=urgent --nodes=4 --exclusive --output=/dev/null --wrap=true && ends_as_whole 1 &&
     says "ended by signal" && says "Exited with exit code 86"
 '
+test_expect_success 'mds_launch cancel: the ranks save, and no job follows until mds_launch continue' '
+    run asked && appears asked/TINY-64-2n/checkpoints/latest 60 && mds_launch status asked | grep "^TINY-64-2n  *running " &&
+    mds_launch cancel --runs asked TINY-64-2n && exits $job 86 && about $job | grep -x Restarts=0 && test ! -e asked/TINY-64-2n/done &&
+    mds_launch status asked | grep "^TINY-64-2n  *saved " && mds_launch continue --runs asked TINY-64-2n >continued && cat continued &&
+    job=$(sed -n "s/.*: //p" continued) && ends_as_whole 0 && mds_launch status asked | grep "^TINY-64-2n  *done  *$iterations/$iterations "
+'
 # One node each from here on: there is half a minute to wait for.
 # Each evaluation would take minutes, ten times what is left of the walltime then.
 test_expect_success 'a limit of a minute: the run leaves in time, also if there is an evaluation' '
