@@ -379,7 +379,8 @@ static void predicted_time_matches_h200(void **state)
  * and time are those of four times two, but for an embedding and a micro-batch. */
 /* Seconds that plans expect for attention of 131,072 tokens on an H200. */
 /* Seconds of a step and GiB on the GPU, FP8 beside bf16, one H200:
- * bench/results/gpu-2026-11-24.txt. */
+ * bench/results/gpu-2026-11-24.txt.  Since then blocks in FP8 run by lists, and
+ * need up to two vectors a token less. */
 static void fp8_matches_h200(void **state)
 {
     static const char bf16[] = "", fp8[] = "--fp8-format hybrid",
@@ -416,8 +417,8 @@ static void fp8_matches_h200(void **state)
                  (int)runs[i].tokens, (int)runs[i].sequences, (int)runs[i].sequences);
         e = predict(model, runs[i].options, 1);
         gib = (double)e.device_bytes / (1 << 30);
-        if (fabs(e.step_s / runs[i].s - 1) > 0.06 ||
-            fabs(gib / runs[i].gib - 1) > 0.007)
+        if (fabs(e.step_s / runs[i].s - 1) > 0.06 || gib > 1.007 * runs[i].gib ||
+            gib < 0.985 * runs[i].gib)
             fail_msg("%s %s: %.4f s, measured %.4f; %.2f GiB, measured %.1f", model,
                      runs[i].options, e.step_s, runs[i].s, gib, runs[i].gib);
     }
