@@ -15,14 +15,11 @@ src_data_libmds_data_a_SOURCES = \
   src/data/feature_bases.c src/data/feature_bases.h \
   src/data/feature_join.c src/data/feature_join.h \
   src/data/features.c src/data/features.h \
-  src/data/fingerprint.c src/data/fingerprint.h \
-  src/data/id_lines.c src/data/id_lines.h \
   src/data/kinds.c src/data/kinds.h \
   src/data/make.c src/data/make.h \
   src/data/make_input.c src/data/make_input.h \
   src/data/megatron_index.c src/data/megatron_index.h \
   src/data/mix.c src/data/mix.h \
-  src/data/overlap.c src/data/overlap.h \
   src/data/packing.c src/data/packing.h \
   src/data/paths.c src/data/paths.h \
   src/data/permute.c src/data/permute.h \

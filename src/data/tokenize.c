@@ -2,8 +2,87 @@
 #include "data/tokenize.h"
 
 #include "base/minmax.h"
-#include "data/id_lines.h"
 #include "data/tokenize_fasta.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- token ids as text ---- */
+
+/* One document per line: decimal numbers separated by blanks, commas or brackets, so a
+ * line may be a JSON list.  Empty lines are skipped. */
+struct id_lines {
+    struct mds_reader *reader; /* borrowed */
+    const unsigned char *block;
+    size_t pos, len;
+    int64_t line;   /* from 1 */
+    int64_t limit;  /* ids must be smaller */
+    int64_t number; /* the digits read so far, or -1 between numbers */
+};
+
+/* Where a read stopped: inside a line, at its end, at the end of the input. */
+enum stop { AT_INSIDE, AT_LINE, AT_END };
+
+/* -1 at the end of the file. */
+static enum mds_rc next_byte(struct id_lines *l, int *c)
+{
+    if (l->pos == l->len) {
+        MDS_TRY(mds_reader_next(l->reader, &l->block, &l->len));
+        l->pos = 0;
+    }
+    *c = l->len > 0 ? l->block[l->pos++] : -1;
+    return MDS_OK;
+}
+
+static enum mds_rc add_digit(struct id_lines *l, int digit)
+{
+    l->number = (l->number < 0 ? 0 : l->number) * 10 + digit;
+    if (l->number >= l->limit)
+        return mds_fail(MDS_EUSER,
+                        "%s:%lld: an id of %lld or more, but --vocab-size is %lld",
+                        mds_reader_name(l->reader), (long long)l->line,
+                        (long long)l->number, (long long)l->limit);
+    return MDS_OK;
+}
+
+static enum mds_rc refuse_byte(const struct id_lines *l, int c)
+{
+    char shown[8];
+
+    snprintf(shown, sizeof shown, c > ' ' && c <= '~' ? "'%c'" : "<%02x>", (unsigned)c);
+    return mds_fail(
+        MDS_EUSER,
+        "%s:%lld: %s is not part of a token id: tokenize text first (docs/data.md)",
+        mds_reader_name(l->reader), (long long)l->line, shown);
+}
+
+/* Read up to `capacity` ids of this line.  MDS_EUSER, with file and line, for anything
+ * that is not an id. */
+static enum mds_rc read_ids(struct id_lines *l, int32_t *ids, size_t capacity,
+                            size_t *n, enum stop *at)
+{
+    int c;
+
+    *at = AT_INSIDE;
+    for (*n = 0; *n < capacity;) {
+        MDS_TRY(next_byte(l, &c));
+        if (c >= '0' && c <= '9') {
+            MDS_TRY(add_digit(l, c - '0'));
+            continue;
+        }
+        if (l->number >= 0)
+            ids[(*n)++] = (int32_t)l->number;
+        l->number = -1;
+        if (c == '\n' || c < 0) {
+            *at = c < 0 ? AT_END : AT_LINE;
+            l->line++;
+            break;
+        }
+        if (!memchr(" \t\r,[]", c, 6))
+            return refuse_byte(l, c);
+    }
+    return MDS_OK;
+}
 
 /* ---- bytes ---- */
 
@@ -44,21 +123,21 @@ static void count_empty_line(struct mds_make_input *t, int64_t line)
 }
 
 /* Add one line as a document; *more is 0 after the last one. */
-static enum mds_rc add_id_line(struct mds_make_input *t, struct mds_id_lines *lines,
+static enum mds_rc add_id_line(struct mds_make_input *t, struct id_lines *lines,
                                int *more)
 {
-    enum mds_id_lines_at at = MDS_ID_LINES_INSIDE;
+    enum stop at = AT_INSIDE;
     int32_t last = -1;
     size_t n;
 
-    while (at == MDS_ID_LINES_INSIDE) {
-        MDS_TRY(mds_id_lines_read(lines, t->ids, MDS_MAKE_BLOCK, &n, &at));
+    while (at == AT_INSIDE) {
+        MDS_TRY(read_ids(lines, t->ids, MDS_MAKE_BLOCK, &n, &at));
         if (n == 0)
             continue;
         last = t->ids[n - 1];
         MDS_TRY(mds_make_input_add(t, t->ids, NULL, n));
     }
-    *more = at != MDS_ID_LINES_END;
+    *more = at != AT_END;
     if (last < 0) {
         if (*more) /* nothing after the last line break is not a line */
             count_empty_line(t, lines->line - 1);
@@ -71,10 +150,10 @@ static enum mds_rc add_id_line(struct mds_make_input *t, struct mds_id_lines *li
 
 static enum mds_rc add_id_lines(struct mds_make_input *t)
 {
-    struct mds_id_lines lines;
+    struct id_lines lines = {
+        .reader = t->reader, .line = 1, .limit = t->m->vocabulary.size, .number = -1};
     int more = 1;
 
-    mds_id_lines_init(&lines, t->reader, t->m->vocabulary.size);
     while (more)
         MDS_TRY(add_id_line(t, &lines, &more));
     return MDS_OK;

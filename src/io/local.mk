@@ -18,7 +18,7 @@ src_io_libmds_io_a_SOURCES = \
   src/io/output.c src/io/output.h \
   src/io/reader.c src/io/reader.h \
   src/io/seal.c src/io/seal.h \
-  src/io/sha256.c src/io/sha256.h src/io/sha256_x86.c src/io/sha256_x86.h \
+  src/io/sha256.c src/io/sha256.h \
   src/io/scratch_file.c src/io/scratch_file.h \
   src/io/worker.c src/io/worker.h \
   src/io/write_speed.c src/io/write_speed.h \
