@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mds_ckpt: inspect, verify, prune, compare, export, import and reshard checkpoints. */
+/* mds_ckpt: inspect, verify, prune, compare, merge, export, import and reshard. */
 #include "base/units.h"
 #include "config.h"
 #include "data/position.h"
@@ -17,8 +17,9 @@ static const char verifying[] = "verify";
 static const char prune[] = "prune";
 static const char diff[] = "diff";
 static const char exporting[] = "export";
-static const char making[] = "import and reshard";
-static const char replacing[] = "Replacing"; /* of export, import and reshard */
+static const char merging[] = "merge only";
+static const char making[] = "import, merge and reshard";
+static const char replacing[] = "Replacing"; /* of export and those */
 static const char general[] = "General";
 
 static const char *const formats[] = {"mds", "hf", NULL};
@@ -60,6 +61,13 @@ static const struct mds_option rows[] = {
      NULL, AT(max_shard_bytes), "bytes",
      .help = "with hf: more files, none larger; unset: one"},
 
+    {merging, NULL, "--last", NULL, MDS_OPT_COUNT, NULL, 2, MDS_OPT_NO_MAX, NULL,
+     AT(last), "n", .help = "the last n of one folder; unset: those that are named"},
+    {merging, NULL, "--ema", NULL, MDS_OPT_REAL, NULL, 1e-6, 0.999999, NULL, AT(ema),
+     "d",
+     .help = "oldest first, d times the average so far and 1 - d times the next; "
+             "unset: the mean"},
+
     {making, NULL, "--force", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(force), NULL,
      .help = "also in a FOLDER that has checkpoints; `latest` names the new one then"},
 
@@ -84,7 +92,7 @@ static const struct mds_option_set options = {
         "everything and compares all checksums; prune removes checkpoints, never the "
         "newest nor the last good one; diff compares two; reshard writes one anew for "
         "another layout; export writes the weights for others; import makes a "
-        "checkpoint of a Hugging Face folder.\n"
+        "checkpoint of a Hugging Face folder; merge averages the weights of several.\n"
         "PATH is a folder of checkpoints (of its newest, then) or one of them. "
         "mds_ckpt SUBCOMMAND --help says more of each.\n"
         "Exit status: 0 done and sound, 1 failed, damaged or different.",
@@ -320,15 +328,20 @@ static const struct mds_subcommand subcommands[] = {
      "import [--force] [--overwrite] DIR FOLDER [mds_pretrain's options of layout]",
      "Makes a checkpoint in FOLDER, before its first step, of Hugging Face's folder "
      "DIR.",
-     "import and reshard Replacing", .most = SIZE_MAX, .run = mds_ckpt_run_import,
-     .passes_unknown = 1},
+     "import, merge and reshard Replacing", .most = SIZE_MAX,
+     .run = mds_ckpt_run_import, .passes_unknown = 1},
+    {"merge", "merge [--last N] [--ema D] [--force] [--overwrite] PATH... FOLDER",
+     "Writes the mean of the weights of checkpoints of one run, or their moving "
+     "average, in FOLDER, without moments: for --finetune and --skip-train.",
+     "merge only import, merge and reshard Replacing", 2, SIZE_MAX,
+     "checkpoints and a FOLDER for the new one", .run = mds_ckpt_run_merge},
     {"reshard",
      "reshard [--force] [--overwrite] PATH FOLDER [mds_pretrain's options of layout]",
      "Writes a checkpoint anew, as the ranks of another layout would, in FOLDER. "
      "Options and defaults are mds_pretrain's, such as --tensor-model-parallel-size 8; "
      "--world-size N says how many ranks (unset: as few as the sizes allow).",
-     "import and reshard Replacing", .most = SIZE_MAX, .run = mds_ckpt_run_reshard,
-     .passes_unknown = 1},
+     "import, merge and reshard Replacing", .most = SIZE_MAX,
+     .run = mds_ckpt_run_reshard, .passes_unknown = 1},
     {0},
 };
 
