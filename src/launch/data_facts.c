@@ -14,6 +14,7 @@
 #include "data/source.h"
 #include "launch/launch.h"
 #include "metrics/flops.h"
+#include "metrics/outputs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,18 +127,19 @@ static int is_all_here(const struct mds_data_config *d)
 /* ---- checkpoints ---- */
 
 /* The checkpoint that the run begins from; "" if it begins anew. */
-static enum mds_rc find_start(const struct mds_config *c, char path[MDS_PATH_SIZE])
+static enum mds_rc find_start(const struct mds_config *c, char path[MDS_PATH_SIZE],
+                              int64_t *newest)
 {
     const struct mds_checkpoint_config *k = &c->checkpoint;
-    int64_t newest;
     char *text;
 
+    *newest = -1;
     path[0] = '\0';
     if (!k->load)
-        return mds_ckpt_find_own(c, NULL, &newest);
+        return mds_ckpt_find_own(c, NULL, newest);
     MDS_TRY(mds_ckpt_find_named(k->load, path));
     if (path[0])
-        MDS_TRY(mds_ckpt_find_own(c, path, &newest));
+        MDS_TRY(mds_ckpt_find_own(c, path, newest));
     else if (k->finetune || !k->save || !mds_path_is_same(k->load, k->save))
         return mds_ckpt_refuse_empty(c);
     MDS_TRY(mds_ckpt_find_configuration(c, path, &text));
@@ -145,6 +147,23 @@ static enum mds_rc find_start(const struct mds_config *c, char path[MDS_PATH_SIZ
         path[0] = '\0';
     free(text);
     return MDS_OK;
+}
+
+/* What the job would replace of another run.  newest: as of mds_ckpt_find_own. */
+static enum mds_rc check_outputs(const struct mds_launch *l, const struct mds_config *c,
+                                 int64_t newest)
+{
+    const struct mds_checkpoint_config *k = &c->checkpoint;
+    int64_t done = l->done.in[MDS_STEPS];
+    int goes_on = newest >= 0 || (done > 0 && k->load && k->save &&
+                                  mds_path_is_same(k->load, k->save));
+
+    if (c->train.skip_train)
+        return MDS_OK;
+    if (c->output.metrics_jsonl)
+        MDS_TRY(mds_metrics_check_own(c->output.metrics_jsonl, k->save, k->load, done,
+                                      c->output.overwrite));
+    return goes_on ? MDS_OK : mds_outputs_check_new(&c->output);
 }
 
 /* What the job will check of it, but for its weights.  d: NULL if data are not here. */
@@ -185,6 +204,7 @@ static enum mds_rc check_checkpoint(const struct mds_launch *l,
 {
     const char *load = run->config.checkpoint.load;
     char path[MDS_PATH_SIZE];
+    int64_t newest;
 
     if (load && access(load, F_OK)) {
         if (!run->config.checkpoint.save ||
@@ -192,9 +212,10 @@ static enum mds_rc check_checkpoint(const struct mds_launch *l,
             mds_warn("checkpoint not found on this host: %s; the run fails at once if "
                      "its nodes do not have it",
                      load);
-        return MDS_OK;
+        return check_outputs(l, &run->config, -1);
     }
-    MDS_TRY(find_start(&run->config, path));
+    MDS_TRY(find_start(&run->config, path, &newest));
+    MDS_TRY(check_outputs(l, &run->config, newest));
     return path[0] ? check_start(l, run, d, path) : MDS_OK;
 }
 

@@ -5,6 +5,7 @@ src_metrics_libmds_metrics_a_SOURCES = \
   src/metrics/flops.c src/metrics/flops.h \
   src/metrics/memory.c src/metrics/memory.h \
   src/metrics/metrics.c src/metrics/metrics.h \
+  src/metrics/outputs.c src/metrics/outputs.h \
   src/metrics/preflight.c src/metrics/preflight.h \
   src/metrics/profile.c \
   src/metrics/spikes.c src/metrics/spikes.h \

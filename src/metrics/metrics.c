@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "io/jsonl.h"
-#include "io/output.h"
 #include "metrics/console.h"
+#include "metrics/outputs.h"
 #include "metrics/tensorboard.h"
 
 #include <errno.h>
@@ -165,42 +165,13 @@ static void record_run(struct mds_metrics *m)
     end_record(m);
 }
 
-static int record_has(const char *record, const char *key, const char *text)
-{
-    struct mds_str field = {0};
-    int has;
-
-    mds_str_add(&field, "\"%s\":", key);
-    if (text)
-        mds_json_quote(text, &field);
-    has = !field.failed && strstr(record, field.s) != NULL;
-    mds_str_fini(&field);
-    return has;
-}
-
-/* Whether the newest records there are this run's: of a run that saved where this one
- * saves or, if it resumes, loads from.  Older versions did not record that. */
-static int is_own_file(const struct mds_metrics *m, const char *path, int64_t done)
-{
-    const struct mds_metrics_run *run = &m->run;
-    struct mds_str last = {0};
-    int is = 0;
-
-    mds_jsonl_find_last(path, "{\"event\":\"run\",", &last);
-    if (last.s)
-        is = (run->save && record_has(last.s, "save", run->save)) ||
-             (done > 0 && run->load && record_has(last.s, "save", run->load)) ||
-             (done > 0 && !record_has(last.s, "save", NULL));
-    mds_str_fini(&last);
-    return is;
-}
-
 static enum mds_rc open_json(struct mds_metrics *m, const char *path, int64_t done)
 {
     int append = done > 0 || m->run.evaluation;
 
-    if (!m->run.evaluation && !is_own_file(m, path, done))
-        MDS_TRY(mds_output_check_new(path, m->run.overwrite));
+    if (!m->run.evaluation)
+        MDS_TRY(mds_metrics_check_own(path, m->run.save, m->run.load, done,
+                                      m->run.overwrite));
     if (done > 0)
         MDS_TRY(mds_jsonl_truncate(path, "iteration", done));
     return mds_jsonl_open(path, append, &m->json);

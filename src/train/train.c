@@ -9,6 +9,7 @@
 #include "ckpt/hf.h"
 #include "config/options.h"
 #include "io/output.h"
+#include "metrics/outputs.h"
 #include "optim/schedule.h"
 #include "train/run.h"
 
@@ -133,17 +134,9 @@ static enum mds_rc check_outputs(const struct run *r)
 /* A run that goes on from its own checkpoint replaces its own files. */
 static enum mds_rc check_replaced_files(const struct run *r)
 {
-    const struct mds_output_config *o = &r->config->output;
-    char traced[MDS_PATH_SIZE];
-
     if (!is_rank0(r) || r->from >= 0)
         return MDS_OK;
-    if (o->export_weights)
-        MDS_TRY(mds_output_check_new(o->export_weights, o->overwrite));
-    if (!o->trace_dir)
-        return MDS_OK;
-    MDS_TRY(mds_path_join(o->trace_dir, "weights.safetensors", traced));
-    return mds_output_check_new(traced, o->overwrite);
+    return mds_outputs_check_new(&r->config->output);
 }
 
 /* Say now, not after the last step, that the model cannot be exported. */

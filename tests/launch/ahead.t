@@ -95,6 +95,14 @@ rm -f long.bin
 evaluated() {
     awk '/ loss at / { n++; sub(/.* samples: /, ""); samples += $1 } END { printf "%d evaluation%s (%d samples,\n", n, (n == 1 ? "" : "s"), samples }' out
 }
+test_expect_success 'outputs of another run, which are replaced with --overwrite only' '
+    run="--data-path all.h5 $plain --train-iters" && pretrain $run 3 --save kept --metrics-jsonl m.jsonl --export-weights x.st --trace-dir tr &&
+    for output in "--metrics-jsonl m.jsonl" "--export-weights x.st" "--trace-dir tr"; do
+        refused $run 4 $output --save new --load new && grep "exists already; give another name" got &&
+        ahead "submit --print" $run 4 $output --overwrite --save new || return 1
+    done &&
+    alike $run 4 --save kept --load kept --metrics-jsonl m.jsonl --export-weights x.st --trace-dir tr
+'
 test_expect_success 'evaluations are counted as the run makes them' '
     for more in "--eval-interval 2" "--eval-interval 3" "--eval-interval 100" "--eval-interval 1 --eval-iters 1" "--eval-interval 2 --split 8,2,0"; do
         pretrain --data-path all.h5 --split 6,2,2 --train-iters 6 $more && grep samples: out && evaluated >want &&
