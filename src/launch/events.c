@@ -67,7 +67,7 @@ void mds_losses_add(struct mds_losses *l, int rank, const char *host, const char
 
     if (l->n == MDS_LOSSES)
         return;
-    new->rank = rank;
+    *new = (struct mds_loss){.rank = rank};
     snprintf(new->host, sizeof new->host, "%.*s", MDS_HOST_SIZE - 1, host ? host : "");
     snprintf(new->why, sizeof new->why, "%.*s", (int)sizeof new->why - 1,
              why ? why : "is lost");
@@ -106,6 +106,7 @@ static void take_loss(struct mds_losses *l, const struct mds_node *record)
     if (l->n > 0 || l->failed)
         return;
     add_record(l, record);
+    l->v[0].silent = silent;
     l->may_follow = aborted;
 }
 

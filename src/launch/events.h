@@ -28,6 +28,7 @@ struct mds_loss {
     int rank;                 /* -1: no rank says so, but mds_launch */
     char host[MDS_HOST_SIZE]; /* as the node itself says; "": unknown */
     char why[192];            /* "was killed by signal 9 (Killed)" */
+    int silent;               /* another rank says that it was */
 };
 
 enum { MDS_LOSSES = 64 };

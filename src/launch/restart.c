@@ -128,6 +128,23 @@ static int find_lost_nodes(const struct mds_launch *l, const struct mds_losses *
     return n;
 }
 
+/* A host that is cut off finds the others silent, and may say so first: a node that
+ * answers is kept if another one does not. */
+static void keep_answering_node(const struct mds_launch *l, struct mds_losses *lost)
+{
+    const char *name;
+
+    if (lost->n < 2 || !lost->v[0].silent || !(name = lost_node(l, &lost->v[0])))
+        return;
+    for (int i = 1; i < lost->n; i++) {
+        const char *dead = lost_node(l, &lost->v[i]);
+
+        if (dead && strcmp(dead, name) == 0)
+            return;
+    }
+    memmove(lost->v, lost->v + 1, (size_t)--lost->n * sizeof lost->v[0]);
+}
+
 /* Leave out these nodes, or as many as there are spares for.  Returns how many there
  * were no spares for. */
 static int leave_out(struct job *j, const struct lost_node *nodes, int n, int in_check)
@@ -375,6 +392,7 @@ static int start_again(struct job *j, struct mds_outcome *o, int *status)
     if ((o->lost.silent || o->lost.stuck) &&
         mds_launch_find_silent(&j->launch, &o->lost))
         mds_warn("unknown which nodes answer: %s", mds_fail_text());
+    keep_answering_node(&j->launch, &o->lost);
     if (o->lost.n == 0 || mds_supervise_caught() || !replace_nodes(j, &o->lost, status))
         return 0;
     if (o->lost.in_check || (o->lost.stuck && !o->lost.started)) {

@@ -16,6 +16,7 @@ cat >far <<'EOF2'
 #!/bin/sh
 NODE=$2
 export NODE
+test ! -e "gone.$NODE" || exit 1
 shift 2 # -x NODE
 exec sh -c "$*"
 EOF2
@@ -23,7 +24,7 @@ EOF2
 cat >ranks <<'EOF2'
 #!/bin/sh
 case $fault:$NODE in
-*:[acd] | :*) ;;
+*:[cd] | :* | killed:a | stopped:a | preflight:a | nowhere:a | always:*) ;;
 killed:b | stopped:b) # after the first checkpoint
     (
         until test -e ck/latest; do sleep 0.02; done
@@ -31,6 +32,19 @@ killed:b | stopped:b) # after the first checkpoint
     ) 2>/dev/null &
     ;;
 preflight:b) FAULTFS_PATH=preflight FAULTFS=eio:1000000 && export FAULTFS_PATH FAULTFS ;;
+cut:a) # it says that the other one is silent, ends, and does not answer
+    before=
+    for last; do
+        case $before in --events) events=$last ;; esac
+        before=$last
+    done
+    (
+        until test -e ck/latest; do sleep 0.02; done
+        : >gone.a
+        echo '{"event":"rank_lost","rank":1,"host":"b","cause":"silent","reason":"has been silent for 4 s"}' >>"$events"
+        kill -KILL $$
+    ) 2>/dev/null &
+    ;;
 nowhere:b) set -- "$@" --clip-grad 2 ;;
 esac
 if test "$fault" = always; then # at its first step
@@ -70,6 +84,10 @@ test_expect_success 'a rank that is killed: the job goes on with a spare node, t
 test_expect_success 'a node that is silent: the same' '
     fault=stopped signal=STOP && on_nodes --distributed-timeout-minutes 0.02 && losses >got && test_cmp whole got &&
     grep "warn: node b is left out: rank 1 has been silent for 1.2 s$" out && rm -r ck m.jsonl
+'
+test_expect_success 'a node that is cut off, and says that the other one is silent: only the first is left out' '
+    fault=cut && on_nodes && losses >got && test_cmp whole got && grep "warn: node a is left out: it does not answer$" out &&
+    grep "^[^ ]*mpiexec.* -hosts b,c " out && ! grep "^b" excluded && rm -r ck m.jsonl gone.a
 '
 test_expect_success 'what the first start was told to load is not loaded again' '
     fault= && on_nodes --train-iters 3 && mv ck other && rm m.jsonl && fault=killed signal=KILL &&
