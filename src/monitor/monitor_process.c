@@ -280,6 +280,12 @@ static void open_node_flag(void)
     close(fd);
 }
 
+static int is_node_flag_claimed(void)
+{
+    open_node_flag();
+    return flag && __atomic_load_n(flag, __ATOMIC_SEQ_CST);
+}
+
 static int claim_node_flag(void)
 {
     open_node_flag();
@@ -339,6 +345,8 @@ static void report_death(int status)
     const struct timespec peer_dies = {.tv_sec = 1};
 
     if (may_be_consequence(status)) {
+        if (is_node_flag_claimed()) /* the cause is known */
+            return;
         record_death(status);
         write_death_line(status);
         nanosleep(&peer_dies, NULL);
