@@ -160,6 +160,17 @@ enum mds_rc mds_ckpt_previous(const char *dir, int64_t iteration, int64_t *befor
     return MDS_OK;
 }
 
+/* Once for a file: a run reads it several times. */
+static void warn_of_pointer_file(const char *path, const char *line)
+{
+    static _Thread_local char warned[MDS_PATH_SIZE];
+
+    if (strcmp(path, warned) == 0)
+        return;
+    snprintf(warned, sizeof warned, "%s", path);
+    mds_warn("%s: '%s' is not the name of a checkpoint; ignored", path, line);
+}
+
 /* The iteration of the checkpoint that a file of the folder names; -1 without such a
  * file.  A crash can leave it empty, which costs nothing: it only points somewhere. */
 static enum mds_rc read_pointer_file(const char *dir, const char *name,
@@ -180,7 +191,7 @@ static enum mds_rc read_pointer_file(const char *dir, const char *name,
     fclose(f);
     *iteration = parse_name(line, "");
     if (*iteration < 0)
-        mds_warn("%s: '%s' is not the name of a checkpoint; ignored", path, line);
+        warn_of_pointer_file(path, line);
     return MDS_OK;
 }
 

@@ -73,6 +73,10 @@ test_expect_success 'a truncated index' '
 test_expect_success 'a checkpoint that latest names, and nobody has' '
     fresh && rm -r ck/iter_0000004 && refused "No such file"
 '
+test_expect_success 'an empty latest: the newest is taken, and one warning' '
+    fresh && : >ck/latest && pretrain --train-iters 6 --load ck --save ck && cat out && grep "loaded ck/iter_0000004" out &&
+    test "$(sed "/warnings* in this run/,\$d" out | grep -c "latest: .. is not the name of a checkpoint; ignored")" -eq 1
+'
 test_expect_success 'with none before, it says so' '
     fresh && rm -r ck/iter_0000002 && rm $rank &&
     test_must_fail pretrain --train-iters 6 --load ck --load-fallback &&
