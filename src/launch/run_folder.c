@@ -245,6 +245,8 @@ enum mds_rc mds_run_folder_saves(const struct mds_job *j,
 {
     int64_t kept = asked->config.checkpoint.keep_last;
 
+    if (asked->config.train.skip_train)
+        return MDS_OK;
     if (!mds_is_set_by_user(asked, "checkpoint.interval")) {
         mds_argv_add(arguments, "--save-interval");
         mds_argv_add(arguments, "%lld",

@@ -40,7 +40,7 @@ void mds_run_folder_outputs(const struct mds_run_folder *f,
                             const struct mds_config_run *asked, struct mds_argv *words);
 
 /* How often to save, and how many checkpoints to keep: append the options unless the
- * user set them, and log what the checkpoints take. */
+ * user set them, and log what the checkpoints take.  An evaluation makes none. */
 enum mds_rc mds_run_folder_saves(const struct mds_job *j,
                                  const struct mds_config_run *asked,
                                  const struct mds_estimate *e,

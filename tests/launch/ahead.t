@@ -110,6 +110,7 @@ test_expect_success 'evaluations are counted as the run makes them' '
     done &&
     pretrain --data-path all.h5 --split 6,2,2 --train-iters 6 --save whole && pretrain --data-path all.h5 --split 6,2,2 --skip-train --load whole && evaluated >want &&
     ahead plan --data-path all.h5 --split 6,2,2 --skip-train --load whole && grep -F -f want said &&
+    ahead "submit --print" --data-path all.h5 --split 6,2,2 --skip-train --load whole && ! grep checkpoints: err &&
     ahead plan --data-path all.h5 --split 6,2,2 --train-iters 6 --eval-iters 0 && grep "^6 steps = " said
 '
 test_expect_success 'and take their part of the hours and jobs' '
