@@ -71,6 +71,10 @@ int64_t mds_dataset_file_samples(const struct mds_dataset *d, enum mds_split s, 
 /* MDS_EUSER if mds_dataset_samples is 0; the message names the file that is too short
  * and what would fit. */
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s);
+
+/* For training and validation; if both are too short, the shorter is named, so that the
+ * length that is advised suits both. */
+enum mds_rc mds_dataset_require_both(const struct mds_dataset *d);
 /* MDS_EUSER if a split that a run with this configuration reads has no sample. */
 enum mds_rc mds_dataset_check(const struct mds_dataset *d, const struct mds_config *c);
 /* Samples of split s that each evaluation reads: all, or those of --eval-iters

@@ -4,13 +4,9 @@
 
 #include <inttypes.h>
 
-static enum mds_rc check_held_out(const struct mds_dataset *d,
-                                  const struct mds_config *c)
+static enum mds_rc check_evaluated(const struct mds_dataset *d,
+                                   const struct mds_config *c)
 {
-    if (c->train.eval_iters == 0)
-        return MDS_OK;
-    if (!c->train.skip_train)
-        return mds_dataset_require(d, MDS_SPLIT_VALID);
     if (mds_dataset_samples(d, MDS_SPLIT_VALID) > 0 ||
         mds_dataset_samples(d, MDS_SPLIT_TEST) > 0)
         return MDS_OK;
@@ -34,7 +30,7 @@ int64_t mds_dataset_evaluated(const struct mds_dataset *d, enum mds_split s,
 
 enum mds_rc mds_dataset_check(const struct mds_dataset *d, const struct mds_config *c)
 {
-    if (!c->train.skip_train)
-        MDS_TRY(mds_dataset_require(d, MDS_SPLIT_TRAIN));
-    return check_held_out(d, c);
+    if (c->train.eval_iters == 0)
+        return c->train.skip_train ? MDS_OK : mds_dataset_require(d, MDS_SPLIT_TRAIN);
+    return c->train.skip_train ? check_evaluated(d, c) : mds_dataset_require_both(d);
 }

@@ -78,16 +78,45 @@ static enum mds_rc refuse_short_split(const struct mds_dataset *d,
                     have - 1, share, without);
 }
 
+/* The file of a split that is too short for a window, of several the shortest; -1: none
+ * is. */
+static int find_short(const struct mds_dataset *d, enum mds_split s)
+{
+    const struct blend *b = &d->blends[s];
+    int found = -1;
+
+    for (int k = 0; k < mds_blend_members(b); k++)
+        if (b->members[k].samples == 0 &&
+            (found < 0 ||
+             longest_span(&b->members[k].part) < longest_span(&b->members[found].part)))
+            found = k;
+    return found;
+}
+
 enum mds_rc mds_dataset_require(const struct mds_dataset *d, enum mds_split s)
 {
     const struct blend *b = &d->blends[s];
+    int k = find_short(d, s);
 
     if (mds_blend_members(b) == 0)
         return mds_fail(MDS_EUSER, "no %s data: give %s%s", mds_split_names[s],
                         mds_split_options[s],
                         s == MDS_SPLIT_VALID ? ", or --eval-iters 0" : "");
-    for (int k = 0; k < mds_blend_members(b); k++)
-        if (b->members[k].samples == 0)
-            return refuse_short_split(d, mds_blend_source(d, b, k), &b->members[k], s);
-    return MDS_OK;
+    return k < 0 ? MDS_OK
+                 : refuse_short_split(d, mds_blend_source(d, b, k), &b->members[k], s);
+}
+
+enum mds_rc mds_dataset_require_both(const struct mds_dataset *d)
+{
+    int train = find_short(d, MDS_SPLIT_TRAIN), valid = find_short(d, MDS_SPLIT_VALID);
+
+    if (train >= 0 && valid >= 0) {
+        int64_t have = longest_span(&d->blends[MDS_SPLIT_VALID].members[valid].part);
+
+        if (have >= 2 &&
+            have < longest_span(&d->blends[MDS_SPLIT_TRAIN].members[train].part))
+            return mds_dataset_require(d, MDS_SPLIT_VALID);
+    }
+    MDS_TRY(mds_dataset_require(d, MDS_SPLIT_TRAIN));
+    return mds_dataset_require(d, MDS_SPLIT_VALID);
 }

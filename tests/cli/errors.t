@@ -77,7 +77,10 @@ test_expect_success 'a sequence longer than the data' '
         pretrain --data-path short.h5 --seq-length 2000 &&
     longest=$(sed -n "s/.*use --seq-length \([0-9]*\) or less/\1/p" err) &&
     fails "short.h5: --split" pretrain --data-path short.h5 --seq-length $((longest + 1)) &&
-    pretrain --data-path short.h5 --seq-length "$longest" --train-iters 1
+    pretrain --data-path short.h5 --seq-length "$longest" --train-iters 1 &&
+    fails "short.h5: 444 tokens in all" pretrain --data-path short.h5 --split 8,2,0 --eval-iters 1 --seq-length 2000 &&
+    longest=$(sed -n "s/.*use --seq-length \([0-9]*\) or less/\1/p" err) &&
+    pretrain --data-path short.h5 --split 8,2,0 --eval-iters 1 --seq-length "$longest" --train-iters 1
 '
 test_expect_success 'a validation split that is too short' '
     fails "t.h5: --split" pretrain --split 9990,9,1 --eval-iters 2
