@@ -53,6 +53,7 @@ EXTRA_DIST += \
   docs/adr/0028-hopper-attention.md \
   docs/adr/0029-hopper-attention-backward.md \
   docs/adr/0030-blocks-as-lists.md \
+  docs/adr/0032-beside-flashattention-4.md \
   docs/adr/0033-scores-by-evaluation.md \
   docs/adr/0035-events-of-a-run.md \
   docs/adr/0034-update-rules.md \

@@ -50,7 +50,7 @@ EXTRA_DIST += $(kernels_cuda_c) $(kernels_cudnn_c) $(kernels_cuda_cu) \
   $(kernels_hopper_c) $(kernels_hopper_cu) kernels/cuda/hopper/forward.cuh \
   kernels/cuda/hopper/forward_widths.cuh kernels/cuda/hopper/ptx.cuh \
   kernels/cuda/hopper/backward.cuh kernels/cuda/hopper/backward_copies.cuh \
-  kernels/cuda/hopper/backward_kernel.cuh \
+  kernels/cuda/hopper/backward_kernel.cuh kernels/cuda/hopper/backward_wide.cuh \
   kernels/cuda/activation.cuh kernels/cuda/amax.cuh kernels/cuda/attention_tile.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh \
   kernels/cuda/partial_sums.cuh kernels/cuda/storage.cuh
 

@@ -293,10 +293,11 @@ int mdsk_attention_bwd_hopper_tile(const struct mdsk_attention_shape *s)
 
 int64_t mdsk_attention_bwd_hopper_head(const struct mdsk_attention_shape *s)
 {
-    const int64_t tile = mdsk_attention_bwd_hopper_tile(s),
-                  width = s->D <= 64 ? 64 : 128;
+    const int64_t tile = mdsk_attention_bwd_hopper_tile(s), width = s->D <= 64    ? 64
+                                                                    : s->D <= 128 ? 128
+                                                                                  : 0;
 
-    if (s->dtype == MDSK_F32 || s->dropout.p > 0 || s->D % 8 || s->D > 128)
+    if (s->dtype == MDSK_F32 || s->dropout.p > 0 || s->D % 8 || s->D > 256)
         return 0;
     return (s->Sq + tile - 1) / tile * (tile * (width + 3) + 4) *
            (int64_t)sizeof(float);

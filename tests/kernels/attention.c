@@ -56,6 +56,11 @@ static const struct shape shapes[] = {
     {1, 2, 2, 130, 130, 128, 130, 0, 0, PACKED, MIXED},
     {2, 2, 1, 260, 260, 256, 0, 70, 0, PACKED, MIXED},
     {1, 2, 1, 1, 40, 128, 39, 0, 0, PACKED, JOINED},
+    {1, 4, 2, 323, 323, 136, 0, 0, 0, PACKED, JOINED},
+    {1, 2, 1, 150, 277, 256, 127, 60, 0, PACKED, JOINED},
+    {1, 4, 2, 97, 65, 192, 30, 20, 0, HEAD_MAJOR, JOINED},
+    {2, 2, 2, 130, 130, 256, 130, 0, 0, PACKED, MIXED},
+    {3, 3, 1, 193, 193, 256, 0, 0, 0, PACKED, MIXED},
     /* unfused only: wide heads, and more queries than one block has */
     {1, 2, 1, 40, 40, 300, 0, 0, 0, FUSED, JOINED},
     {1, 1, 1, 3000, 3000, 3, 0, 0, 0, FUSED, JOINED},

@@ -72,9 +72,11 @@ int mdsk_tensor_map_heads(CUtensorMap *map, const struct mdsk_heads *x, int64_t 
 KERNEL(bf16_64)
 KERNEL(bf16_96)
 KERNEL(bf16_128)
+KERNEL(bf16_256)
 KERNEL(f16_64)
 KERNEL(f16_96)
 KERNEL(f16_128)
+KERNEL(f16_256)
 
 static struct mdsk_attention_bwd problem(int64_t B, int64_t A, int64_t G, int64_t S,
                                          int64_t D)
@@ -101,7 +103,7 @@ static void test_others_are_refused(void **state)
         a = problem(1, 2, 1, 300, 64);
         fake.capability = i == 1 ? 80 : i == 2 ? 100 : 90;
         fake.addressable = i != 3;
-        a.shape.D = i == 4 ? 68 : i == 5 ? 136 : 64;
+        a.shape.D = i == 4 ? 68 : i == 5 ? 264 : 64;
         a.shape.dropout.p = i == 6 ? 0.1f : 0;
         assert_int_equal(mdsk_hopper_attention_bwd(NULL, &a), i == 0 ? 0 : -ENOTSUP);
         assert_int_equal(fake.calls, i == 0);
@@ -117,10 +119,11 @@ static void test_kernel_of_a_size(void **state)
         int64_t D;
         enum mdsk_dtype dtype;
         const char *name;
-        int tiles;
-    } rows[] = {{8, MDSK_BF16, "bf16_64", 3},    {64, MDSK_F16, "f16_64", 3},
-                {72, MDSK_BF16, "bf16_96", 5},   {96, MDSK_F16, "f16_96", 5},
-                {104, MDSK_BF16, "bf16_128", 5}, {128, MDSK_F16, "f16_128", 5}};
+        int tiles, key_tiles;
+    } rows[] = {{8, MDSK_BF16, "bf16_64", 3, 3},    {64, MDSK_F16, "f16_64", 3, 3},
+                {72, MDSK_BF16, "bf16_96", 5, 3},   {96, MDSK_F16, "f16_96", 5, 3},
+                {104, MDSK_BF16, "bf16_128", 5, 3}, {128, MDSK_F16, "f16_128", 5, 3},
+                {136, MDSK_BF16, "bf16_256", 5, 5}, {256, MDSK_F16, "f16_256", 5, 5}};
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -131,7 +134,7 @@ static void test_kernel_of_a_size(void **state)
         assert_int_equal(mdsk_hopper_attention_bwd(NULL, &a), 0);
         assert_string_equal(fake.call[0].name, rows[i].name);
         assert_int_equal(fake.call[0].args.query_tiles, rows[i].tiles);
-        assert_int_equal(fake.call[0].args.key_tiles, 3);
+        assert_int_equal(fake.call[0].args.key_tiles, rows[i].key_tiles);
         assert_int_equal(fake.call[0].args.repeatable, i % 2);
         assert_int_equal(fake.scratch, 2 * mdsk_attention_bwd_hopper_head(&a.shape));
     }

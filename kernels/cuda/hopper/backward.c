@@ -24,39 +24,55 @@ static int is_supported(const struct mdsk_attention_bwd *a)
     return 1;
 }
 
-/* How many key/value heads are worked on side by side: as many as have what is read and
- * added to for each query, q, d_o and dq, in L2. */
-static int section_of(const struct mdsk_attention_shape *s)
+/* How many of n key/value heads are worked on side by side: as many as have what is
+ * read, or added to, of `rows` tokens in L2. */
+static int section_of(const struct mdsk_attention_shape *s, int64_t n, int64_t rows,
+                      int64_t bytes)
 {
-    int64_t n = s->B * s->G, near = s->window + 8192;
-    int64_t queries = s->window > 0 && near < s->Sq ? near : s->Sq;
-    int64_t fit = L2_BYTES / (queries * s->D * 8);
+    int64_t near = s->window + 8192;
+    int64_t fit = L2_BYTES / ((s->window > 0 && near < rows ? near : rows) * bytes);
 
     return (int)(fit < 1 ? 1 : fit < n ? fit : n);
 }
 
 static backward_call *kernels_for(const struct mdsk_attention_shape *s)
 {
-    static backward_call *const calls[2][3] = {
-        {mdsk_backward_bf16_64, mdsk_backward_bf16_96, mdsk_backward_bf16_128},
-        {mdsk_backward_f16_64, mdsk_backward_f16_96, mdsk_backward_f16_128}};
+    static backward_call *const calls[2][4] = {
+        {mdsk_backward_bf16_64, mdsk_backward_bf16_96, mdsk_backward_bf16_128,
+         mdsk_backward_bf16_256},
+        {mdsk_backward_f16_64, mdsk_backward_f16_96, mdsk_backward_f16_128,
+         mdsk_backward_f16_256}};
 
-    return calls[s->dtype != MDSK_BF16][s->D <= 64 ? 0 : s->D <= 96 ? 1 : 2];
+    return calls[s->dtype != MDSK_BF16][s->D <= 64    ? 0
+                                        : s->D <= 96  ? 1
+                                        : s->D <= 128 ? 2
+                                                      : 3];
+}
+
+/* Keys of a tile (backward_copies.cuh). */
+static int keys_of(const struct mdsk_attention_shape *s)
+{
+    return s->D <= 128 ? 128 : 64;
 }
 
 static int make_maps(const struct mdsk_attention_bwd *a, struct backward_args *w)
 {
     const struct mdsk_attention_shape *s = &a->shape;
-    const int queries = mdsk_attention_bwd_hopper_tile(s), keys = 128, half = 64;
+    const int queries = mdsk_attention_bwd_hopper_tile(s), half = 64;
+    const int keys = keys_of(s);
     const struct {
         CUtensorMap *map;
         const struct mdsk_heads *heads;
         int64_t n, tokens;
         int rows;
     } maps[] = {
-        {&w->q, &a->q, s->A, s->Sq, queries}, {&w->d_o, &a->d_o, s->A, s->Sq, queries},
-        {&w->k, &a->k, s->G, s->Sk, keys},    {&w->v, &a->v, s->G, s->Sk, keys},
-        {&w->dk, &a->dk, s->G, s->Sk, half},  {&w->dv, &a->dv, s->G, s->Sk, half},
+        {&w->q, &a->q, s->A, s->Sq, queries},
+        {&w->d_o, &a->d_o, s->A, s->Sq, queries},
+        {&w->k, &a->k, s->G, s->Sk, keys},
+        {&w->v, &a->v, s->G, s->Sk, keys},
+        {&w->dk, &a->dk, s->G, s->Sk, half},
+        {&w->dv, &a->dv, s->G, s->Sk, half},
+        {&w->dq_map, &a->dq, s->A, s->Sq, half},
     };
     int err = 0;
 
@@ -69,7 +85,7 @@ static int make_maps(const struct mdsk_attention_bwd *a, struct backward_args *w
 int mdsk_hopper_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bwd *a)
 {
     const struct mdsk_attention_shape *s = &a->shape;
-    const int64_t head = mdsk_attention_bwd_hopper_head(s), keys = 128;
+    const int64_t head = mdsk_attention_bwd_hopper_head(s), keys = keys_of(s);
     const int tile = mdsk_attention_bwd_hopper_tile(s);
     struct mdsk_attention_part part;
     struct backward_args w = {
@@ -98,7 +114,9 @@ int mdsk_hopper_attention_bwd(cudaStream_t stream, const struct mdsk_attention_b
     w.key_tiles = (int)((s->Sk + keys - 1) / keys);
     w.B = (int)part.B;
     w.G = (int)(part.A / w.group);
-    w.section = section_of(s) < w.B * w.G ? section_of(s) : w.B * w.G;
+    /* q and d_o, and dq if it is summed; k and v */
+    w.section = section_of(s, part.B * w.G, s->Sq, s->D * (s->D <= 128 ? 8 : 4));
+    w.key_section = section_of(s, part.B * w.G, s->Sk, s->D * 4);
     err = make_maps(a, &w);
     w.rows = mdsk_cuda_scratch(stream, MDSK_CUDA_ATTEND, part.B * part.A * head);
     if (err || !w.rows)

@@ -100,20 +100,38 @@ __device__ void store_zeros(const backward_args &w, const place &at, bwd_shared<
     store_wait_read<0>();
 }
 
-/* x [64, M] = a b^T, for rows of D elements; started only. */
-template <class T, int D>
-__device__ void start_scores(float (&x)[bwd_tile<D>::queries / 2], uint64_t a,
-                             uint64_t b)
+/* x [64, M] = a b^T, for rows of D elements, in panels of 64; started only.  The first
+ * 16 KEPT elements of a are in registers. */
+template <class T, int D, int M, int KEPT>
+__device__ void start_scores(float (&x)[M / 2], const uint32_t (&kept)[4 * KEPT + 1],
+                             uint64_t a, uint32_t a_panel, uint64_t b)
 {
-    using shared = bwd_shared<D>;
-
     wgmma_fence();
 #pragma unroll
-    for (int n = 0; n < D / 16; n++)
-        wgmma<T, bwd_tile<D>::queries, 0, 0>(
-            x, a + n / 4 * (shared::key_panel / 16) + n % 4 * 2,
-            b + n / 4 * (shared::query_panel / 16) + n % 4 * 2, n > 0);
+    for (int n = 0; n < D / 16; n++) {
+        const uint64_t from_a = a + n / 4 * (a_panel / 16) + n % 4 * 2;
+        const uint64_t from_b = b + n / 4 * (M * PANEL_ROW / 16) + n % 4 * 2;
+
+        if (n < KEPT)
+            wgmma<T, M, 0>(x, kept + 4 * n, from_b, n > 0);
+        else
+            wgmma<T, M, 0, 0>(x, from_a, from_b, n > 0);
+    }
     wgmma_commit();
+}
+
+/* The first 16 KEPT elements of 16 rows for each warp, from row `row` of panels on. */
+template <int KEPT>
+__device__ void keep(uint32_t (&kept)[4 * KEPT + 1], const uint8_t *panels,
+                     uint32_t panel, int row)
+{
+    const uint32_t lane = threadIdx.x % 32;
+
+#pragma unroll
+    for (int n = 0; n < KEPT; n++)
+        load_matrices(shared_address(panels) + n / 4 * panel +
+                          panel_chunk(row + lane % 16, n % 4 * 2 + lane / 16),
+                      kept + 4 * n);
 }
 
 /* dv += p d_o and dk += ds q; or =, for the first tile. */
@@ -197,7 +215,7 @@ __device__ void hand_over(const float (&dq)[32], int half, int number,
         sh.dq[half][c * GROUP + threadIdx.x % GROUP] =
             make_float4(dq[4 * c], dq[4 * c + 1], dq[4 * c + 2], dq[4 * c + 3]);
     async_fence();
-    barrier_arrive(&sh.dq_full[half][number & 1]);
+    barrier_arrive_warp(&sh.dq_full[half][number & 1]);
 }
 
 template <class T, int D>
@@ -218,13 +236,16 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
     const uint64_t k_for_dq = by_mn(sh.k[t::panels > 1 ? half : 0], 0);
     const int ds_for_dq = t::panels > 1 ? 0 : half;
     float dk[D / 2], dv[D / 2], s[M / 2], dq[32];
+    uint32_t kept[4 * t::kept + 1] = {0}, none[1] = {0};
     ring<t::stages> stage;
     ring<BUFFERS> buffer, old;
 
     barrier_wait(&sh.k_full, 0);
+    keep<t::kept>(kept, sh.k[0], shared::key_panel, row);
     barrier_wait(&sh.v_full, 0);
     barrier_wait(&sh.q_full[0], 0);
-    start_scores<T, D>(s, k, by_k(sh.stage[0].q[0]));
+    start_scores<T, D, M, t::kept>(s, kept, k, shared::key_panel,
+                                   by_k(sh.stage[0].q[0]));
     wgmma_wait<0>();
     hold(s);
     if (half == 1)
@@ -235,7 +256,8 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
         uint32_t p16[M / 4], ds16[M / 4];
 
         barrier_wait(&sh.d_o_full[stage.stage], stage.round);
-        start_scores<T, D>(dp, v, by_k(sh.stage[stage.stage].d_o[0]));
+        start_scores<T, D, M, 0>(dp, none, v, shared::key_panel,
+                                 by_k(sh.stage[stage.stage].d_o[0]));
         exponentials<M>(s, w.scale * 1.44269504f, rows);
         if (to.is_masked())
             mask<M>(w, rows, to.tile * M, at.key + row + lane / 4, s);
@@ -250,7 +272,7 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
                     j / 4 * shared::key_panel,
                 ds16[4 * j], ds16[4 * j + 1], ds16[4 * j + 2], ds16[4 * j + 3]);
         async_fence();
-        barrier_arrive(&sh.ds_full[buffer.stage]);
+        barrier_arrive_warp(&sh.ds_full[buffer.stage]);
         buffer.next();
 
         /* The groups take turns with their products, so that one has the tensor cores
@@ -265,16 +287,17 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
         hold(dv);
         hold(p16);
         hold(ds16);
-        barrier_arrive(&sh.empty[stage.stage]);
+        barrier_arrive_warp(&sh.empty[stage.stage]);
         stage.next();
         if (i + 1 < length) /* likewise */
             barrier_wait(&sh.q_full[stage.stage], stage.round);
-        start_scores<T, D>(s, k, by_k(sh.stage[stage.stage].q[0]));
+        start_scores<T, D, M, t::kept>(s, kept, k, shared::key_panel,
+                                       by_k(sh.stage[stage.stage].q[0]));
         named_arrive(TURN + 1 - half, 2 * GROUP);
         wgmma_wait<1>();
         hold(dq);
         if (i > 0) {
-            barrier_arrive(&sh.ds_empty[old.stage]);
+            barrier_arrive_warp(&sh.ds_empty[old.stage]);
             old.next();
             hand_over<D>(dq, half, i - 1, sh);
         }
@@ -313,13 +336,13 @@ __global__ void __launch_bounds__(THREADS, 1)
         for (int i = 0; i < bwd_tile<D>::stages; i++) {
             barrier_init(&sh.q_full[i], 1);
             barrier_init(&sh.d_o_full[i], 1);
-            barrier_init(&sh.empty[i], 2 * GROUP);
+            barrier_init(&sh.empty[i], 2 * WARPS);
         }
         for (int i = 0; i < BUFFERS; i++) {
-            barrier_init(&sh.ds_full[i], 2 * GROUP);
-            barrier_init(&sh.ds_empty[i], 2 * GROUP);
-            barrier_init(&sh.dq_full[i][0], GROUP);
-            barrier_init(&sh.dq_full[i][1], GROUP);
+            barrier_init(&sh.ds_full[i], 2 * WARPS);
+            barrier_init(&sh.ds_empty[i], 2 * WARPS);
+            barrier_init(&sh.dq_full[i][0], WARPS);
+            barrier_init(&sh.dq_full[i][1], WARPS);
             barrier_init(&sh.dq_empty[i], 1);
         }
         barrier_init_fence();

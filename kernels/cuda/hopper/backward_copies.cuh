@@ -13,6 +13,7 @@ namespace mdsk::hopper
 enum {
     BUFFERS = 2, /* of ds in shared memory */
     GROUP = 128, /* threads of a warp group */
+    WARPS = GROUP / 32,
     THREADS = 3 * GROUP,
     FEW_REGISTERS = 24, /* of the warp group that copies */
     MANY_REGISTERS = 240,
@@ -26,11 +27,16 @@ enum {
 /* Sizes for heads of up to D elements. */
 template <int D> struct bwd_tile {
     static constexpr int queries = D <= 64 ? 128 : 64;
-    static constexpr int keys = 128;
-    static constexpr int stages = D <= 64 ? 2 : 3; /* of queries in shared memory */
+    static constexpr int keys = D <= 128 ? 128 : 64;
+    /* of queries in shared memory */
+    static constexpr int stages = D <= 64 || D > 128 ? 2 : 3;
     static constexpr int panels = (D + PANEL - 1) / PANEL;
-    static constexpr int sums = queries * panels * PANEL; /* floats of a tile of dq */
-    static constexpr int row_floats = 3 * queries + 4;    /* of its rows */
+    /* how often 16 elements of a key stay in registers, as shared memory is the
+     * bottleneck: for as many as there are */
+    static constexpr int kept = D == 96 ? 6 : D == 128 ? 5 : D == 256 ? 8 : 0;
+    /* floats of a tile of dq, if it is summed in memory */
+    static constexpr int sums = D <= 128 ? queries * panels * PANEL : 0;
+    static constexpr int row_floats = 3 * queries + 4; /* of its rows */
 };
 
 template <int D> struct bwd_shared {
@@ -94,13 +100,19 @@ __device__ inline place place_of(const backward_args &w, int keys)
     return {w.b + pair / w.G, w.g + pair % w.G, n * keys, pair * w.group};
 }
 
-/* The first query whose first key is at least `key`: a search by a warp. */
-template <int M>
-__device__ int first_query_from(const backward_args &w, const float *rows, int key)
+/* The first query whose first key is at least `key`.  With documents: a search by a
+ * warp. */
+template <int D>
+__device__ int first_query_from(const backward_args &w, const place &at, int key)
 {
-    int low = 0, high = w.Sq,
-        lane = threadIdx.x % 32; /* the answer is in [low, high] */
+    constexpr int M = bwd_tile<D>::queries;
+    const float *rows =
+        w.rows + (int64_t)at.local_head * w.query_tiles * bwd_tile<D>::row_floats;
+    int low = 0, high = w.Sq, lane = threadIdx.x % 32; /* it is in [low, high] */
 
+    if (!w.shape.start)
+        return (int)min(max(key - 1 - w.q_offset + w.shape.window, (int64_t)0),
+                        (int64_t)w.Sq);
     while (low < high) {
         int step = (high - low + 31) / 32, i = low + step * lane;
         bool below =
@@ -124,22 +136,19 @@ __device__ walk walk_of(const backward_args &w, const place &at, bwd_shared<D> &
     walk out;
 
     if (threadIdx.x < 32 && w.limited) {
-        const float *rows =
-            w.rows + (int64_t)at.local_head * w.query_tiles * bwd_tile<D>::row_floats;
-        int end = first_query_from<M>(w, rows, min(at.key + N, w.Sk));
-        int limit = first_query_from<M>(w, rows, at.key + 1);
-
+        end = first_query_from<D>(w, at, min(at.key + N, w.Sk));
+        out.limit = first_query_from<D>(w, at, at.key + 1);
         if (threadIdx.x == 0) {
             sh.end[0] = (end + M - 1) / M;
-            sh.end[1] = limit / M;
+            sh.end[1] = out.limit / M;
         }
     }
     __syncthreads();
-    first = max(at.key - w.q_offset, 0) / M;
     end = w.limited ? sh.end[0] : w.query_tiles;
+    out.limit = w.limited ? sh.end[1] : w.query_tiles;
+    first = max(at.key - w.q_offset, 0) / M;
     out.causal = at.key + N > w.Sk ? w.query_tiles
                                    : (max(at.key + N - 1 - w.q_offset, 0) + M - 1) / M;
-    out.limit = w.limited ? sh.end[1] : w.query_tiles;
     out.count = max(end - first, 0);
     /* Downwards, all blocks that start together begin with the same tile, and
    * each adds to it after the one before. */

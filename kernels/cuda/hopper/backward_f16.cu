@@ -4,3 +4,4 @@
 MDSK_BACKWARD(__half, 64, mdsk_backward_f16_64)
 MDSK_BACKWARD(__half, 96, mdsk_backward_f16_96)
 MDSK_BACKWARD(__half, 128, mdsk_backward_f16_128)
+MDSK_BACKWARD(__half, 256, mdsk_backward_f16_256)

@@ -3,7 +3,7 @@
 #ifndef MDSK_HOPPER_BACKWARD_KERNEL_CUH
 #define MDSK_HOPPER_BACKWARD_KERNEL_CUH
 
-#include "kernels/cuda/hopper/backward.cuh"
+#include "kernels/cuda/hopper/backward_wide.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace mdsk::hopper
@@ -107,13 +107,24 @@ template <class T, int D>
 int launch_backward(cudaStream_t stream, const struct backward_args *a)
 {
     const dim3 tiles((unsigned)a->query_tiles, (unsigned)(a->B * a->G * a->group));
+    const int64_t pairs = (int64_t)a->B * a->G;
     int err = launch(rows_kernel<T, D>, tiles, 256, stream, *a);
 
-    if (!err)
+    if (err)
+        return err;
+    if constexpr (D > 128) {
+        err = launch_with(sizeof(bwd_shared<WIDE>), wide_keys_kernel<T>,
+                          mdsk_cuda_blocks(a->key_tiles * pairs), THREADS, stream, *a);
+        return err ? err
+                   : launch_with(
+                         sizeof(wide_queries_shared), wide_queries_kernel<T>,
+                         mdsk_cuda_blocks((a->Sq + 127) / 128 * a->group * pairs),
+                         THREADS, stream, *a);
+    } else {
         err = launch_with(sizeof(bwd_shared<D>), bwd_kernel<T, D>,
-                          mdsk_cuda_blocks((int64_t)a->key_tiles * a->B * a->G),
-                          THREADS, stream, *a);
-    return err ? err : launch(dq_kernel<T, D>, tiles, GROUP, stream, *a);
+                          mdsk_cuda_blocks(a->key_tiles * pairs), THREADS, stream, *a);
+        return err ? err : launch(dq_kernel<T, D>, tiles, GROUP, stream, *a);
+    }
 }
 
 } // namespace mdsk::hopper

@@ -224,6 +224,31 @@ __device__ inline void mask_first(const struct forward_args &a, int sequence, in
     }
 }
 
+/* The tiles [first, end) of keys that 64 queries from `row` on see all keys of. */
+struct whole_keys {
+    int first, end;
+};
+
+template <class P>
+__device__ inline struct whole_keys whole_tiles(const struct forward_args &a,
+                                                const struct forward_tile &t, int row)
+{
+    int key = forward_first_key(a, t.sequence, min(row + 63, a.Sq - 1));
+
+    return {(key + P::keys - 1) / P::keys, forward_end_key(a, row) / P::keys};
+}
+
+template <class P>
+__device__ inline void mask(const struct forward_args &a, const struct forward_tile &t,
+                            int group, const struct whole_keys &whole, int n,
+                            float (&s)[P::keys / 2])
+{
+    if (n >= whole.end)
+        mask_end<P>(a, forward_row(t, group), n, s);
+    if (n < whole.first)
+        mask_first<P>(a, t.sequence, forward_row(t, group), n, s);
+}
+
 /* Of the thread's two rows: top as said above, in units of raw scores, and its part of
  * the sum of P. */
 struct softmax_rows {
@@ -366,11 +391,8 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
                               int group, struct forward_rings<P> &at,
                               float (&o)[P::width / 2], struct softmax_rows &r)
 {
-    const int thread = threadIdx.x % 128, first = t.first + 64 * group;
-    const int whole =
-        (forward_first_key(a, t.sequence, min(first + 63, a.Sq - 1)) + P::keys - 1) /
-        P::keys; /* tiles [whole, whole_end) have no key to mask */
-    const int whole_end = forward_end_key(a, first) / P::keys;
+    const int thread = threadIdx.x % 128;
+    const auto whole = whole_tiles<P>(a, t, t.first + 64 * group);
     const char *q = tiles + 64 * group * PANEL_ROW;
     float scores[P::keys / 2], factor[2];
     uint32_t p[P::keys / 4];
@@ -383,10 +405,7 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
     if (thread == 0)
         barrier_arrive(&s.k_empty[at.k.stage]);
     at.k.next();
-    if (n >= whole_end)
-        mask_end<P>(a, forward_row(t, group), n, scores);
-    if (n < whole)
-        mask_first<P>(a, t.sequence, forward_row(t, group), n, scores);
+    mask<P>(a, t, group, whole, n, scores);
     softmax(a, scores, r, factor);
     pack_rows<typename P::T>(scores, p);
     for (n--; n >= t.key_tile; n--) {
@@ -403,10 +422,7 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
         if (thread == 0)
             barrier_arrive(&s.k_empty[at.k.stage]);
         at.k.next();
-        if (n >= whole_end)
-            mask_end<P>(a, forward_row(t, group), n, scores);
-        if (n < whole)
-            mask_first<P>(a, t.sequence, forward_row(t, group), n, scores);
+        mask<P>(a, t, group, whole, n, scores);
         rises = softmax(a, scores, r, factor);
         wgmma_wait<0>();
         hold(o);

@@ -60,6 +60,14 @@ __device__ inline void barrier_arrive(uint64_t *b)
                  : "memory");
 }
 
+/* Arrive once for a warp, after what its threads did before. */
+__device__ inline void barrier_arrive_warp(uint64_t *b)
+{
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+        barrier_arrive(b);
+}
+
 /* Arrive, and announce bytes that copies will bring in this phase. */
 __device__ inline void barrier_expect(uint64_t *b, uint32_t bytes)
 {
@@ -223,7 +231,7 @@ __device__ inline float exp2_fast(float x)
 
 /* Four 8 x 8 matrices of 16-bit elements to shared memory.  Thread t gives the address
  * of row t % 8 of matrix t / 8, and of matrix i two elements in x_i: of row t / 4,
- * columns 2 (t % 4) and the next; transposed: of that column and those rows. */
+ * columns 2 (t % 4) and the next. */
 __device__ inline void store_matrices(uint32_t at, uint32_t x0, uint32_t x1,
                                       uint32_t x2, uint32_t x3)
 {
@@ -233,14 +241,13 @@ __device__ inline void store_matrices(uint32_t at, uint32_t x0, uint32_t x1,
         : "memory");
 }
 
-__device__ inline void store_matrices_transposed(uint32_t at, uint32_t x0, uint32_t x1,
-                                                 uint32_t x2, uint32_t x3)
+/* The same from shared memory. */
+__device__ inline void load_matrices(uint32_t at, uint32_t *x)
 {
-    asm volatile(
-        "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-            at),
-        "r"(x0), "r"(x1), "r"(x2), "r"(x3)
-        : "memory");
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(at)
+                 : "memory");
 }
 
 /* The place of 16-byte chunk c of row r in a panel, in bytes. */
