@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 EXTRA_DIST += \
 	bench/account.py \
+	bench/attention.py bench/attention_library.c \
 	bench/ceiling.py \
 	bench/data \
 	bench/async-save bench/checkpoint bench/context-extension bench/cpu \

@@ -83,6 +83,16 @@ check_PROGRAMS += tests/gpu/wide tests/gpu/attention tests/gpu/candidates
 endif
 endif
 
+# For bench/attention.py: "make bench/libattention.so".
+bench_libattention_sources = bench/attention_library.c $(kernels_hopper_cu) \
+  $(filter %.c,$(kernels_hopper_c)) kernels/cuda/common.c kernels/cost/cost.c \
+  kernels/unfused/attention.c
+bench/libattention.so: $(bench_libattention_sources) kernels/libmdsk_cuda.a
+	$(AM_V_NVCC)$(MKDIR_P) $(@D) && cd $(srcdir) && \
+	$(NVCC) $(NVCC_HOPPER) -O3 -shared -Xcompiler -fPIC -I$(abs_top_builddir) \
+	  $(DEFS) -I. $(CPPFLAGS) $(NVCCFLAGS) -o $(abs_top_builddir)/$@ $(bench_libattention_sources)
+CLEANFILES += bench/libattention.so
+
 # What the cuda backend decides on the host, without a GPU: what it calls is replaced.
 if HAVE_CUDA
 unit_tests += tests/kernels/cublas_calls

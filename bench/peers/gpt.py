@@ -11,7 +11,7 @@ A TRY is a list of settings, such as 8,none,whole:
   none, selective, full    recompute nothing, blocks without attention, or blocks
   0.N                      let torch.compile save at most this part of the activations
   blocks, whole            compile each block, or the model as a whole
-  cudnn, flash             attention
+  cudnn, flash, fa4        attention; fa4: FlashAttention-4, the package flash-attn-4
   float8                   products of the blocks in FP8: torchao's recipe tensorwise
   keep, reshard            with several GPUs: keep weights gathered between forward and
                            backward, or not
@@ -53,10 +53,54 @@ GPU = torch.cuda.is_available()
 ATTENTION = {
     "cudnn": torch.ops.aten._scaled_dot_product_cudnn_attention.default,
     "flash": torch.ops.aten._scaled_dot_product_flash_attention.default,
+    "fa4": None,  # an operator, once it is chosen
 }
+fa4 = None  # if it is the attention of this TRY
+
+
+def make_fa4():
+    """FlashAttention-4 as an operator that torch.compile leaves as it is: causal attention of
+    q [B, S, A, D] and k, v [B, S, G, D]; returns o and the log-sum-exp."""
+    from flash_attn.cute import interface
+
+    Tensor = torch.Tensor
+
+    @torch.library.custom_op("fa4::forward", mutates_args=())
+    def forward(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        o, lse = interface._flash_attn_fwd(q, k, v, causal=True, return_lse=True)[:2]
+        return o, lse
+
+    @forward.register_fake
+    def _(q, k, v):
+        B, S, A, _D = q.shape
+        return q.new_empty(q.shape), q.new_empty((B, A, S), dtype=torch.float32)
+
+    @torch.library.custom_op("fa4::backward", mutates_args=())
+    def backward(
+        do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        dq, dk, dv = interface._flash_attn_bwd(q, k, v, o, do, lse, causal=True)[:3]
+        return dq, dk, dv
+
+    @backward.register_fake
+    def _(do, q, k, v, o, lse):
+        return tuple(t.new_empty(t.shape) for t in (q, k, v))
+
+    def save(ctx, inputs, output):
+        ctx.save_for_backward(*inputs, *output)
+
+    def gradients(ctx, do, _dlse):
+        return torch.ops.fa4.backward(do, *ctx.saved_tensors)
+
+    forward.register_autograd(gradients, setup_context=save)
+    return torch.ops.fa4.forward.default
 
 
 def choose_attention(name):
+    global fa4
+    if name == "fa4" and ATTENTION[name] is None:
+        ATTENTION[name] = make_fa4()
+    fa4 = ATTENTION[name] if name == "fa4" else None
     for kind in ("flash", "mem_efficient", "math", "cudnn"):
         getattr(torch.backends.cuda, f"enable_{kind}_sdp")(kind == name)
 
@@ -107,6 +151,8 @@ class Block(nn.Module):
         q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), 2)
         if table is not None:
             q, k = rotate(q, table), rotate(k, table)
+        if fa4 is not None and mask is None:
+            return self.out(fa4(q, k, v)[0].reshape(B, S, H))
         attention, how = F.scaled_dot_product_attention, {"is_causal": True}
         if isinstance(mask, torch.Tensor):
             how = {"attn_mask": mask}
