@@ -34,7 +34,8 @@ static double twice_keys_computed(const struct mds_flops_model *f, int64_t windo
 }
 
 /* Queries in a call of the backward pass with a window, or 0: all keys of a query that
- * it sees, and no others, are computed. */
+ * it sees, and no others, are computed.  So it is by the kernels for compute capability
+ * 9.0. */
 static double window_block(const struct mds_machine *m, const struct mds_config *c,
                            const struct mds_flops_model *f, int64_t window,
                            int backward)
@@ -43,7 +44,8 @@ static double window_block(const struct mds_machine *m, const struct mds_config 
     const struct mdsk_attention_shape s = {
         .A = heads_in_call(c), .Sq = (int64_t)length, .window = window};
 
-    if (!backward || window == 0 || (double)window >= length || m->node.gpus == 0)
+    if (!backward || window == 0 || (double)window >= length || m->node.gpus == 0 ||
+        m->gpu.capability == 9.0)
         return 0;
     return (double)mdsk_attention_window_bwd_block(&s);
 }
