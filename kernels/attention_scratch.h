@@ -6,8 +6,9 @@
 #include "kernels/attention.h"
 
 /* Our own kernels for Hopper (cuda/hopper): how many queries are in a tile, and the
- * bytes of a head: of whole tiles, dq in f32 of 64 or 128 elements, or not at all if D is
- * more, and three numbers a query, and four a tile.  0 bytes if they do not compute such heads. */
+ * bytes of a head.  Of whole tiles: dq in f32 of 64 or 128 elements, or none if D is
+ * more; three numbers a query; four a tile.  0 bytes if they do not compute such
+ * heads. */
 int mdsk_attention_bwd_hopper_tile(const struct mdsk_attention_shape *s);
 int64_t mdsk_attention_bwd_hopper_head(const struct mdsk_attention_shape *s);
 
