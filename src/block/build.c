@@ -106,6 +106,15 @@ struct mds_step *mds_add_step(struct mds_step_list *p, enum mds_step_op op, int 
     return s;
 }
 
+int mds_step_that_makes(const struct mds_step_list *p, mds_tid t)
+{
+    for (int i = 0; i < p->steps; i++)
+        for (int k = 0; k < MDS_STEP_OUT; k++)
+            if (p->step[i].out[k] == t)
+                return i;
+    return -1;
+}
+
 void mds_insert_step(struct mds_step_list *p, int at, const struct mds_step *s)
 {
     const struct mds_step copy = *s; /* s may be in the list */

@@ -29,6 +29,9 @@ struct mds_step *mds_add_step(struct mds_step_list *p, enum mds_step_op op, int 
 void mds_insert_step(struct mds_step_list *p, int at, const struct mds_step *s);
 void mds_remove_step(struct mds_step_list *p, int at);
 
+/* The step that makes t; -1: none. */
+int mds_step_that_makes(const struct mds_step_list *p, mds_tid t);
+
 /* A step with no operands. */
 struct mds_step mds_step_of(enum mds_step_op op, int layer);
 

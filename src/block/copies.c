@@ -3,15 +3,6 @@
 #include "block/build.h"
 #include "block/passes.h"
 
-static int step_that_makes(const struct mds_step_list *p, mds_tid t)
-{
-    for (int i = 0; i < p->steps; i++)
-        for (int k = 0; k < MDS_STEP_OUT; k++)
-            if (p->step[i].out[k] == t)
-                return i;
-    return -1;
-}
-
 static int last_step(const struct mds_step_list *p, enum mds_step_op op)
 {
     int i = p->steps - 1;
@@ -26,7 +17,7 @@ void mds_block_put_input(struct mds_step_list *p)
     struct mds_step s = mds_step_of(MDS_STEP_PUT, -1);
 
     s.in[0] = p->x;
-    mds_insert_step(p, step_that_makes(p, p->x) + 1, &s);
+    mds_insert_step(p, mds_step_that_makes(p, p->x) + 1, &s);
 }
 
 /* The gradient of attention's result is where the next block's x will be, if it fits:

@@ -9,15 +9,6 @@
 
 #include <stddef.h>
 
-static int maker(const struct mds_step_list *p, mds_tid t)
-{
-    for (int i = 0; i < p->steps; i++)
-        for (int k = 0; k < MDS_STEP_OUT; k++)
-            if (p->step[i].out[k] == t)
-                return i;
-    return -1;
-}
-
 /* The step of the weight's gradient that reads t, if nothing else in backward does;
  * else NULL. */
 static struct mds_step *only_reader(struct mds_step_list *p, mds_tid t)
@@ -53,7 +44,7 @@ static void cast_input(struct mds_step_list *p, int i, unsigned keep,
     mds_tid t = s->in[0];
     const struct mds_tensor x = p->tensor[t];
     struct mds_step *w = only_reader(p, t);
-    int from = maker(p, t);
+    int from = mds_step_that_makes(p, t);
 
     if (from >= 0 && p->step[from].op == MDS_STEP_ACTIVATE && w) {
         s->in[0] = w->in[0] = p->step[from].in[0];
@@ -116,7 +107,7 @@ void mds_block_magnitudes(struct mds_step_list *p)
 {
     for (int i = 0; i < p->steps; i++) {
         struct mds_step *s = &p->step[i];
-        int from = maker(p, s->in[0]);
+        int from = mds_step_that_makes(p, s->in[0]);
         int op = from >= 0 ? p->step[from].op : MDS_STEP_OPS;
 
         s->amax = (s->op == MDS_STEP_LINEAR && op == MDS_STEP_NORM) ||
