@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 TEST_EXTENSIONS = .sh .t
-LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/tests/timed \
+    $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 T_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_DRIVER = $(LOG_DRIVER)
 # Unit tests (cmocka) speak TAP; tests/tap mends cmocka's skip lines.
 LOG_COMPILER = $(top_srcdir)/tests/tap
-EXTRA_DIST += tests/tap tests/unit/none.sh
+EXTRA_DIST += tests/tap tests/timed tests/slowest tests/unit/none.sh
+
+check-local: check-TESTS
+	@$(top_srcdir)/tests/slowest $(TEST_LOGS:.log=.trs)
 AM_TESTS_ENVIRONMENT = . tests/env.sh;
 TESTS += tests/cli/configure.t
 dist_check_SCRIPTS += tests/cli/configure.t
