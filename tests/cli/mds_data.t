@@ -146,7 +146,7 @@ test_expect_success 'ids of another tokenizer: a document a line, blanks or list
 '
 test_expect_success 'dry runs and plans count the attention of packed documents' '
     for n in 1 2 3 4 5 6 7 8; do seq -s " " 1 127; done >eight && ids eight &&
-    model="--data-path i.h5 --split 1,0,0 --num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 1024" &&
+    model="--data-path i.h5 --split 1,0,0 --eval-iters 0 --num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 1024" &&
     mds_data info --seq-length 1024 i.h5 >out && grep "^attention *12.6 % of that of rows without" out &&
     mds_pretrain --dry-run --pack-documents on $model >out &&
     grep "^  documents: attention computes 12.6 % of these FLOPs, [0-9.]* [MG]; all operations [0-9.]* G$" out &&
