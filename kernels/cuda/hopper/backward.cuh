@@ -57,6 +57,7 @@ __device__ void store_sums(float (&sum)[D / 2], float factor, uint8_t *shared,
 {
     int thread = threadIdx.x % GROUP, row = thread / 32 * 16 + thread % 16;
 
+    named_sync(barrier, GROUP); /* all products have read what was there */
 #pragma unroll
     for (int i = 0; i < D / 16; i++) {
         uint32_t x[4];
@@ -215,7 +216,7 @@ __device__ void hand_over(const float (&dq)[32], int half, int number,
         sh.dq[half][c * GROUP + threadIdx.x % GROUP] =
             make_float4(dq[4 * c], dq[4 * c + 1], dq[4 * c + 2], dq[4 * c + 3]);
     async_fence();
-    barrier_arrive_warp(&sh.dq_full[half][number & 1]);
+    barrier_arrive(&sh.dq_full[half][number & 1]);
 }
 
 template <class T, int D>
@@ -272,7 +273,7 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
                     j / 4 * shared::key_panel,
                 ds16[4 * j], ds16[4 * j + 1], ds16[4 * j + 2], ds16[4 * j + 3]);
         async_fence();
-        barrier_arrive_warp(&sh.ds_full[buffer.stage]);
+        barrier_arrive(&sh.ds_full[buffer.stage]);
         buffer.next();
 
         /* The groups take turns with their products, so that one has the tensor cores
@@ -287,7 +288,7 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
         hold(dv);
         hold(p16);
         hold(ds16);
-        barrier_arrive_warp(&sh.empty[stage.stage]);
+        barrier_arrive(&sh.empty[stage.stage]);
         stage.next();
         if (i + 1 < length) /* likewise */
             barrier_wait(&sh.q_full[stage.stage], stage.round);
@@ -297,7 +298,7 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
         wgmma_wait<1>();
         hold(dq);
         if (i > 0) {
-            barrier_arrive_warp(&sh.ds_empty[old.stage]);
+            barrier_arrive(&sh.ds_empty[old.stage]);
             old.next();
             hand_over<D>(dq, half, i - 1, sh);
         }
@@ -336,13 +337,13 @@ __global__ void __launch_bounds__(THREADS, 1)
         for (int i = 0; i < bwd_tile<D>::stages; i++) {
             barrier_init(&sh.q_full[i], 1);
             barrier_init(&sh.d_o_full[i], 1);
-            barrier_init(&sh.empty[i], 2 * WARPS);
+            barrier_init(&sh.empty[i], 2 * GROUP);
         }
         for (int i = 0; i < BUFFERS; i++) {
-            barrier_init(&sh.ds_full[i], 2 * WARPS);
-            barrier_init(&sh.ds_empty[i], 2 * WARPS);
-            barrier_init(&sh.dq_full[i][0], WARPS);
-            barrier_init(&sh.dq_full[i][1], WARPS);
+            barrier_init(&sh.ds_full[i], 2 * GROUP);
+            barrier_init(&sh.ds_empty[i], 2 * GROUP);
+            barrier_init(&sh.dq_full[i][0], GROUP);
+            barrier_init(&sh.dq_full[i][1], GROUP);
             barrier_init(&sh.dq_empty[i], 1);
         }
         barrier_init_fence();

@@ -13,7 +13,6 @@ namespace mdsk::hopper
 enum {
     BUFFERS = 2, /* of ds in shared memory */
     GROUP = 128, /* threads of a warp group */
-    WARPS = GROUP / 32,
     THREADS = 3 * GROUP,
     FEW_REGISTERS = 24, /* of the warp group that copies */
     MANY_REGISTERS = 240,
@@ -212,6 +211,7 @@ __device__ void load_all(const backward_args &w, const place &at, walk to, int l
     load_keys<D>(w, at, sh);
     for (int i = 0; i < length; i++) {
         barrier_wait(&sh.empty[stage.stage], stage.round ^ 1);
+        async_fence(); /* threads have read the rows, TMA overwrites them */
         load_queries<D>(w, at, to, stage.stage, sh);
         stage.next();
         to.next();

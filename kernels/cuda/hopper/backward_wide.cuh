@@ -88,7 +88,7 @@ __device__ void sum_dv(const backward_args &w, const place &at, walk to, int len
         hold(dv);
         hold(p16);
         if (i > 0) {
-            barrier_arrive_warp(&sh.empty[old.stage]);
+            barrier_arrive(&sh.empty[old.stage]);
             old.next();
         }
         wgmma_wait<0>();
@@ -101,7 +101,7 @@ __device__ void sum_dv(const backward_args &w, const place &at, walk to, int len
         for (int c = 0; c < 8; c++)
             sh.p[buffer.stage][c * GROUP + thread] =
                 make_float4(s[4 * c], s[4 * c + 1], s[4 * c + 2], s[4 * c + 3]);
-        barrier_arrive_warp(&sh.p_full[buffer.stage]);
+        barrier_arrive(&sh.p_full[buffer.stage]);
         buffer.next();
         pack_scores<T>(s, p16);
         barrier_wait(&sh.d_o_full[stage.stage], stage.round);
@@ -139,7 +139,7 @@ __device__ void sum_dk(const backward_args &w, const place &at, int length,
         hold(dk);
         hold(ds16);
         if (i > 0) {
-            barrier_arrive_warp(&sh.empty[old.stage]);
+            barrier_arrive(&sh.empty[old.stage]);
             old.next();
         }
         barrier_wait(&sh.q_full[stage.stage], stage.round);
@@ -156,7 +156,7 @@ __device__ void sum_dk(const backward_args &w, const place &at, int length,
             dp[4 * c + 2] = p.z * (dp[4 * c + 2] - d.x);
             dp[4 * c + 3] = p.w * (dp[4 * c + 3] - d.y);
         }
-        barrier_arrive_warp(&sh.p_empty[buffer.stage]);
+        barrier_arrive(&sh.p_empty[buffer.stage]);
         buffer.next();
         pack_scores<T>(dp, ds16);
         start_wide_sum<T>(dk, ds16, sh.stage[stage.stage].q[0], i);
@@ -183,9 +183,9 @@ __global__ void __launch_bounds__(THREADS, 1)
         for (int i = 0; i < 2; i++) {
             barrier_init(&sh.q_full[i], 1);
             barrier_init(&sh.d_o_full[i], 1);
-            barrier_init(&sh.empty[i], 2 * WARPS);
-            barrier_init(&sh.p_full[i], WARPS);
-            barrier_init(&sh.p_empty[i], WARPS);
+            barrier_init(&sh.empty[i], 2 * GROUP);
+            barrier_init(&sh.p_full[i], GROUP);
+            barrier_init(&sh.p_empty[i], GROUP);
         }
         barrier_init_fence();
     }
@@ -376,13 +376,13 @@ __device__ void sum_dq(const backward_args &w, const wide_place &at, int half,
         hold(ds16);
         hold(s);
         if (add) {
-            barrier_arrive_warp(&sh.k_empty[old.stage]);
+            barrier_arrive(&sh.k_empty[old.stage]);
             old.next();
         }
         wide_exponentials(r, w.scale * 1.44269504f, n, n < whole || n >= whole_end, s);
         wgmma_wait<0>();
         hold(dp);
-        barrier_arrive_warp(&sh.v_empty);
+        barrier_arrive(&sh.v_empty);
         round ^= 1;
 #pragma unroll
         for (int i = 0; i < 32; i++)
@@ -408,10 +408,10 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (threadIdx.x == 0) {
         barrier_init(&sh.q_full, 1);
         barrier_init(&sh.v_full, 1);
-        barrier_init(&sh.v_empty, 2 * WARPS);
+        barrier_init(&sh.v_empty, 2 * GROUP);
         for (int i = 0; i < 2; i++) {
             barrier_init(&sh.k_full[i], 1);
-            barrier_init(&sh.k_empty[i], 2 * WARPS);
+            barrier_init(&sh.k_empty[i], 2 * GROUP);
         }
         barrier_init_fence();
     }

@@ -29,7 +29,8 @@ namespace mdsk::hopper
 template <class T_, int WIDTH, int KEYS, int GROUPS, int STAGES> struct forward_plan {
     using T = T_;
     static constexpr int width = WIDTH, keys = KEYS, groups = GROUPS, stages = STAGES;
-    static constexpr int rows = 64 * groups, threads = 128 * (groups + 1);
+    static constexpr int rows = 64 * groups;
+    static constexpr int consumers = 128 * groups, threads = consumers + 128;
     static constexpr int panels = (width + PANEL - 1) / PANEL;
     static constexpr int q_panel = rows * PANEL_ROW, k_panel = keys * PANEL_ROW;
     static constexpr int q_bytes = panels * q_panel, k_bytes = panels * k_panel;
@@ -391,7 +392,6 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
                               int group, struct forward_rings<P> &at,
                               float (&o)[P::width / 2], struct softmax_rows &r)
 {
-    const int thread = threadIdx.x % 128;
     const auto whole = whole_tiles<P>(a, t, t.first + 64 * group);
     const char *q = tiles + 64 * group * PANEL_ROW;
     float scores[P::keys / 2], factor[2];
@@ -402,8 +402,7 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
     start_scores<P>(q, tiles + P::k_at + at.k.stage * P::k_bytes, scores);
     wgmma_wait<0>();
     hold(scores);
-    if (thread == 0)
-        barrier_arrive(&s.k_empty[at.k.stage]);
+    barrier_arrive(&s.k_empty[at.k.stage]);
     at.k.next();
     mask<P>(a, t, group, whole, n, scores);
     softmax(a, scores, r, factor);
@@ -419,16 +418,14 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
         named_arrive(1 + (group + 1) % P::groups, 256);
         wgmma_wait<1>();
         hold(scores);
-        if (thread == 0)
-            barrier_arrive(&s.k_empty[at.k.stage]);
+        barrier_arrive(&s.k_empty[at.k.stage]);
         at.k.next();
         mask<P>(a, t, group, whole, n, scores);
         rises = softmax(a, scores, r, factor);
         wgmma_wait<0>();
         hold(o);
         hold(p);
-        if (thread == 0)
-            barrier_arrive(&s.v_empty[at.v.stage]);
+        barrier_arrive(&s.v_empty[at.v.stage]);
         at.v.next();
         if (rises) {
 #pragma unroll
@@ -437,14 +434,13 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
         }
         pack_rows<typename P::T>(scores, p);
     }
-    if (P::o_at > 0 && thread == 0)
+    if (P::o_at > 0)
         barrier_arrive(&s.q_empty);
     barrier_wait(&s.v_full[at.v.stage], at.v.round);
     start_values<P>(p, tiles + P::v_at + at.v.stage * P::k_bytes, o);
     wgmma_wait<0>();
     hold(o);
-    if (thread == 0)
-        barrier_arrive(&s.v_empty[at.v.stage]);
+    barrier_arrive(&s.v_empty[at.v.stage]);
     at.v.next();
 }
 
@@ -472,8 +468,9 @@ __device__ inline void consume(const struct forward_args &a, char *tiles,
         if (t.key_tile < t.key_tile_end)
             attend<P>(a, tiles, s, t, group, at, o, r);
         finish<P>(a, t, group, o, r, tiles + P::o_at);
-        if ((P::o_at == 0 || t.key_tile >= t.key_tile_end) && thread == 0) {
-            store_wait_read<0>();
+        if (P::o_at == 0 || t.key_tile >= t.key_tile_end) {
+            if (thread == 0)
+                store_wait_read<0>();
             barrier_arrive(&s.q_empty);
         }
     }
@@ -496,12 +493,12 @@ __global__ void __launch_bounds__(P::threads, 1)
         prefetch_map(&a.v);
         prefetch_map(&a.o);
         barrier_init(&s.q_full, 1);
-        barrier_init(&s.q_empty, P::groups);
+        barrier_init(&s.q_empty, P::consumers);
         for (int i = 0; i < P::stages; i++) {
             barrier_init(&s.k_full[i], 1);
             barrier_init(&s.v_full[i], 1);
-            barrier_init(&s.k_empty[i], P::groups);
-            barrier_init(&s.v_empty[i], P::groups);
+            barrier_init(&s.k_empty[i], P::consumers);
+            barrier_init(&s.v_empty[i], P::consumers);
         }
         barrier_init_fence();
     }

@@ -39,7 +39,10 @@ __device__ inline uint32_t shared_address(const void *p)
  * come.  Phases are numbered 0, 1, 2, ...; wait(parity) returns when the phase of that
  * parity has ended, given that the caller is at most one phase behind.  So a consumer
  * of a ring of stages waits for parity (round % 2), and a producer, which finds all
- * stages empty at first, for the parity before: (round % 2) ^ 1. */
+ * stages empty at first, for the parity before: (round % 2) ^ 1.
+ *
+ * An arrival comes after what that thread did before, not what others did: so each
+ * thread that has read or written arrives itself. */
 
 __device__ inline void barrier_init(uint64_t *b, uint32_t count)
 {
@@ -58,14 +61,6 @@ __device__ inline void barrier_arrive(uint64_t *b)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b))
                  : "memory");
-}
-
-/* Arrive once for a warp, after what its threads did before. */
-__device__ inline void barrier_arrive_warp(uint64_t *b)
-{
-    __syncwarp();
-    if (threadIdx.x % 32 == 0)
-        barrier_arrive(b);
 }
 
 /* Arrive, and announce bytes that copies will bring in this phase. */
