@@ -202,6 +202,11 @@ test_expect_success 'one that is cut off while MPI starts, too' '
         sleep $delay && plug h3 down; wait $pid; status=$?; plug h3 up; undisturbed $status && grep "node h3.* is left out" out || return
     done
 '
+# own HOST NAME: the processes of that name on that host of this test; other tests may run the same program
+own() {
+    uts=$(on "$1" readlink /proc/self/ns/uts) && on "$1" pgrep -x "$2" |
+        while read -r p; do test "$(readlink "/proc/$p/ns/uts")" != "$uts" || echo "$p"; done
+}
 # The first rank is on h2, mds_launch and mpiexec on h1.
 test_expect_success 'the host of the first rank: its ranks end, and the next ones take the lock from it' '
     printf "%s\n" h2 h3 h4 >three && rm -rf ck steps.jsonl excluded && : >out &&
@@ -209,7 +214,7 @@ test_expect_success 'the host of the first rank: its ranks end, and the next one
         --global-batch-size 12 --train-iters 12 --save ck --load ck --save-interval 4 --metrics-jsonl steps.jsonl \
         --distributed-timeout-minutes 4s >out 2>&1 & } && pid=$! &&
     until grep -q "iteration  *5/" out || ! kill -0 $pid; do sleep 0.1; done
-    lost=$(on h2 pgrep -x mds_pretrain | while read -r p; do test "$(readlink /proc/$p/ns/uts)" != "$(on h2 readlink /proc/self/ns/uts)" || echo $p; done)
+    lost=$(own h2 mds_pretrain)
     plug h2 down; wait $pid; status=$?
     for _ in $(seq 150); do kill -0 $lost 2>/dev/null || break; sleep 0.1; done
     left=$(for p in $lost; do kill -0 $p 2>/dev/null && echo $p; done)
@@ -226,7 +231,7 @@ test_expect_success 'the walltime ends an evaluation on three hosts: all save an
     mds_data make --tokenizer bytes --output long.h5 words && : >out &&
     { long --eval-iters 1e12 >out 2>&1 & } && pid=$! &&
     until grep "iteration  *1/" out; do sleep 0.1; done && sleep 1 && begin=$(date +%s) &&
-    kill -USR1 $(pgrep -x mds_launch) && sleep 2 && { kill -TERM $(pgrep -x mds_launch); wait $pid; status=$?; cat out; } &&
+    launcher=$(own h1 mds_launch) && kill -USR1 $launcher && sleep 2 && { kill -TERM $launcher; wait $pid; status=$?; cat out; } &&
     echo "ended after $(($(date +%s) - begin)) s, status $status" && test $status -ge 85 && test $status -le 86 &&
     test "$(cat late/latest)" = iter_0000001 && grep "evaluation at iteration 1 is left to the next job: signal" out &&
     long --eval-iters 2 --exit-interval 1 >out 2>&1; status=$?; cat out && test $status -eq 85 &&
