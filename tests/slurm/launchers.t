@@ -71,16 +71,17 @@ test_expect_success QSUB 'qsub, and a list of nodes from PBS' '
         s/^  init: .*/&; export PBS_NODEFILE=\$(TMPDIR=. generate_pbs_nodefile)/" pbs.yaml &&
     MACHINE=$PWD/pbs.yaml && submit pbs TRAIN_ITERS=60 && grep "^#PBS -l select=2:" pbs/*/job.sh &&
     all_end 60 && cat job.sh.e$job && test "$(state $job)" = COMPLETED &&
-    grep "^mpiexec.mpich -n 4 -ppn 2 -hosts n1,n2 " job.sh.o$job && grep "ranks 4 " job.sh.o$job &&
+    log=pbs/TINY-64-2n/job-$job.log &&
+    grep "^mpiexec.mpich -n 4 -ppn 2 -hosts n1,n2 " $log && grep "ranks 4 " $log &&
     losses pbs/TINY-64-2n >got && falls got
 '
 test_expect_success QSUB 'qsub: a job that is warned submits itself again, until the run is done' '
     MACHINE=$PWD/pbs.yaml && submit again TRAIN_ITERS=200 SAVE_INTERVAL=20 MICRO_BATCH=8 \
         -- --global-batch-size 32 &&
     appears again/TINY-64-2n/checkpoints/latest 60 && scancel --batch --signal=USR1 $job &&
-    appears again/TINY-64-2n/done 60 && all_end 30 && grep "ended by signal" job.sh.o$job &&
+    appears again/TINY-64-2n/done 60 && all_end 30 && grep "ended by signal" again/TINY-64-2n/job-$job.log &&
     first_step_once again/TINY-64-2n && test "$(losses again/TINY-64-2n | wc -l)" -eq 200 &&
-    ls job.sh.o$((job + 1))
+    ls again/TINY-64-2n/job-$((job + 1)).log
 '
 
 test_done
