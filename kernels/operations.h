@@ -33,6 +33,9 @@
     X(CAST, cast)                                                                      \
     X(ADD, add)                                                                        \
     X(SUM_SQUARES, sum_squares)                                                        \
-    X(ADAMW, adamw)
+    X(ADAMW, adamw)                                                                    \
+    X(MUON_MOMENTUM, muon_momentum)                                                    \
+    X(MUON_COMBINE, muon_combine)                                                      \
+    X(MUON_STEP, muon_step)
 
 #endif

@@ -36,4 +36,50 @@ struct mdsk_adamw {
     void *weight;
 };
 
+/* Muon's momentum, and the direction in which a matrix is to move, on n consecutive
+ * weights:
+ *   g = grad * grad_scale
+ *   m = beta m + (1 - beta) g
+ *   d = beta m + (1 - beta) g if nesterov, else m
+ *
+ *   m  [n]  f32, in place     grad  [n]  f32     d  [n]  f32, out; no alias
+ *
+ * Source: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon. */
+struct mdsk_muon_momentum {
+    int64_t n;
+    float beta, grad_scale;
+    int nesterov;
+    float *m, *d;
+    const float *grad;
+};
+
+/* y = (a x + b y) / max(sqrt(*squares), 1e-7), or without the division if squares is
+ * NULL.  If b is 0, y is not read.
+ *
+ *   x  [n]  type from     y  [n]  type to     squares  f64, or NULL
+ *
+ * Sums of matrices between the products of Newton-Schulz; to begin with, a direction
+ * divided by its Frobenius norm. */
+struct mdsk_muon_combine {
+    int64_t n;
+    enum mdsk_dtype from, to;
+    float a, b;
+    const double *squares;
+    const void *x;
+    void *y;
+};
+
+/* w = w - lr * weight_decay * w - rate * o  on n consecutive weights
+ *
+ *   master  [n]  f32, in place     o  [n]  type of o
+ *   weight  [n]  dtype, out: master rounded; NULL if master is the weight */
+struct mdsk_muon_step {
+    int64_t n;
+    float lr, weight_decay, rate;
+    float *master;
+    const void *o;
+    enum mdsk_dtype o_dtype, dtype;
+    void *weight;
+};
+
 #endif

@@ -435,3 +435,20 @@ struct mdsk_cost mdsk_adamw_cost(const struct mdsk_adamw *a)
     return bytes_only((double)a->n *
                       (7 * sizeof(float) + (a->weight ? dtype_bytes(a->dtype) : 0)));
 }
+
+struct mdsk_cost mdsk_muon_momentum_cost(const struct mdsk_muon_momentum *a)
+{
+    return bytes_only((double)a->n * 4 * sizeof(float));
+}
+
+struct mdsk_cost mdsk_muon_combine_cost(const struct mdsk_muon_combine *a)
+{
+    return bytes_only((double)a->n * (dtype_bytes(a->from) +
+                                      (a->b != 0 ? 2 : 1) * dtype_bytes(a->to)));
+}
+
+struct mdsk_cost mdsk_muon_step_cost(const struct mdsk_muon_step *a)
+{
+    return bytes_only((double)a->n * (2 * sizeof(float) + dtype_bytes(a->o_dtype) +
+                                      (a->weight ? dtype_bytes(a->dtype) : 0)));
+}

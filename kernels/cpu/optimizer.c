@@ -48,3 +48,88 @@ int mdsk_adamw_cpu(void *stream, const struct mdsk_adamw *a)
         adamw_range(a, i, mdsk_min(i + MDSK_GRAIN, a->n));
     return 0;
 }
+
+MDSK_DISPATCH static void muon_momentum(const struct mdsk_muon_momentum *a,
+                                        int64_t from, int64_t n)
+{
+    float *m = a->m + from, *d = a->d + from, beta = a->beta, scale = a->grad_scale;
+    const float *grad = a->grad + from;
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float g = grad[i] * scale;
+
+        m[i] = beta * m[i] + (1 - beta) * g;
+        d[i] = a->nesterov ? beta * m[i] + (1 - beta) * g : m[i];
+    }
+}
+
+int mdsk_muon_momentum_cpu(void *stream, const struct mdsk_muon_momentum *a)
+{
+    (void)stream;
+#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->n))
+    for (int64_t i = 0; i < a->n; i += MDSK_GRAIN)
+        muon_momentum(a, i, mdsk_min(MDSK_GRAIN, a->n - i));
+    return 0;
+}
+
+MDSK_DISPATCH static void combine(int64_t n, float a, const float *x, float b, float *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = a * x[i] + b * y[i];
+}
+
+static void combine_range(const struct mdsk_muon_combine *a, float scale, int64_t from,
+                          int64_t to)
+{
+    float scratch[2 * MDSK_STAGING];
+
+    for (int64_t i = from, n; i < to; i += n) {
+        const float *x;
+        float *y;
+
+        n = mdsk_min(MDSK_STAGING, to - i);
+        x = mdsk_read(a->from, a->x, i, n, scratch);
+        y = a->b != 0 ? mdsk_edit(a->to, a->y, i, n, scratch + MDSK_STAGING)
+                      : mdsk_fill(a->to, a->y, i, scratch + MDSK_STAGING);
+        for (int64_t k = 0; k < n && a->b == 0; k++)
+            y[k] = 0;
+        combine(n, a->a * scale, x, a->b * scale, y);
+        mdsk_put(a->to, y, n, a->y, i);
+    }
+}
+
+int mdsk_muon_combine_cpu(void *stream, const struct mdsk_muon_combine *a)
+{
+    double norm = a->squares ? sqrt(*a->squares) : 1;
+    float scale = (float)(1 / (norm > 1e-7 ? norm : 1e-7));
+
+    (void)stream;
+#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->n))
+    for (int64_t i = 0; i < a->n; i += MDSK_GRAIN)
+        combine_range(a, scale, i, mdsk_min(i + MDSK_GRAIN, a->n));
+    return 0;
+}
+
+static void muon_step_range(const struct mdsk_muon_step *a, int64_t from, int64_t to)
+{
+    float keep = 1 - a->lr * a->weight_decay, scratch[MDSK_STAGING];
+
+    for (int64_t i = from, n; i < to; i += n) {
+        n = mdsk_min(MDSK_STAGING, to - i);
+        combine(n, -a->rate, mdsk_read(a->o_dtype, a->o, i, n, scratch), keep,
+                a->master + i);
+        if (a->weight)
+            mdsk_narrow(a->dtype, a->master + i, n, a->weight, i);
+    }
+}
+
+int mdsk_muon_step_cpu(void *stream, const struct mdsk_muon_step *a)
+{
+    (void)stream;
+#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(a->n))
+    for (int64_t i = 0; i < a->n; i += MDSK_GRAIN)
+        muon_step_range(a, i, mdsk_min(i + MDSK_GRAIN, a->n));
+    return 0;
+}

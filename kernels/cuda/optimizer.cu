@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* AdamW, and the sum of squares for the gradient norm. */
+/* AdamW and Muon, and the sum of squares for the gradient norm. */
 #include "kernels/optimizer.h"
 
 #include "kernels/cuda/launch.cuh"
@@ -47,6 +47,64 @@ template <class T> struct adamw {
         store(w, a.master + i);
         store(m, a.m + i);
         store(v, a.v + i);
+        if (a.weight)
+            store(w, (T *)a.weight + i);
+    }
+};
+
+struct muon_momentum {
+    struct mdsk_muon_momentum a;
+
+    template <int N> __device__ void run(int64_t i) const
+    {
+        float m[N], g[N];
+
+        load(a.m + i, m);
+        load(a.grad + i, g);
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            g[j] *= a.grad_scale;
+            m[j] = a.beta * m[j] + (1 - a.beta) * g[j];
+            g[j] = a.nesterov ? a.beta * m[j] + (1 - a.beta) * g[j] : m[j];
+        }
+        store(m, a.m + i);
+        store(g, a.d + i);
+    }
+};
+
+template <class From, class To> struct muon_combine {
+    struct mdsk_muon_combine a;
+
+    template <int N> __device__ void run(int64_t i) const
+    {
+        double norm = a.squares ? sqrt(*a.squares) : 1;
+        float scale = (float)(1 / (norm > 1e-7 ? norm : 1e-7));
+        float x[N], y[N] = {};
+
+        load((const From *)a.x + i, x);
+        if (a.b != 0)
+            load((const To *)a.y + i, y);
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            y[j] = a.a * scale * x[j] + a.b * scale * y[j];
+        store(y, (To *)a.y + i);
+    }
+};
+
+template <class O, class T> struct muon_step {
+    struct mdsk_muon_step a;
+    float keep;
+
+    template <int N> __device__ void run(int64_t i) const
+    {
+        float w[N], o[N];
+
+        load(a.master + i, w);
+        load((const O *)a.o + i, o);
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            w[j] = keep * w[j] - a.rate * o[j];
+        store(w, a.master + i);
         if (a.weight)
             store(w, (T *)a.weight + i);
     }
@@ -109,6 +167,41 @@ extern "C" int mdsk_adamw_cuda(void *stream, const struct mdsk_adamw *a)
         constexpr int N = width() == 1 ? 1 : 4;
 
         return each<N>(stream, a->n, adamw<decltype(type)>{*a, keep, step, root});
+    });
+}
+
+extern "C" int mdsk_muon_momentum_cuda(void *stream, const struct mdsk_muon_momentum *a)
+{
+    muon_momentum f = {*a};
+
+    return aligned({a->m, a->grad, a->d}) ? each<4>(stream, a->n, f)
+                                          : each<1>(stream, a->n, f);
+}
+
+extern "C" int mdsk_muon_combine_cuda(void *stream, const struct mdsk_muon_combine *a)
+{
+    return with_storage(a->from, aligned({a->x, a->y}), [&](auto from, auto width) {
+        return with_storage(a->to, false, [&](auto to, auto) {
+            constexpr int N = decltype(width)::value == 1 ? 1 : 8;
+
+            return each<N>(stream, a->n,
+                           muon_combine<decltype(from), decltype(to)>{*a});
+        });
+    });
+}
+
+extern "C" int mdsk_muon_step_cuda(void *stream, const struct mdsk_muon_step *a)
+{
+    bool wide = aligned({a->master, a->o, a->weight});
+    float keep = 1 - a->lr * a->weight_decay;
+
+    return with_storage(a->o_dtype, wide, [&](auto o, auto width) {
+        return with_storage(a->dtype, false, [&](auto type, auto) {
+            constexpr int N = decltype(width)::value == 1 ? 1 : 8;
+
+            return each<N>(stream, a->n,
+                           muon_step<decltype(o), decltype(type)>{*a, keep});
+        });
     });
 }
 

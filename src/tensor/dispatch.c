@@ -8,7 +8,8 @@
  *     mds_op_activation_fwd, mds_op_activation_bwd, mds_op_embedding_fwd,
  *     mds_op_embedding_bwd, mds_op_xent_stats, mds_op_xent_loss,
  *     mds_op_xent_bwd, mds_op_dropout, mds_op_copy_rows, mds_op_cast, mds_op_add,
- *     mds_op_sum_squares, mds_op_adamw */
+ *     mds_op_sum_squares, mds_op_adamw, mds_op_muon_momentum, mds_op_muon_combine,
+ *     mds_op_muon_step */
 #include "tensor/contract.h"
 
 #include <string.h>

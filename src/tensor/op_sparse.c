@@ -138,3 +138,36 @@ enum mds_rc mds_check_adamw(struct mds_dev *dev, const struct mdsk_adamw *a)
         return mds_contract_broken("adamw", "corrections > 0");
     return mds_contract_dtype(dev, "adamw", a->dtype);
 }
+
+enum mds_rc mds_check_muon_momentum(struct mds_dev *dev,
+                                    const struct mdsk_muon_momentum *a)
+{
+    (void)dev; /* its numbers are f32 */
+
+    if (a->n < 1)
+        return mds_contract_broken("muon_momentum", "n >= 1");
+    if (!a->m || !a->grad || !a->d || a->m == a->d || a->grad == a->d)
+        return mds_contract_broken("muon_momentum", "m, grad, d given and apart");
+    return MDS_OK;
+}
+
+enum mds_rc mds_check_muon_combine(struct mds_dev *dev,
+                                   const struct mdsk_muon_combine *a)
+{
+    if (a->n < 1)
+        return mds_contract_broken("muon_combine", "n >= 1");
+    if (!a->x || !a->y || a->x == a->y)
+        return mds_contract_broken("muon_combine", "x, y given and apart");
+    MDS_TRY(mds_contract_dtype(dev, "muon_combine", a->from));
+    return mds_contract_dtype(dev, "muon_combine", a->to);
+}
+
+enum mds_rc mds_check_muon_step(struct mds_dev *dev, const struct mdsk_muon_step *a)
+{
+    if (a->n < 1)
+        return mds_contract_broken("muon_step", "n >= 1");
+    if (!a->master || !a->o)
+        return mds_contract_broken("muon_step", "master, o given");
+    MDS_TRY(mds_contract_dtype(dev, "muon_step", a->o_dtype));
+    return mds_contract_dtype(dev, "muon_step", a->dtype);
+}

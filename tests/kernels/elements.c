@@ -342,6 +342,70 @@ static void test_adamw(void **state)
     }
 }
 
+/* Momentum, a combination of it with what is there (divided by the norm or not) in
+ * another type, and a step: each by its formula in double. */
+static void test_muon(void **state)
+{
+    static const int64_t sizes[] = {1, 3, 17, 129, 50001};
+
+    (void)state;
+    for (int t = 0; t < 5 * DTYPES * 4; t++) {
+        const enum mdsk_dtype type = dtypes[t / 4 % DTYPES];
+        int64_t n = sizes[t / 4 / DTYPES];
+        int nesterov = t % 2, divides = t / 2 % 2;
+        struct vec m = vec_random(n, 1, 1), grad = vec_random(n, 2, 1),
+                   d = vec_unset(n);
+        struct vec y = vec_random(n, 3, 1), w = vec_random(n, 4, 1),
+                   copy = vec_unset(n);
+        double squares = divides ? 7 : 0, norm = divides ? sqrt(7) : 1;
+        struct mdsk_muon_momentum momentum = {n,   0.95f, 0.5f,  nesterov,
+                                              m.f, d.f,   grad.f};
+        struct mdsk_muon_combine combine = {.n = n,
+                                            .from = MDSK_F32,
+                                            .to = type,
+                                            .a = 1.5f,
+                                            .b = nesterov ? -0.25f : 0,
+                                            .squares = divides ? &squares : NULL,
+                                            .x = d.f,
+                                            .y = vec_as(type, &y)};
+        struct mdsk_muon_step step = {.n = n,
+                                      .lr = 0.01f,
+                                      .weight_decay = 0.1f,
+                                      .rate = 0.02f,
+                                      .master = w.f,
+                                      .o = combine.y,
+                                      .o_dtype = type,
+                                      .dtype = type,
+                                      .weight = vec_as(type, &copy)};
+
+        assert_int_equal(backend()->muon_momentum(NULL, &momentum), 0);
+        assert_int_equal(backend()->muon_combine(NULL, &combine), 0);
+        assert_int_equal(backend()->muon_step(NULL, &step), 0);
+        vec_back(type, &y);
+        vec_back(type, &copy);
+        for (int64_t i = 0; i < n; i++) {
+            double beta = (double)momentum.beta, g = grad.d[i] / 2;
+
+            m.d[i] = beta * m.d[i] + (1 - beta) * g;
+            d.d[i] = nesterov ? beta * m.d[i] + (1 - beta) * g : m.d[i];
+            y.d[i] = (1.5 * d.d[i] + (double)combine.b * y.d[i]) / norm;
+            w.d[i] -= (double)step.lr * (double)step.weight_decay * w.d[i] +
+                      (double)step.rate * (double)y.f[i];
+            assert_true((double)copy.f[i] == rounded(type, (double)w.f[i]));
+        }
+        assert_near("muon m", &m, tolerance.adamw);
+        assert_near("muon d", &d, tolerance.adamw);
+        assert_near("muon y", &y, type == MDSK_F32 ? tolerance.adamw : 4e-3);
+        assert_near("muon w", &w, tolerance.adamw);
+        vec_free(&m);
+        vec_free(&grad);
+        vec_free(&d);
+        vec_free(&y);
+        vec_free(&w);
+        vec_free(&copy);
+    }
+}
+
 /* x [B,S,A,D] with 3 spare elements a token. */
 static void rope_reference(const struct mdsk_rope *a, double *x)
 {
@@ -480,6 +544,7 @@ int main(void)
         cmocka_unit_test(test_cast),
         cmocka_unit_test(test_sum_squares),
         cmocka_unit_test(test_adamw),
+        cmocka_unit_test(test_muon),
         cmocka_unit_test(test_rope),
         cmocka_unit_test(test_rope_inverse_undoes),
         cmocka_unit_test(test_exp),

@@ -457,6 +457,36 @@ static int adamw(void *stream, const struct mdsk_adamw *a)
     return done(mdsk_cuda()->adamw(stream, &b));
 }
 
+static int muon_momentum(void *stream, const struct mdsk_muon_momentum *a)
+{
+    struct mdsk_muon_momentum b = *a;
+
+    b.m = out(a->m, MDSK_F32, a->n);
+    b.grad = in(a->grad, MDSK_F32, a->n);
+    b.d = out(a->d, MDSK_F32, a->n);
+    return done(mdsk_cuda()->muon_momentum(stream, &b));
+}
+
+static int muon_combine(void *stream, const struct mdsk_muon_combine *a)
+{
+    struct mdsk_muon_combine b = *a;
+
+    b.x = in(a->x, a->from, a->n);
+    b.y = out(a->y, a->to, a->n);
+    b.squares = in(a->squares, MDSK_F64, 1);
+    return done(mdsk_cuda()->muon_combine(stream, &b));
+}
+
+static int muon_step(void *stream, const struct mdsk_muon_step *a)
+{
+    struct mdsk_muon_step b = *a;
+
+    b.master = out(a->master, MDSK_F32, a->n);
+    b.o = in(a->o, a->o_dtype, a->n);
+    b.weight = out(a->weight, a->dtype, a->n);
+    return done(mdsk_cuda()->muon_step(stream, &b));
+}
+
 static const struct mdsk_table staged = {
     .name = "cuda",
     .dtypes = 1u << MDSK_F32 | 1u << MDSK_BF16 | 1u << MDSK_F16,
@@ -484,6 +514,9 @@ static const struct mdsk_table staged = {
     .add = add,
     .sum_squares = sum_squares,
     .adamw = adamw,
+    .muon_momentum = muon_momentum,
+    .muon_combine = muon_combine,
+    .muon_step = muon_step,
 };
 
 const struct mdsk_table *staged_cuda(void)
