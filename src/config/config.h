@@ -128,7 +128,23 @@ struct mds_batch_config {
     int64_t micro, global, accumulation;
 };
 
+/* In the order of --optimizer; ADAM is AdamW, too. */
+enum mds_optimizer { MDS_ADAMW, MDS_ADAM, MDS_MUON };
+
+/* How large Muon's step is for a matrix [m, n]. */
+enum mds_muon_scale {
+    MDS_MUON_SPECTRAL, /* sqrt(max(m, n)) */
+    MDS_MUON_SHAPE,    /* sqrt(max(1, m / n)) */
+    MDS_MUON_UNIT,     /* sqrt(m / n) */
+};
+
 struct mds_optim_config {
+    enum mds_optimizer kind;
+    double muon_momentum;
+    int muon_nesterov;
+    int64_t muon_steps; /* of Newton-Schulz */
+    enum mds_muon_scale muon_scale;
+    double muon_extra_scale;
     double lr, min_lr;
     enum mds_lr_decay decay;
     struct mds_extent decay_length;  /* the whole run if not given */

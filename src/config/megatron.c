@@ -32,7 +32,7 @@ static const char efficiency[] = "curriculum or dropping of tokens; see --seq-le
 static const char decay_steps[] =
     "schedule like this; --lr-decay-style WSD holds the rate and then cools down";
 static const char weight_decay[] = "weight decay that changes; see --weight-decay";
-static const char other_optimizers[] = "optimizer but AdamW";
+static const char other_optimizers[] = "optimizer but AdamW and Muon";
 static const char delayed[] =
     "delayed scaling of FP8: a tensor is scaled by its values at the time";
 static const char fp8[] =
@@ -103,6 +103,8 @@ const struct mds_option_alias mds_megatron_aliases[] = {
     {"--fp8-e4m3", "--fp8-format", "e4m3", NULL},
     {"--fp8-hybrid", "--fp8-format", "hybrid", NULL},
     {"--cpu-optimizer", "--offload-device", "cpu", NULL},
+    {"--muon-nesterov", "--muon-use-nesterov", NULL, NULL},
+    {"--muon-ns-steps", "--muon-num-ns-steps", NULL, NULL},
     {"CPU_OPTIMIZER", "--offload-device", "cpu", NULL},
     {"--use-flash-attn-v1", "--use-flash-attn", NULL, NULL},
     {"--use-flash-attn-v2", "--use-flash-attn", NULL, NULL},
@@ -321,7 +323,10 @@ const struct mds_option_foreign mds_megatron_unsupported[] = {
     {"--weight-decay-incr-style", weight_decay},
     {"--sgd-momentum", other_optimizers},
     {"--sophiag-*", other_optimizers},
-    {"--muon*", other_optimizers},
+    {"--muon-*", "setting of Muon but those that --help lists"},
+    {"--muonadamw-*",
+     "--adam-beta1, --adam-beta2 and --adam-eps are for what Muon leaves to AdamW"},
+    {"--muonclip-*", "clipping of attention logits"},
     {"--dshampoo*", other_optimizers},
     {"--schedulefree-*", other_optimizers},
     {"--fp8-amax-*", delayed},

@@ -47,7 +47,8 @@ static const char *const levels[] = {"error", "warn", "info", "debug", "trace", 
 const char *const mds_log_format_names[] = {"auto", "megatron", "short", NULL};
 static const char *const model_types[] = {"gpt", NULL};
 static const char *const ddp_impls[] = {"local", NULL};
-static const char *const optimizers[] = {"adamw", "adam", NULL};
+static const char *const optimizers[] = {"adamw", "adam", "muon", NULL};
+static const char *const muon_scales[] = {"spectral", "shape", "unit", NULL};
 const char *const mds_resize_names[] = {"off", "init", "mean", NULL};
 const char *const mds_pack_names[] = {"off", "on", "auto", NULL};
 const char *const mds_split_at_names[] = {"auto", "documents", "tokens", NULL};
@@ -265,7 +266,28 @@ static const struct mds_option rows[] = {
      .help = "sequences per step; 0: micro x accumulation x data-parallel ranks"},
 
     {optim, "optim.kind", "--optimizer", "OPT", MDS_OPT_ENUM, "adamw", 0, 0, optimizers,
-     MDS_OPT_UNSTORED, "kind", "both names mean AdamW", .always = 1},
+     AT(optim.kind), "kind",
+     .help = "adamw (also called adam), or muon: blocks' matrices by Muon, the rest by "
+             "AdamW",
+     .always = 1},
+    {optim, "optim.muon_momentum", "--muon-momentum", "MDS_MUON_MOMENTUM", MDS_OPT_REAL,
+     "0.95", 0, 1, NULL, AT(optim.muon_momentum), "beta",
+     .help = "decay of Muon's momentum, below 1"},
+    {optim, "optim.muon_nesterov", "--muon-use-nesterov", "MDS_MUON_USE_NESTEROV",
+     MDS_OPT_FLAG, "1", 0, 0, NULL, AT(optim.muon_nesterov), NULL,
+     .help = "look ahead along the momentum"},
+    {optim, "optim.muon_steps", "--muon-num-ns-steps", "MDS_MUON_NUM_NS_STEPS",
+     MDS_OPT_INT, "5", 1, 100, NULL, AT(optim.muon_steps), "steps",
+     .help = "Newton-Schulz iterations that orthogonalise a matrix"},
+    {optim, "optim.muon_scale", "--muon-scale-mode", "MDS_MUON_SCALE_MODE",
+     MDS_OPT_ENUM, "spectral", 0, 0, muon_scales, AT(optim.muon_scale), "mode",
+     .help = "size of the step of a matrix [m, n]: spectral sqrt(max(m, n)), shape "
+             "sqrt(max(1, m/n)), unit sqrt(m/n)"},
+    {optim, "optim.muon_extra_scale", "--muon-extra-scale-factor",
+     "MDS_MUON_EXTRA_SCALE_FACTOR", MDS_OPT_REAL, "0.2", 0, 1e3, NULL,
+     AT(optim.muon_extra_scale), "factor",
+     .help = "times this; with 0.2 and spectral AdamW's rate and weight decay carry "
+             "over"},
     {optim, "optim.lr", "--lr", "LR", MDS_OPT_REAL, "1.5e-4", 0, 1e3, NULL,
      AT(optim.lr), "rate", .help = "highest learning rate"},
     {optim, "optim.min_lr", "--min-lr", "MDS_MIN_LR", MDS_OPT_REAL, "0", 0, 1e3, NULL,

@@ -14,7 +14,7 @@ void mds_gpt_add_head(struct registrar *reg)
     id->weight = g->embedding.word;
     if (!g->cfg.tied_head)
         id->weight = mds_gpt_add_matrix(reg, "head", g->cfg.padded_vocab, g->cfg.hidden,
-                                        MDS_SHARD_ROWS, g->cfg.init_std, 0);
+                                        MDS_SHARD_ROWS, g->cfg.init_std, 0, 0);
 }
 
 static struct mds_head head_spec(const struct context *c)

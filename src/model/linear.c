@@ -18,7 +18,7 @@ struct linear_ids mds_gpt_add_weights(struct registrar *reg, const char *layer,
         int w;
 
         snprintf(full, sizeof full, "%s.%s", layer, l->name[i]);
-        w = mds_gpt_add_matrix(reg, full, l->out[i], l->in, l->shard, l->std, i > 0);
+        w = mds_gpt_add_matrix(reg, full, l->out[i], l->in, l->shard, l->std, i > 0, 1);
         if (i == 0)
             id.weight = w;
         id.out += l->shard == MDS_SHARD_ROWS ? l->out[i] / tp : l->out[i];

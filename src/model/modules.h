@@ -29,7 +29,8 @@ int mds_gpt_add_param(struct registrar *reg, struct mds_param_spec *spec);
 /* matrix: name.weight, used in a GEMM; vector: name.suffix [n].  packed: directly after
  * the previous parameter. */
 int mds_gpt_add_matrix(struct registrar *reg, const char *name, int64_t rows,
-                       int64_t cols, enum mds_shard shard, double std, int packed);
+                       int64_t cols, enum mds_shard shard, double std, int packed,
+                       int in_block);
 int mds_gpt_add_vector(struct registrar *reg, const char *name, const char *suffix,
                        int64_t n, enum mds_init init, enum mds_shard shard, int packed);
 

@@ -34,7 +34,8 @@ int mds_gpt_add_unit(struct registrar *reg, const char *name)
 
 /* The weight of a linear layer. */
 int mds_gpt_add_matrix(struct registrar *reg, const char *name, int64_t rows,
-                       int64_t cols, enum mds_shard shard, double std, int packed)
+                       int64_t cols, enum mds_shard shard, double std, int packed,
+                       int in_block)
 {
     struct mds_param_spec s = {.rows = rows,
                                .cols = cols,
@@ -43,6 +44,7 @@ int mds_gpt_add_matrix(struct registrar *reg, const char *name, int64_t rows,
                                .decay = 1,
                                .packed = packed,
                                .shard = shard,
+                               .in_block = in_block,
                                .by_gemm = 1};
 
     snprintf(s.name, sizeof s.name, "%s.weight", name);

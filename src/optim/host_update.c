@@ -156,8 +156,8 @@ static enum mds_rc start_weight_copy(struct zero_host_update *h, struct slot *s)
         return mds_fail(s->rc, "%s", s->why);
     if (s->shard.range.n == 0)
         return MDS_OK;
-    mds_profile_add(h->dev, MDS_PROFILE_HOST, s->shard.range.rule->op,
-                    s->shard.range.rule->cost(&s->shard), s->s);
+    mds_profile_add(h->dev, MDS_PROFILE_HOST, s->shard.range.by.rule->op,
+                    s->shard.range.by.rule->cost(&s->shard), s->s);
     if (h->copy_weights_back)
         s->weight_copy =
             mds_dev_reload_start(h->dev, unit_at(s, &h->weights->array), s->weight,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Files call only those before them: partition, adamw, pool, storage, swap,
+# Files call only those before them: partition, adamw, muon, pool, storage, swap,
 # sharded_weights, sharded_gradients, sharded_states, host_update, zero, zero_io.
 noinst_LIBRARIES += src/optim/libmds_optim.a
 src_optim_libmds_optim_a_SOURCES = \
@@ -7,6 +7,7 @@ src_optim_libmds_optim_a_SOURCES = \
   src/optim/clip.h \
   src/optim/host_update.c src/optim/host_update.h \
   src/optim/internal.h \
+  src/optim/muon.c \
   src/optim/loss_scale.c src/optim/loss_scale.h \
   src/optim/partition.c src/optim/partition.h \
   src/optim/pool.c src/optim/pool.h \
@@ -33,6 +34,11 @@ unit_tests += tests/unit/zero_model
 tests_unit_zero_model_SOURCES = tests/unit/zero_model.c tests/unit/zero_fixture.h \
   tests/unit/scratch.h
 tests_unit_zero_model_LDADD = $(optim_libs) $(CMOCKA_LIBS)
+
+unit_tests += tests/unit/zero_muon
+tests_unit_zero_muon_SOURCES = tests/unit/zero_muon.c tests/unit/zero_fixture.h \
+  tests/unit/scratch.h
+tests_unit_zero_muon_LDADD = $(optim_libs) $(CMOCKA_LIBS)
 
 unit_tests += tests/unit/zero_file
 tests_unit_zero_file_SOURCES = tests/unit/zero_file.c tests/unit/zero_fixture.h \

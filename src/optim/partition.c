@@ -24,7 +24,7 @@ static void cut_units(struct zero_partition *p)
 /* The unit's parameters, clipped to the shard.  Neighbours that are treated alike form
  * one group, including the gaps between them, which hold zeros and stay zero. */
 static int find_param_groups(const struct zero_partition *p, int unit,
-                             zero_rule_fn *rule_of, struct zero_param_group *out)
+                             zero_choose_fn *choose, struct zero_param_group *out)
 {
     const struct mds_param_unit *pu = mds_partition_unit(p, unit);
     const struct zero_shard *shard = &p->shard[unit];
@@ -36,13 +36,13 @@ static int find_param_groups(const struct zero_partition *p, int unit,
         int64_t from = mds_max(q->offset - pu->first, shard->first);
         int64_t to = mds_min(next, shard->first + shard->n);
         struct zero_param_group g = {.first = from,
-                                     .rule = rule_of(&q->spec),
+                                     .by = choose(&q->spec),
                                      .decay = q->spec.decay,
                                      .duplicate = q->spec.duplicate};
 
         if (from >= to)
             continue;
-        if (n == 0 || out[n - 1].rule != g.rule || out[n - 1].decay != g.decay ||
+        if (n == 0 || out[n - 1].by.rule != g.by.rule || out[n - 1].decay != g.decay ||
             out[n - 1].duplicate != g.duplicate)
             out[n++] = g;
         out[n - 1].n = to - out[n - 1].first;
@@ -50,9 +50,28 @@ static int find_param_groups(const struct zero_partition *p, int unit,
     return n;
 }
 
+/* One after the other.  They lie to a multiple of 64 as in a buffer of shards. */
+static void place_second_moments(struct zero_partition *p, int groups)
+{
+    p->all_have_second = 1;
+    for (int i = 0; i < groups; i++) {
+        struct zero_param_group *g = &p->param_group[i];
+
+        if (g->by.moments < 2) {
+            p->all_have_second = 0;
+            p->own_second = mds_round_up(p->own_second, MDS_UNIT_ALIGN);
+            continue;
+        }
+        if (i == 0 || g[-1].by.rule != g->by.rule)
+            p->own_second += g->first % MDS_UNIT_ALIGN;
+        g->second = p->own_second;
+        p->own_second += g->n;
+    }
+}
+
 enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *params,
                                struct mds_comm *group, int sharded,
-                               zero_rule_fn *rule_of)
+                               zero_choose_fn *choose)
 {
     int groups = 0;
 
@@ -69,9 +88,10 @@ enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *para
     cut_units(p);
     for (int i = 0; i < p->units; i++) {
         p->shard[i].first_group = groups;
-        p->shard[i].groups = find_param_groups(p, i, rule_of, p->param_group + groups);
+        p->shard[i].groups = find_param_groups(p, i, choose, p->param_group + groups);
         groups += p->shard[i].groups;
     }
+    place_second_moments(p, groups);
     return MDS_OK;
 }
 
@@ -93,6 +113,7 @@ int mds_partition_next_group(const struct zero_partition *p,
     while (next >= r->first + r->n)
         r++;
     *g = *r;
+    g->second += next - r->first;
     g->first = next;
     g->n = mds_min(r->first + r->n, range->first + range->n) - next;
     return 1;
@@ -103,10 +124,10 @@ static void cut_to_one_rule(const struct zero_partition *p, struct zero_range *r
 {
     struct zero_param_group g = {.first = range->first};
 
-    for (range->rule = NULL; mds_partition_next_group(p, range, &g);)
-        if (!range->rule)
-            range->rule = g.rule;
-        else if (g.rule != range->rule)
+    for (range->by.rule = NULL; mds_partition_next_group(p, range, &g);)
+        if (!range->by.rule)
+            range->by = g.by;
+        else if (g.by.rule != range->by.rule)
             range->n = g.first - range->first;
 }
 
@@ -118,8 +139,11 @@ static int64_t shard_end(const struct zero_partition *p, int unit)
 struct zero_range mds_partition_own(const struct zero_partition *p, int unit)
 {
     const struct zero_shard *s = &p->shard[unit];
-    return (struct zero_range){unit, s->first, s->n,
-                               s->n > 0 ? p->param_group[s->first_group].rule : NULL};
+    struct zero_range own = {.unit = unit, .first = s->first, .n = s->n};
+
+    if (s->n > 0)
+        own.by = p->param_group[s->first_group].by;
+    return own;
 }
 
 int mds_partition_next_range(const struct zero_partition *p, int64_t longest,
@@ -139,16 +163,22 @@ int mds_partition_next_range(const struct zero_partition *p, int64_t longest,
 }
 
 int64_t mds_partition_at(const struct zero_partition *p, const struct zero_range *range,
-                         int sharded)
+                         enum zero_layout layout)
 {
     const struct zero_shard *s = &p->shard[range->unit];
+    struct zero_param_group g = {.first = range->first};
 
-    if (!sharded)
+    if (layout == ZERO_WHOLE)
         return mds_partition_unit(p, range->unit)->first + range->first;
-    return s->at + range->first - s->first;
+    if (layout == ZERO_SHARDS)
+        return s->at + range->first - s->first;
+    (void)mds_partition_next_group(p, range, &g);
+    return g.second;
 }
 
-int64_t mds_partition_elements(const struct zero_partition *p, int sharded)
+int64_t mds_partition_elements(const struct zero_partition *p, enum zero_layout layout)
 {
-    return sharded ? p->own : mds_params_span(p->params);
+    return layout == ZERO_WHOLE    ? mds_params_span(p->params)
+           : layout == ZERO_SHARDS ? p->own
+                                   : p->own_second;
 }

@@ -19,16 +19,25 @@ struct zero_shard {
 
 struct zero_rule; /* rules.h */
 
-/* The rule of a parameter. */
-typedef const struct zero_rule *zero_rule_fn(const struct mds_param_spec *spec);
+/* The rule of a parameter, and how many moments it has, 1 or 2. */
+struct zero_choice {
+    const struct zero_rule *rule;
+    int moments;
+};
+typedef struct zero_choice zero_choose_fn(const struct mds_param_spec *spec);
 
 /* Consecutive elements of a shard whose parameters are treated alike: whole parameters,
  * but for the first and the last, which the shard may cut. */
 struct zero_param_group {
     int64_t first, n;
-    const struct zero_rule *rule;
+    int64_t second; /* of its first element in a buffer of second moments */
+    struct zero_choice by;
     int decay, duplicate;
 };
+
+/* Which elements a buffer has: all of each unit; this rank's shards; of these only what
+ * has a second moment. */
+enum zero_layout { ZERO_WHOLE, ZERO_SHARDS, ZERO_SECOND };
 
 struct zero_partition {
     struct mds_params *params; /* borrowed, as is the group */
@@ -36,7 +45,9 @@ struct zero_partition {
     int sharded, rank, size, units;
     struct zero_shard *shard;             /* [units] */
     struct zero_param_group *param_group; /* of all shards, in order */
-    int64_t own; /* length of a buffer of shards, in elements */
+    int64_t own;        /* length of a buffer of shards, in elements */
+    int64_t own_second; /* of a buffer of second moments */
+    int all_have_second;
 };
 
 static inline const struct mds_param_unit *
@@ -47,14 +58,14 @@ mds_partition_unit(const struct zero_partition *p, int unit)
 
 enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *params,
                                struct mds_comm *group, int sharded,
-                               zero_rule_fn *rule_of);
+                               zero_choose_fn *choose);
 void mds_partition_fini(struct zero_partition *p); /* a zeroed struct is fine */
 
 /* Consecutive elements of a shard: first .. first + n - 1 of the unit. */
 struct zero_range {
     int unit;
     int64_t first, n;
-    const struct zero_rule *rule; /* of its first element; NULL if n is 0 */
+    struct zero_choice by; /* of its first element; 0 if n is 0 */
 };
 
 /* The whole shard of a unit, of any rules. */
@@ -71,11 +82,11 @@ int mds_partition_next_group(const struct zero_partition *p,
                              const struct zero_range *range,
                              struct zero_param_group *g);
 
-/* Index of a range's first element in a buffer of shards, or of whole units. */
+/* Index of a range's first element in a buffer. */
 int64_t mds_partition_at(const struct zero_partition *p, const struct zero_range *range,
-                         int sharded);
+                         enum zero_layout layout);
 
-/* Length of such a buffer, in elements. */
-int64_t mds_partition_elements(const struct zero_partition *p, int sharded);
+/* Length of a buffer, in elements. */
+int64_t mds_partition_elements(const struct zero_partition *p, enum zero_layout layout);
 
 #endif

@@ -18,6 +18,7 @@ struct zero_step {
     struct mds_optim_config optim;
     int64_t number; /* of the update, from 1; before the first 0 */
     double lr, grad_scale;
+    void *work; /* on the device, for the rule that needs most */
 };
 
 /* The elements of a range: on the device, or in host memory.  Addresses are those of
@@ -47,8 +48,12 @@ struct zero_rule {
                           const struct zero_operands *x);
 
     struct mdsk_cost (*cost)(const struct zero_operands *x); /* of a range.n */
+
+    /* Working memory that update needs; NULL: none. */
+    int64_t (*work_bytes)(const struct zero_partition *parts);
 };
 
 extern const struct zero_rule mds_adamw; /* adamw.c */
+extern const struct zero_rule mds_muon;  /* muon.c */
 
 #endif

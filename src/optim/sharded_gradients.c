@@ -110,7 +110,8 @@ enum mds_rc mds_gradients_init(struct zero_gradients *g, struct zero_storage *s,
 {
     *g = (struct zero_gradients){
         .storage = s, .parts = s->parts, .sharded = sharded, .overlap = overlap};
-    g->array = (struct zero_array){.elem = sizeof(float), .sharded = sharded};
+    g->array = (struct zero_array){.elem = sizeof(float),
+                                   .layout = sharded ? ZERO_SHARDS : ZERO_WHOLE};
     MDS_TRY(fill_buckets(g, bucket_bytes));
     MDS_TRY(mds_storage_alloc(s, MDS_MEM_GRAD, &g->array, 1));
     if (sharded)

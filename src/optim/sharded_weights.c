@@ -41,12 +41,13 @@ enum mds_rc mds_weights_init(struct zero_weights *w, struct zero_storage *s,
     enum mdsk_dtype dtype = mds_params_dtype(parts->params);
     int64_t elem = (int64_t)mdsk_dtype_size(dtype);
 
-    *w = (struct zero_weights){.storage = s,
-                               .parts = parts,
-                               .sharded = sharded,
-                               .overlap = overlap,
-                               .dtype = dtype,
-                               .array = {at, elem, sharded, NULL, 0}};
+    *w = (struct zero_weights){
+        .storage = s,
+        .parts = parts,
+        .sharded = sharded,
+        .overlap = overlap,
+        .dtype = dtype,
+        .array = {at, elem, sharded ? ZERO_SHARDS : ZERO_WHOLE, NULL, 0}};
     w->gather = mds_zalloc((size_t)parts->units, sizeof *w->gather);
     if (!w->gather)
         return MDS_EMEM;

@@ -25,7 +25,7 @@ enum mds_rc mds_storage_host_memory(struct zero_storage *s, int64_t bytes, void 
 
 static int64_t array_bytes(const struct zero_storage *s, const struct zero_array *a)
 {
-    return mds_partition_elements(s->parts, a->sharded) * a->elem;
+    return mds_partition_elements(s->parts, a->layout) * a->elem;
 }
 
 /* ---- the three places ---- */
@@ -135,7 +135,7 @@ void mds_storage_fini(struct zero_storage *s)
 static int64_t byte_offset(const struct zero_storage *s, const struct zero_array *a,
                            const struct zero_range *p)
 {
-    return mds_partition_at(s->parts, p, a->sharded) * a->elem;
+    return mds_partition_at(s->parts, p, a->layout) * a->elem;
 }
 
 void *mds_storage_at(const struct zero_storage *s, const struct zero_array *a,

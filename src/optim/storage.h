@@ -16,8 +16,8 @@ enum { ZERO_STAGING_ELEMENTS = 1 << 19 };
 
 struct zero_array {
     enum mds_place_kind place;
-    int64_t elem;   /* bytes of an element */
-    int sharded;    /* 1: this rank's shards; 0: whole units */
+    int64_t elem; /* bytes of an element */
+    enum zero_layout layout;
     char *base;     /* NULL: in the file, or host memory of a dry run */
     int64_t offset; /* in the file, in bytes */
 };

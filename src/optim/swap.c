@@ -103,7 +103,8 @@ static void start_file_transfer(struct zero_swap *w, struct buffer *b,
 {
     struct mds_scratch_file *file = w->storage->file;
     int64_t bytes = p->n * (int64_t)sizeof(float);
-    int64_t first = mds_partition_at(w->storage->parts, p, 1) * (int64_t)sizeof(float);
+    int64_t first =
+        mds_partition_at(w->storage->parts, p, ZERO_SHARDS) * (int64_t)sizeof(float);
 
     for (int k = 0; k < ARRAYS; k++) {
         int64_t at = w->array[k].offset + first;

@@ -58,10 +58,15 @@ static enum mds_rc grad_ready(void *ctx, int unit)
 
 /* ---- creation ---- */
 
-static const struct zero_rule *rule_of(const struct mds_param_spec *spec)
+static struct zero_choice by_adamw(const struct mds_param_spec *spec)
 {
     (void)spec;
-    return &mds_adamw;
+    return (struct zero_choice){&mds_adamw, 2};
+}
+
+static struct zero_choice blocks_by_muon(const struct mds_param_spec *spec)
+{
+    return spec->in_block ? (struct zero_choice){&mds_muon, 1} : by_adamw(spec);
 }
 
 /* Only this function knows the ZeRO stage: it decides which of the three are
@@ -80,8 +85,9 @@ static enum mds_rc create_parts(struct mds_zero *z, const struct mds_zero_spec *
                                        .folder = spec->nvme_path,
                                        .threads = spec->threads,
                                        .dry = !mds_dev_kernels(spec->dev)};
-    MDS_TRY(mds_partition_init(&z->parts, spec->params, spec->group, shard_states,
-                               rule_of));
+    MDS_TRY(
+        mds_partition_init(&z->parts, spec->params, spec->group, shard_states,
+                           spec->optim->kind == MDS_MUON ? blocks_by_muon : by_adamw));
     MDS_TRY(mds_weights_init(&z->weights, &z->storage, shard_weights, spec->overlap,
                              spec->weights));
     if (spec->evaluation)

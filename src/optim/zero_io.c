@@ -47,7 +47,7 @@ static enum mds_rc zero_moments(const struct load *l)
     st->step.number = 0;
     memset(l->f32, 0, ZERO_STAGING_ELEMENTS * sizeof *l->f32);
     while (mds_partition_next_range(st->parts, ZERO_STAGING_ELEMENTS, &p))
-        for (int k = ZERO_M; k < ZERO_STATES; k++)
+        for (int k = ZERO_M; k < ZERO_M + p.by.moments; k++)
             MDS_TRY(mds_storage_copy(st->storage, &st->array[k], &p, l->f32, 1));
     return MDS_OK;
 }
@@ -58,6 +58,8 @@ static enum mds_rc load_ranges(const struct load *l, enum mds_zero_what what)
     struct zero_range p = {.unit = -1};
 
     while (mds_partition_next_range(&z->parts, ZERO_STAGING_ELEMENTS, &p)) {
+        if (what == MDS_ZERO_V && p.by.moments < 2)
+            continue;
         if (!z->storage.dry)
             MDS_TRY(l->fill(l->ctx, what, p.unit, p.first, p.n, l->f32));
         if (!z->evaluation)
@@ -139,12 +141,32 @@ enum mds_rc mds_zero_init_weights(struct mds_zero *z, uint64_t seed)
 
 /* ---- reading ---- */
 
+/* What has no second moment reads as 0. */
+static enum mds_rc read_second(struct mds_zero *z, const struct zero_range *all,
+                               float *host)
+{
+    struct zero_param_group g = {.first = all->first};
+
+    while (mds_partition_next_group(&z->parts, all, &g)) {
+        const struct zero_range p = {.unit = all->unit, .first = g.first, .n = g.n};
+
+        if (g.by.moments > 1)
+            MDS_TRY(mds_storage_copy(&z->storage, &z->states.array[ZERO_V], &p,
+                                     host + (g.first - all->first), 0));
+        else
+            memset(host + (g.first - all->first), 0, (size_t)g.n * sizeof *host);
+    }
+    return MDS_OK;
+}
+
 static enum mds_rc read_range(struct mds_zero *z, enum mds_zero_what what,
                               const struct zero_range *p, float *host)
 {
     if (z->evaluation)
         return mds_fail(MDS_EBUG, "weights for evaluation are not read back");
     MDS_TRY(mds_zero_check_update(z));
+    if (what == MDS_ZERO_V && !z->parts.all_have_second)
+        return read_second(z, p, host);
     return mds_storage_copy(&z->storage,
                             what == MDS_ZERO_GRAD ? &z->gradients.array
                                                   : &z->states.array[state_of[what]],

@@ -38,6 +38,7 @@ struct mds_param_spec {
                          different tokens or with different shards */
     int parts, part;  /* number of shards, and this rank's; 0, 0: not sharded */
     int duplicate;    /* another rank has the same shard, and counts it in norms */
+    int in_block;     /* a matrix of a block's linear layer */
     int by_gemm;      /* the first operation on its gradient is a GEMM of all of it */
 };
 

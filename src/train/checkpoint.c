@@ -120,31 +120,50 @@ static enum mds_rc open_index(const struct run *r, const char *path,
     return rc;
 }
 
-/* Global batch size of the run that saved it, from its configuration; 0 if unknown. */
-static int64_t saved_global_batch(const struct mds_ckpt_index *ix)
+/* Copy a setting of the run that saved it, such as batch.global, from its
+ * configuration; "" if unknown. */
+static void saved_setting(const struct mds_ckpt_index *ix, const char *map,
+                          const char *key, char *out, size_t size)
 {
     char *configuration, *provenance;
     struct mds_tree *tree = NULL;
-    const struct mds_node *global;
-    int64_t batch = 0;
+    const struct mds_node *node;
 
+    out[0] = '\0';
     if (mds_ckpt_index_texts(ix->path, &configuration, &provenance))
-        return 0;
+        return;
     if (!mds_tree_parse(configuration, strlen(configuration), ix->path, &tree)) {
-        global = mds_node_get(mds_node_get(tree->root, "batch"), "global");
-        batch = global && global->text ? strtoll(global->text, NULL, 10) : 0;
+        node = mds_node_get(mds_node_get(tree->root, map), key);
+        snprintf(out, size, "%s", node && node->text ? node->text : "");
     }
     mds_tree_destroy(tree);
     free(configuration);
     free(provenance);
-    return batch;
+}
+
+/* Moments of one optimizer mean nothing to another.  Runs that did not say which had
+ * AdamW. */
+static int has_moments_for(const struct run *r, const struct mds_ckpt_index *ix)
+{
+    int muon = r->config->optim.kind == MDS_MUON;
+    char kind[32];
+
+    saved_setting(ix, "optim", "kind", kind, sizeof kind);
+    if (muon == (strcmp(kind, "muon") == 0))
+        return 1;
+    mds_info("%s was saved with %s: its moments are not used, and start at 0", ix->path,
+             muon ? "AdamW" : "Muon");
+    return 0;
 }
 
 /* Without --global-batch-size, another number of ranks changes the batch. */
 static void log_batch_change(const struct run *r, const struct mds_ckpt_index *ix)
 {
-    int64_t before = saved_global_batch(ix), now = r->config->batch.global;
+    int64_t before, now = r->config->batch.global;
+    char text[32];
 
+    saved_setting(ix, "batch", "global", text, sizeof text);
+    before = strtoll(text, NULL, 10);
     if (ix->state.iteration > 0 && before > 0 && before != now)
         mds_info("a step had %" PRId64 " sequence%s before, and has %" PRId64
                  " now; --global-batch-size sets it",
@@ -184,6 +203,8 @@ static enum mds_rc load_checkpoint(struct run *r, const char *path, struct resto
 
     *other_model = 0;
     rc = is_rank0(r) ? open_index(r, path, &ix, other_model) : MDS_OK;
+    if (is_rank0(r) && !rc && what.moments)
+        what.moments = has_moments_for(r, ix);
     if (is_rank0(r) && !rc && what.data)
         rc = resume_data(r, ix, other_model);
     rc = mds_ckpt_sync_error(world_of(r), rc);
@@ -191,6 +212,8 @@ static enum mds_rc load_checkpoint(struct run *r, const char *path, struct resto
         MDS_TRY(mds_comm_broadcast(world_of(r), other_model, sizeof *other_model, 0));
     if (!rc)
         rc = mds_ckpt_index_broadcast(world_of(r), &ix);
+    if (!rc)
+        rc = mds_comm_broadcast(world_of(r), &what.moments, sizeof what.moments, 0);
     if (!rc && what.data)
         rc = broadcast_data_order(r);
     if (!rc)

@@ -51,6 +51,21 @@ test_expect_success 'the newest is loaded; the losses are those of a run without
     steps d.jsonl | tail -n 3 >want && steps c.jsonl >got && test_cmp want got &&
     test "$(iterations c)" = "iter_0000004 iter_0000007"
 '
+test_expect_success 'Muon resumes, too; from another optimizer the moments start at 0' '
+    muon="--optimizer muon --bf16" &&
+    pretrain $muon --train-iters 7 --exit-interval 4 --save muon
+    test $? -eq 85 && cp -r muon adamw &&
+    pretrain $muon --train-iters 7 --load muon --save muon --metrics-jsonl muon1.jsonl &&
+    ! grep moments out &&
+    pretrain $muon --train-iters 7 --metrics-jsonl muon2.jsonl &&
+    steps muon2.jsonl | tail -n 3 >muon.want && steps muon1.jsonl >muon.got && test_cmp muon.want muon.got &&
+    pretrain --bf16 --train-iters 6 --load adamw --save adamw &&
+    grep "adamw/iter_0000004 was saved with Muon: its moments are not used, and start at 0" out &&
+    pretrain --bf16 --train-iters 7 --load adamw --save adamw && ! grep moments out &&
+    pretrain $muon --train-iters 8 --load adamw --save adamw &&
+    grep "adamw/iter_0000007 was saved with AdamW: its moments are not used, and start at 0" out &&
+    pretrain --no-load-optim --train-iters 9 --load adamw && ! grep "saved with Muon" out
+'
 # By default fp16 begins with overflows, more than --hysteresis forgives.
 test_expect_success 'the same of every number type, from each of its checkpoints' '
     for type in bf16 fp16; do

@@ -252,6 +252,27 @@ function fp8_in_short(form) {
     exact(3, "none", "full", 4)
 }
 
+# Muon, wherever matrices have several ranks, or what makes their gradients does.
+function muon(form) {
+    model = form
+    on(1, 0, 1, 1, 1, 1)
+    exact(0, "none", "mod", 1)
+    long("sel", 1, 0)
+    half("bf16", 0, "none")
+    on(1, 0, 1, 1, 1, 2)
+    exact(0, "none", "none", 0)
+    half("bf16", 0, "none")
+    on(1, 0, 1, 1, 1, 4)
+    exact(0, "none", "full", 1)
+    on(1, 0, 1, 1, 2, 1)
+    exact(0, "none", "none", 1)
+    on(1, 0, 1, 1, 2, 2)
+    exact(0, "none", "sel", 0)
+    on(1, 0, 2, 2, 1, 1)
+    exact(0, "none", "sel", 1)
+    half("bf16", 0, "none")
+}
+
 # Targets of unlike weight, wherever tokens are divided among ranks, micro-batches or tiles.
 function weights(form) {
     model = form
@@ -310,6 +331,8 @@ BEGIN {
     fp8_in_short("llama+fp8dx")
     fp8_in_short("gpt+erf+fp8")
     fp8_in_short("llama+qkvbias+fp8")
+    muon("gpt+muon")
+    muon("llama+muon")
     weights("gpt+kinds")
     weights("llama+docs+kinds")
     weights("gpt+docs+stride")

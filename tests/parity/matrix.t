@@ -42,6 +42,7 @@ options_of() {
     kv2) echo '--num-key-value-heads 2' ;;
     kv3) echo '--num-attention-heads 12 --num-key-value-heads 3 --kv-channels 8' ;;
     both) echo '--use-parallel-residual' ;;
+    muon) echo '--optimizer muon' ;;
     # In a ring of 4 the window spans two chunks.
     win) echo '--window-size 11 --window-attn-skip-freq 3' ;;
     relu2) echo '--squared-relu' ;;

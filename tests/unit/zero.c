@@ -151,8 +151,8 @@ static void ranges_cover_the_own_shard(void **state)
     assert_int_equal(mds_zero_create(&spec, &f.arena, &f.z), MDS_OK);
     while (mds_partition_next_range(&f.z->parts, 100, &p)) {
         assert_in_range(p.n, 1, 100);
-        assert_true(mds_partition_at(&f.z->parts, &p, 1) >= at);
-        at = mds_partition_at(&f.z->parts, &p, 1) + p.n;
+        assert_true(mds_partition_at(&f.z->parts, &p, ZERO_SHARDS) >= at);
+        at = mds_partition_at(&f.z->parts, &p, ZERO_SHARDS) + p.n;
         sum += p.n;
     }
     for (int u = 0; u < UNITS; u++)
@@ -164,15 +164,15 @@ static void ranges_cover_the_own_shard(void **state)
 
 static const struct zero_rule rule_of_matrices, rule_of_others;
 
-static const struct zero_rule *rule_of(const struct mds_param_spec *spec)
+static struct zero_choice rule_of(const struct mds_param_spec *spec)
 {
-    return spec->decay ? &rule_of_matrices : &rule_of_others;
+    return (struct zero_choice){spec->decay ? &rule_of_matrices : &rule_of_others, 2};
 }
 
-static const struct zero_rule *only_adamw(const struct mds_param_spec *spec)
+static struct zero_choice only_adamw(const struct mds_param_spec *spec)
 {
     (void)spec;
-    return &mds_adamw;
+    return (struct zero_choice){&mds_adamw, 2};
 }
 
 /* Whatever ranks cut, and however short ranges are. */
@@ -194,8 +194,8 @@ static void a_range_has_one_rule(void **state)
 
                 assert_in_range(p.n, 1, longest);
                 while (mds_partition_next_group(&parts, &p, &g)) {
-                    assert_ptr_equal(g.rule, p.rule);
-                    assert_ptr_equal(g.rule,
+                    assert_ptr_equal(g.by.rule, p.by.rule);
+                    assert_ptr_equal(g.by.rule,
                                      g.decay ? &rule_of_matrices : &rule_of_others);
                 }
                 assert_int_equal(g.first + g.n, p.first + p.n);
