@@ -155,12 +155,16 @@ struct mds_optim_config {
     double clip_grad; /* global norm; 0: off */
 };
 
+/* What an evaluation keeps of the stream behind the last block, in place of a loss. */
+enum mds_hidden { MDS_HIDDEN_NONE, MDS_HIDDEN_STREAM, MDS_HIDDEN_NORMED };
+
 struct mds_train_config {
     struct mds_extent length; /* in several units: the nearest end counts */
     int64_t seed;
     int64_t eval_interval, eval_iters; /* eval_iters 0: no evaluation */
     int skip_train;                    /* evaluate the loaded weights, then exit */
     int token_losses;        /* no option: evaluation keeps each token's loss */
+    enum mds_hidden hidden;  /* no option: of evaluation */
     int64_t log_interval;    /* steps; 0: by the length of the run */
     int64_t exit_interval;   /* exit after a step divisible by it; 0: never */
     double exit_duration_s;  /* 0: no limit */

@@ -153,6 +153,21 @@ static enum mds_rc alloc_losses(struct mds_engine *e)
     return MDS_OK;
 }
 
+static enum mds_rc alloc_hidden(struct mds_engine *e)
+{
+    const struct mds_config *c = e->config;
+    void *hidden = NULL;
+
+    if (!c->train.hidden || !mds_groups_last_stage(e->groups))
+        return MDS_OK;
+    e->hidden_bytes =
+        mds_gpt_boundary_bytes(e->gpt, c->batch.micro, c->model.seq_length);
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT,
+                            c->batch.accumulation * e->hidden_bytes, &hidden));
+    e->hidden = hidden;
+    return MDS_OK;
+}
+
 static enum mds_rc alloc_batch(struct mds_engine *e)
 {
     struct mds_par par = {.groups = e->groups};
@@ -174,6 +189,7 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
     }
     MDS_TRY(alloc_kinds(e));
     MDS_TRY(alloc_losses(e));
+    MDS_TRY(alloc_hidden(e));
     e->n_scalars = 2 * mds_kind_sums(&d->kinds) * (int)b->accumulation + 1;
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK,
                             e->n_scalars * (int64_t)sizeof *e->scalars, &scalars));

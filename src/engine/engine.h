@@ -124,6 +124,21 @@ enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *
 enum mds_rc mds_engine_token_losses(const struct mds_engine *e, int64_t micro_batches,
                                     double *out);
 
+/* Hidden states of consecutive tokens of one row. */
+struct mds_engine_hidden {
+    int64_t replica, micro_batch, row; /* row: of the micro-batch */
+    int64_t first, n;                  /* tokens of the row */
+    const float *values;               /* [n, H], during the call only */
+};
+
+/* On rank 0 of the world, call `visit` with all hidden states of the last evaluation's
+ * micro-batches, of a configuration with train.hidden, part by part in any order.  Host
+ * memory: some MiB, and what one token of a micro-batch takes.
+ * Collective over the world. */
+enum mds_rc mds_engine_each_hidden(
+    const struct mds_engine *e, int64_t micro_batches,
+    enum mds_rc (*visit)(void *ctx, const struct mds_engine_hidden *part), void *ctx);
+
 /* Replace losses[n] by their sums over all ranks.  Collective over the world. */
 enum mds_rc mds_engine_sum_losses(const struct mds_engine *e,
                                   struct mds_kind_losses *losses, int n);

@@ -43,6 +43,8 @@ struct mds_engine {
     unsigned char *kind;     /* the same, of targets; NULL: tokens have no kinds */
     float *kind_weight;      /* in state: [kinds], or NULL */
     double *loss;            /* in state: [accumulation, tokens_here], or NULL */
+    char *hidden;            /* in state: hidden states of [accumulation], or NULL */
+    int64_t hidden_bytes;    /* of a micro-batch */
     int32_t *staged;         /* host: [tokens_here] */
     double grad_scale;       /* of the last backward's gradients: what they are divided
                                 by before the update */

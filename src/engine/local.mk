@@ -3,6 +3,7 @@ noinst_LIBRARIES += src/engine/libmds_engine.a
 src_engine_libmds_engine_a_SOURCES = \
   src/engine/engine.c src/engine/engine.h \
   src/engine/gather.c \
+  src/engine/hidden.c \
   src/engine/internal.h \
   src/engine/losses.c \
   src/engine/measure.c \

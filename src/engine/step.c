@@ -191,6 +191,7 @@ static struct mds_gpt_batch batch_of(const struct mds_engine *e, int micro_batch
         .first_sample = e->first_sample + micro_batch * e->config->batch.micro,
         .token = e->token + micro_batch * e->tokens_here,
         .targets = targets_of(e, micro_batch),
+        .hidden = e->hidden ? e->hidden + micro_batch * e->hidden_bytes : NULL,
         .key_start = d->reset_attention_mask ? start : NULL,
         .host_key_start = d->reset_attention_mask ? host_start : NULL,
         .position_start = d->reset_position_ids ? start : NULL};

@@ -16,6 +16,7 @@ struct item {
 struct mds_infer_batch {
     struct mds_infer_model *m; /* borrowed */
     int64_t S, row;            /* tokens that a row evaluates, and that it has: S + 1 */
+    int64_t most;              /* tokens of sequences in a row */
     int64_t micro, accumulation, replicas;
     int64_t full; /* tokens that are worth a run */
     int32_t *ids; /* [tokens], of all sequences */
@@ -27,6 +28,7 @@ struct mds_infer_batch {
     int64_t *used;          /* tokens in each row of the last run */
     int32_t *token, *start; /* [accumulation, micro, S + 1]: this replica's rows */
     double *loss;           /* [replicas, accumulation, micro, S] */
+    struct mds_infer_reader reader;
 };
 
 enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
@@ -42,6 +44,7 @@ enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
     b->m = m;
     b->S = c->model.seq_length;
     b->row = b->S + 1;
+    b->most = c->train.hidden ? b->S : b->row;
     b->micro = c->batch.micro;
     b->accumulation = c->batch.accumulation;
     b->replicas = mds_groups_size(&m->groups, MDS_AXIS_DATA);
@@ -49,13 +52,19 @@ enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
     b->full = steps * b->replicas * (int64_t)own * b->row;
     b->token = mds_zalloc(own * (size_t)b->row, sizeof *b->token);
     b->start = mds_zalloc(own * (size_t)b->row, sizeof *b->start);
-    b->loss = mds_zalloc((size_t)b->replicas * own * (size_t)b->S, sizeof *b->loss);
-    if (b->token && b->start && b->loss) {
+    if (!c->train.hidden)
+        b->loss = mds_zalloc((size_t)b->replicas * own * (size_t)b->S, sizeof *b->loss);
+    if (b->token && b->start && (b->loss || c->train.hidden)) {
         *out = b;
         return MDS_OK;
     }
     mds_infer_batch_destroy(b);
     return MDS_EMEM;
+}
+
+void mds_infer_batch_read_by(struct mds_infer_batch *b, struct mds_infer_reader r)
+{
+    b->reader = r;
 }
 
 void mds_infer_batch_destroy(struct mds_infer_batch *b)
@@ -116,10 +125,10 @@ static enum mds_rc grow_items(struct mds_infer_batch *b)
 enum mds_rc mds_infer_batch_add(struct mds_infer_batch *b, const int32_t *ids,
                                 int64_t n, int64_t *item)
 {
-    if (n < 1 || n > b->row)
+    if (n < 1 || n > b->most)
         return mds_fail(MDS_EBUG,
                         "a sequence of %" PRId64 " tokens, in rows of %" PRId64, n,
-                        b->row);
+                        b->most);
     MDS_TRY(grow_tokens(b, n));
     MDS_TRY(grow_items(b));
     memcpy(b->ids + b->tokens, ids, (size_t)n * sizeof *ids);
@@ -172,7 +181,7 @@ static enum mds_rc pack(struct mds_infer_batch *b, int64_t *rows)
     free(b->used);
     b->used = NULL;
     if (!rc)
-        rc = mds_best_fit(b->length, b->items, b->row, bin, rows);
+        rc = mds_best_fit(b->length, b->items, b->most, bin, rows);
     if (!rc)
         b->used = mds_zalloc((size_t)*rows, sizeof *b->used);
     if (!rc && !b->used)
@@ -258,6 +267,31 @@ static void take_losses(struct mds_infer_batch *b, const struct step *s)
     }
 }
 
+struct reading {
+    const struct mds_infer_batch *b;
+    const struct step *s;
+};
+
+/* What of this part belongs to sequences. */
+static enum mds_rc read_part(void *ctx, const struct mds_engine_hidden *p)
+{
+    const struct reading *r = ctx;
+    const struct mds_infer_batch *b = r->b;
+    int64_t row =
+        r->s->first + p->replica * r->s->each + p->micro_batch * b->micro + p->row;
+    int64_t H = b->m->run->config.model.hidden;
+
+    for (int64_t i = 0; i < b->items; i++) {
+        int64_t at = b->item[i].at, first = mds_max(p->first, at);
+        int64_t n = mds_min(p->first + p->n, at + b->length[i]) - first;
+
+        if (b->item[i].row == row && n > 0)
+            MDS_TRY(b->reader.read(b->reader.ctx, i, first - at, n,
+                                   p->values + (first - p->first) * H));
+    }
+    return MDS_OK;
+}
+
 static enum mds_rc run_step(struct mds_infer_batch *b, const struct step *s,
                             struct mds_kind_losses *sums)
 {
@@ -265,6 +299,9 @@ static enum mds_rc run_step(struct mds_infer_batch *b, const struct step *s,
 
     put_rows(b, s);
     MDS_TRY(mds_engine_eval(b->m->engine, &rows, s->micro_batches, sums));
+    if (b->reader.read)
+        return mds_engine_each_hidden(b->m->engine, s->micro_batches, read_part,
+                                      &(struct reading){b, s});
     MDS_TRY(mds_engine_token_losses(b->m->engine, s->micro_batches, b->loss));
     take_losses(b, s);
     return MDS_OK;

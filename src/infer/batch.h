@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sequences of any length -> the log-likelihood of each of their tokens.
+/* Sequences of any length -> the log-likelihood of each of their tokens, or hidden
+ * states.
  *
  * Sequences wait until there are enough of them for some steps, and are then packed
  * into rows, longest first, where they do not see each other. */
@@ -15,8 +16,18 @@ enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
                                    struct mds_infer_batch **out);
 void mds_infer_batch_destroy(struct mds_infer_batch *b); /* NULL is fine */
 
+/* Of a model for hidden states: what reads them.  On rank 0 it is called for parts of
+ * sequences, in any order: values [n, H] of tokens first .. first + n - 1 of an item.
+ */
+struct mds_infer_reader {
+    enum mds_rc (*read)(void *ctx, int64_t item, int64_t first, int64_t n,
+                        const float *values);
+    void *ctx;
+};
+void mds_infer_batch_read_by(struct mds_infer_batch *b, struct mds_infer_reader r);
+
 /* Add a sequence; *item numbers it, from 0.  It has at most S + 1 tokens, S being the
- * model's resolved length. */
+ * model's resolved length; for hidden states S. */
 enum mds_rc mds_infer_batch_add(struct mds_infer_batch *b, const int32_t *ids,
                                 int64_t n, int64_t *item);
 

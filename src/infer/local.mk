@@ -2,6 +2,7 @@
 noinst_LIBRARIES += src/infer/libmds_infer.a
 src_infer_libmds_infer_a_SOURCES = \
   src/infer/batch.c src/infer/batch.h \
+  src/infer/embed.c src/infer/embed.h \
   src/infer/genome.c src/infer/genome.h \
   src/infer/model.c src/infer/model.h \
   src/infer/per_token.c src/infer/per_token.h \

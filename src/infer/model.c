@@ -160,6 +160,22 @@ enum mds_rc mds_infer_model_find(struct mds_infer_model *m, const char *load,
     return find_tokenizer(m, tokenizer);
 }
 
+enum mds_rc mds_infer_model_want_hidden(struct mds_infer_model *m, int64_t layer)
+{
+    struct mds_train_config *t = &m->run->config.train;
+    int64_t layers = m->run->config.model.layers;
+
+    if (layer > layers)
+        return mds_fail(MDS_EUSER,
+                        "--layer %" PRId64 ": %s has %" PRId64
+                        " blocks; give 1 to %" PRId64,
+                        layer, m->path, layers, layers);
+    m->layer = layer ? layer : layers;
+    t->token_losses = 0;
+    t->hidden = m->layer == layers ? MDS_HIDDEN_NORMED : MDS_HIDDEN_STREAM;
+    return MDS_OK;
+}
+
 /* ---- the shape of a step ---- */
 
 static int is_given(const struct mds_infer_model *m, const char *key)
@@ -170,10 +186,28 @@ static int is_given(const struct mds_infer_model *m, const char *key)
 int64_t mds_infer_model_limit(const struct mds_infer_model *m)
 {
     const struct mds_model_config *c = &m->run->config.model;
+    int last = m->layer == 0; /* which is a target only */
 
     if (is_given(m, "model.seq_length"))
-        return c->seq_length + 1;
-    return c->position == MDS_POSITION_LEARNED ? c->max_positions + 1 : INT64_MAX;
+        return c->seq_length + last;
+    return c->position == MDS_POSITION_LEARNED ? c->max_positions + last : INT64_MAX;
+}
+
+enum mds_rc mds_infer_model_check_length(const struct mds_infer_model *m,
+                                         const char *input, const char *name,
+                                         int64_t tokens, int64_t limit)
+{
+    const char *remedy =
+        is_given(m, "model.seq_length")
+            ? "give a larger --seq-length"
+            : "the model learned a position for each: cut the sequence into parts, or "
+              "train a model of rotary positions (docs/context-extension.md)";
+
+    if (tokens <= limit)
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "%s: %s has %" PRId64 " tokens, and %s takes %" PRId64 "; %s",
+                    input, name, tokens, m->path, limit, remedy);
 }
 
 /* What a row's length has to be a multiple of; more than 1 without ranks, too, so that
@@ -187,7 +221,7 @@ static int64_t choose_length(const struct mds_infer_model *m, int64_t longest)
 {
     const struct mds_model_config *c = &m->run->config.model;
     int64_t unit = length_unit(&m->run->config.parallel);
-    int64_t length = mds_max(longest - 1, 1);
+    int64_t length = mds_max(longest - (m->layer == 0), 1);
 
     if (is_given(m, "model.seq_length"))
         return c->seq_length;
@@ -218,6 +252,25 @@ static void choose_batch(struct mds_infer_model *m, const struct mds_infer_need 
         c->batch.micro = mds_max(mds_min(c->batch.micro, rows), 1);
 }
 
+/* The model ends behind the block that is asked for. */
+static enum mds_rc cut_model(struct mds_infer_model *m)
+{
+    struct mds_config *c = &m->run->config;
+    int64_t chunks = c->parallel.pipeline * mds_max(c->parallel.virtual_stages, 1);
+
+    m->layers = c->model.layers;
+    if (m->layer == 0)
+        return MDS_OK;
+    if (m->layer < chunks)
+        return mds_fail(MDS_EUSER,
+                        "--layer %" PRId64
+                        ": so many blocks cannot be shared by %" PRId64
+                        " parts of the pipeline; use fewer pipeline ranks",
+                        m->layer, chunks);
+    c->model.layers = m->layer;
+    return MDS_OK;
+}
+
 enum mds_rc mds_infer_model_resolve(struct mds_infer_model *m,
                                     const struct mds_infer_need *need, int64_t ranks)
 {
@@ -234,7 +287,9 @@ enum mds_rc mds_infer_model_resolve(struct mds_infer_model *m,
     if (!rc)
         mds_diag_log(&diag);
     mds_diag_fini(&diag);
-    return rc ? rc : mds_config_set_vocab(run, m->vocabulary.size);
+    if (!rc)
+        rc = mds_config_set_vocab(run, m->vocabulary.size);
+    return rc ? rc : cut_model(m);
 }
 
 /* ---- memory and device ---- */
@@ -326,10 +381,11 @@ static enum mds_rc fill(void *ctx, enum mds_zero_what what, int unit, int64_t fi
     return MDS_OK;
 }
 
+/* c, whole: of the whole model. */
 static enum mds_rc open_source(const struct mds_infer_model *m,
+                               const struct mds_model_config *c,
                                const struct mds_params *whole, struct source *s)
 {
-    const struct mds_model_config *c = &m->run->config.model;
     int alone = mds_groups_size(&m->groups, MDS_AXES_TOKENS) == 1;
 
     if (!m->ix)
@@ -342,12 +398,14 @@ static enum mds_rc load_weights(struct mds_infer_model *m)
 {
     struct source s = {.local = mds_engine_params(m->engine),
                        .seed = (uint64_t)m->run->config.train.seed};
+    struct mds_config all = m->run->config;
     struct mds_params *whole;
     double begin = mds_clock_s();
     enum mds_rc rc;
 
-    MDS_TRY(mds_engine_whole_params(&m->run->config, &whole));
-    rc = open_source(m, whole, &s);
+    all.model.layers = m->layers;
+    MDS_TRY(mds_engine_whole_params(&all, &whole));
+    rc = open_source(m, &all.model, whole, &s);
     if (!rc)
         rc = mds_zero_load(mds_engine_zero(m->engine), fill, &s, 0);
     mds_ckpt_reader_destroy(s.reader);

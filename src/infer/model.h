@@ -18,6 +18,8 @@ struct mds_infer_model {
     struct mds_hf_source hf;
     struct mds_vocabulary vocabulary; /* size: words of the model */
     int64_t trained;                  /* tokens of a sequence in training; 0: unknown */
+    int64_t layer;  /* whose hidden states are asked for; 0: scores are */
+    int64_t layers; /* of the whole model */
     /* from start on */
     struct mds_world world;
     struct mds_groups groups;
@@ -33,6 +35,10 @@ struct mds_infer_model {
 enum mds_rc mds_infer_model_find(struct mds_infer_model *m, const char *load,
                                  const char *tokenizer, int argc, char *const *argv);
 
+/* Between find and resolve: ask for hidden states, behind block `layer` (0: the last,
+ * and the final norm), in place of scores.  The model then ends there. */
+enum mds_rc mds_infer_model_want_hidden(struct mds_infer_model *m, int64_t layer);
+
 /* What is to be evaluated. */
 struct mds_infer_need {
     int64_t longest;      /* tokens of one sequence */
@@ -46,8 +52,14 @@ enum mds_rc mds_infer_model_resolve(struct mds_infer_model *m,
                                     const struct mds_infer_need *need, int64_t ranks);
 
 /* Tokens that a sequence of this model may have: rows of its position table, or
- * --seq-length + 1 if that was given; INT64_MAX: any number.  Before resolving. */
+ * --seq-length if that was given, for scores one more; INT64_MAX: any number.  Before
+ * resolving. */
 int64_t mds_infer_model_limit(const struct mds_infer_model *m);
+
+/* MDS_EUSER for a sequence that has more. */
+enum mds_rc mds_infer_model_check_length(const struct mds_infer_model *m,
+                                         const char *input, const char *name,
+                                         int64_t tokens, int64_t limit);
 
 /* Open the device, build the model and load its weights.  Collective. */
 enum mds_rc mds_infer_model_start(struct mds_infer_model *m,

@@ -10,9 +10,8 @@
 struct mds_infer_per_token {
     struct mds_output out;
     struct mds_h5 *h5;
-    struct mds_h5_dataset *loglik, *start;
-    char **name;
-    int64_t names, room, tokens;
+    struct mds_h5_dataset *loglik, *start, *name;
+    int64_t tokens;
 };
 
 static enum mds_rc create_sets(struct mds_infer_per_token *p)
@@ -22,6 +21,7 @@ static enum mds_rc create_sets(struct mds_infer_per_token *p)
     MDS_TRY(mds_h5_create(p->out.partial, p->out.path, &p->h5));
     MDS_TRY(mds_h5_dataset_create(p->h5, "/loglik", MDS_H5_F64, &p->loglik));
     MDS_TRY(mds_h5_dataset_create(p->h5, "/start", MDS_H5_I64, &p->start));
+    MDS_TRY(mds_h5_dataset_create(p->h5, "/name", MDS_H5_TEXT, &p->name));
     return mds_h5_dataset_append(p->start, &zero, 1);
 }
 
@@ -49,32 +49,14 @@ enum mds_rc mds_infer_per_token_add(struct mds_infer_per_token *p, const char *n
                                     const double *loglik, int64_t n)
 {
     const double none = NAN;
-    void *more;
 
-    if (p->names == p->room) {
-        more = mds_realloc(p->name, (size_t)(2 * p->room + 64), sizeof *p->name);
-        if (!more)
-            return MDS_EMEM;
-        p->name = more;
-        p->room = 2 * p->room + 64;
-    }
-    p->name[p->names] = mds_strdup(name);
-    if (!p->name[p->names])
-        return MDS_EMEM;
-    p->names++;
+    MDS_TRY(mds_h5_dataset_append(p->name, &name, 1));
     p->tokens += n;
     if (n > 0)
         MDS_TRY(mds_h5_dataset_append(p->loglik, &none, 1));
     if (n > 1)
         MDS_TRY(mds_h5_dataset_append(p->loglik, loglik + 1, n - 1));
     return mds_h5_dataset_append(p->start, &p->tokens, 1);
-}
-
-static void free_names(struct mds_infer_per_token *p)
-{
-    for (int64_t i = 0; i < p->names; i++)
-        free(p->name[i]);
-    free(p->name);
 }
 
 /* Everything is closed whatever fails; the first failure counts. */
@@ -84,22 +66,20 @@ static enum mds_rc close_file(struct mds_infer_per_token *p)
 
     next = mds_h5_dataset_close(p->start);
     rc = rc ? rc : next;
+    next = mds_h5_dataset_close(p->name);
+    rc = rc ? rc : next;
     next = p->h5 ? mds_h5_close(p->h5) : MDS_OK;
     return rc ? rc : next;
 }
 
 enum mds_rc mds_infer_per_token_finish(struct mds_infer_per_token *p)
 {
-    enum mds_rc rc = mds_h5_put_strings(p->h5, "/name", (const char *const *)p->name,
-                                        p->names),
-                next = close_file(p);
+    enum mds_rc rc = close_file(p);
 
-    rc = rc ? rc : next;
     if (rc)
         mds_output_abandon(&p->out);
     else
         rc = mds_output_commit(&p->out);
-    free_names(p);
     free(p);
     return rc;
 }
@@ -110,6 +90,5 @@ void mds_infer_per_token_abandon(struct mds_infer_per_token *p)
         return;
     (void)close_file(p);
     mds_output_abandon(&p->out);
-    free_names(p);
     free(p);
 }

@@ -21,21 +21,6 @@ static int strands(const struct mds_infer_score *s)
 
 /* ---- how much there is ---- */
 
-static enum mds_rc refuse_length(const struct mds_infer_model *m, const char *input,
-                                 const struct mds_infer_record *r, int64_t tokens)
-{
-    const struct mds_config_run *run = m->run;
-    const char *given =
-        mds_settings_of(&run->settings, "model.seq_length")->level == MDS_LEVEL_CLI
-            ? "give a larger --seq-length"
-            : "the model learned a position for each: cut the sequence into parts, or "
-              "train a model of rotary positions (docs/context-extension.md)";
-
-    return mds_fail(MDS_EUSER,
-                    "%s: %s has %" PRId64 " tokens, and %s takes %" PRId64 "; %s",
-                    input, r->name, tokens, m->path, mds_infer_model_limit(m), given);
-}
-
 static enum mds_rc measure_input(const struct mds_infer_score *s,
                                  const struct mds_infer_model *m, const char *input,
                                  struct mds_infer_need *need)
@@ -54,8 +39,7 @@ static enum mds_rc measure_input(const struct mds_infer_score *s,
         if (rc || !found)
             break;
         n = r.n + s->score_eod;
-        if (n > limit)
-            rc = refuse_length(m, input, &r, n);
+        rc = mds_infer_model_check_length(m, input, r.name, n, limit);
         need->longest = mds_max(need->longest, n);
         need->tokens += n * strands(s);
     } while (!rc);
@@ -133,8 +117,8 @@ static enum mds_rc add_strand(struct scoring *g, const struct mds_infer_record *
     to->tokens[strand] = n;
     if (n < 2)
         return MDS_OK;
-    if (n > g->m->run->config.model.seq_length + 1)
-        return refuse_length(g->m, "standard input", r, n);
+    MDS_TRY(mds_infer_model_check_length(g->m, "standard input", r->name, n,
+                                         g->m->run->config.model.seq_length + 1));
     if (n > g->id_room) {
         more = mds_realloc(g->ids, (size_t)(2 * n), sizeof *g->ids);
         if (!more)

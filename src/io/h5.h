@@ -11,7 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum mds_h5_type { MDS_H5_U8, MDS_H5_U16, MDS_H5_I32, MDS_H5_I64, MDS_H5_F64 };
+enum mds_h5_type {
+    MDS_H5_U8,
+    MDS_H5_U16,
+    MDS_H5_I32,
+    MDS_H5_I64,
+    MDS_H5_F64,
+    MDS_H5_TEXT /* UTF-8; values are const char * */
+};
 
 struct mds_h5;
 struct mds_h5_dataset;
@@ -56,7 +63,7 @@ enum mds_rc mds_h5_put_reals(struct mds_h5 *f, const char *name, const double *v
 enum mds_rc mds_h5_get_reals(struct mds_h5 *f, const char *name, double *values,
                              int64_t n);
 
-/* A 1-D data set of numbers: created empty and appended to; or, of integers, opened and
+/* A 1-D data set: created empty and appended to; or, of integers, opened and
  * read. */
 enum mds_rc mds_h5_dataset_create(struct mds_h5 *f, const char *name,
                                   enum mds_h5_type type, struct mds_h5_dataset **out);
@@ -78,5 +85,17 @@ enum mds_rc mds_h5_dataset_read_i32(struct mds_h5_dataset *s, int64_t first,
                                     int64_t count, int32_t *values);
 enum mds_rc mds_h5_dataset_read_i64(struct mds_h5_dataset *s, int64_t first,
                                     int64_t count, int64_t *values);
+
+/* A table of real numbers of so many columns, stored as f32 or, half, as f16, that
+ * grows. */
+struct mds_h5_rows;
+enum mds_rc mds_h5_rows_create(struct mds_h5 *f, const char *name, int64_t cols,
+                               int half, struct mds_h5_rows **out);
+/* Write rows first .. first + n - 1, values [n, cols]; rows before them that were not
+ * written are 0.  What f16 cannot hold becomes infinite. */
+enum mds_rc mds_h5_rows_write(struct mds_h5_rows *r, int64_t first, int64_t n,
+                              const float *values);
+/* As mds_h5_dataset_close. */
+enum mds_rc mds_h5_rows_close(struct mds_h5_rows *r);
 
 #endif

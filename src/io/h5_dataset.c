@@ -14,6 +14,7 @@ struct mds_h5_dataset {
     const struct mds_h5 *file; /* borrowed: outlives the set */
     char *name;
     hid_t id, type; /* type: as stored, in this machine's byte order */
+    int is_text;    /* type is the set's own */
     int64_t length;
 };
 
@@ -28,7 +29,9 @@ static hid_t native_type(enum mds_h5_type type)
         return H5T_NATIVE_INT32;
     case MDS_H5_F64:
         return H5T_NATIVE_DOUBLE;
-    case MDS_H5_I64:
+    case MDS_H5_TEXT:
+        return mds_h5_string_type();
+    default:
         break;
     }
     return H5T_NATIVE_INT64;
@@ -60,6 +63,8 @@ enum mds_rc mds_h5_dataset_close(struct mds_h5_dataset *s)
         return MDS_OK;
     if (s->id >= 0 && H5Dclose(s->id) < 0)
         rc = mds_h5_fail(s->file, "finish", s->name);
+    if (s->is_text)
+        H5Tclose(s->type);
     free(s->name);
     free(s);
     return rc;
@@ -82,6 +87,7 @@ enum mds_rc mds_h5_dataset_create(struct mds_h5 *f, const char *name,
     space = H5Screate_simple(1, &none, &endless);
     dcpl = H5Pcreate(H5P_DATASET_CREATE);
     s->type = native_type(type);
+    s->is_text = type == MDS_H5_TEXT;
     chunk = CHUNK_BYTES / H5Tget_size(s->type);
     H5Pset_chunk(dcpl, 1, &chunk);
     s->id = H5Dcreate2(f->id, name, s->type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);

@@ -10,6 +10,7 @@ src_io_libmds_io_a_SOURCES = \
   src/io/h5_array.c src/io/h5_array.h \
   src/io/h5_dataset.c \
   src/io/h5_reals.c \
+  src/io/h5_rows.c \
   src/io/h5_storage.c \
   src/io/h5_strings.c \
   src/io/h5_table.c \

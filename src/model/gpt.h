@@ -87,6 +87,10 @@ struct mds_gpt_batch {
     int64_t first_sample; /* number in the whole training; part of dropout's key */
     const int32_t *token;
     struct mds_targets targets;
+    /* For the last model chunk, unless NULL: [rows of this rank, H], which the stream
+     * is written to in place of a loss, after the final norm if train->hidden says so.
+     */
+    void *hidden;
     /* struct mds_par; for all model chunks */
     const int32_t *key_start, *host_key_start, *position_start;
 };
@@ -109,6 +113,10 @@ void mds_gpt_step_end(struct mds_gpt_step *s);
 enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int chunk, int buffer,
                             const struct mds_gpt_batch *batch, const void *in,
                             void *out);
+
+/* The tokens whose rows this rank has between GEMMs, in `hidden`: those of the last
+ * micro-batch.  Borrowed from s. */
+const struct mds_shard_tokens *mds_gpt_step_tokens(const struct mds_gpt_step *s);
 
 /* d_out, d_in: gradients of out and in.  Parameter gradients are accumulated; each unit
  * of the chunk calls grad_ready once (the head's unit in forward). */

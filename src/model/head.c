@@ -155,3 +155,22 @@ enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct resid
         MDS_TRY(mds_params_release(g->ps, word_unit));
     return mds_params_release(g->ps, g->head.unit);
 }
+
+enum mds_rc mds_gpt_final_norm(const struct context *c, struct residual x, void *out)
+{
+    const struct mds_gpt *g = c->g;
+    struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
+    int64_t rows = mds_par_slice_rows(&c->par);
+    float *mean = NULL, *rstd = NULL;
+    struct context t;
+
+    MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, rows, &mean));
+    MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, rows, &rstd));
+    MDS_TRY(mds_params_acquire(g->ps, g->head.unit));
+    for (int64_t at = 0; mds_gpt_tile(c, at, 0, &t); at = mds_gpt_tile_end(&t))
+        MDS_TRY(mds_gpt_norm_fwd(&t, &g->head.norm, mds_par_slice_rows(&t.par),
+                                 mds_gpt_residual_at(&t, x.x), x.branch, x.branch,
+                                 mds_gpt_residual_at(&t, out), mean, rstd, NULL));
+    mds_arena_release(c->par.arena, mark);
+    return mds_params_release(g->ps, g->head.unit);
+}

@@ -405,4 +405,7 @@ void mds_gpt_add_head(struct registrar *reg);
 enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct residual x,
                          const struct mds_targets *targets, void *d);
 
+/* out [Rs,H] = the final norm of the residual stream, which may be overwritten. */
+enum mds_rc mds_gpt_final_norm(const struct context *c, struct residual x, void *out);
+
 #endif

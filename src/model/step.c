@@ -298,12 +298,16 @@ static enum mds_rc enter_chunk(const struct context *c, const struct pass *p, vo
                : mds_gpt_form_sum(c, (struct residual){.x = (void *)p->in}, x);
 }
 
-/* The stream behind the last block -> loss, or the next chunk. */
+/* The stream behind the last block -> loss, hidden states, or the next chunk. */
 static enum mds_rc leave_chunk(const struct context *c, const struct pass *p,
                                struct residual x)
 {
     if (!p->chunk->is.is_last)
         return mds_gpt_form_sum(c, x, p->out);
+    if (p->batch->hidden)
+        return c->run->train->hidden == MDS_HIDDEN_NORMED
+                   ? mds_gpt_final_norm(c, x, p->batch->hidden)
+                   : mds_gpt_form_sum(c, x, p->batch->hidden);
     return mds_gpt_head(c, c->g->chunk[0].is.is_first, x, &p->batch->targets,
                         c->run->training ? p->saved->d : NULL);
 }
@@ -357,6 +361,11 @@ enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int chunk, int buffer,
     mds_gpt_context(s->g, &s->run, batch, &s->c);
     return mds_gpt_uses_lists(&s->c) ? forward_by_lists(&s->c, &p, &s->lists)
                                      : explicit_forward(&s->c, &p);
+}
+
+const struct mds_shard_tokens *mds_gpt_step_tokens(const struct mds_gpt_step *s)
+{
+    return &s->c.par.slice;
 }
 
 /* ---- backward ---- */

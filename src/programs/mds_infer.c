@@ -4,6 +4,7 @@
 #include "base/stream.h"
 #include "comm/comm.h"
 #include "config.h"
+#include "infer/embed.h"
 #include "infer/variants.h"
 #include "programs/ranks.h"
 #include "programs/subcommands.h"
@@ -17,15 +18,17 @@
 
 struct options {
     char *load, *tokenizer, *output, *per_token, *vcf, *fasta;
-    int64_t batch_tokens, window;
-    int strand, score_eod, overwrite;
+    int64_t batch_tokens, window, layer, pool_window;
+    int strand, score_eod, overwrite, pool, half;
 };
 
 /* Headings of --help. */
 static const char model[] = "Model";
 static const char score[] = "score";
+static const char embed[] = "embed";
 static const char general[] = "General";
 
+static const char *const types[] = {"f32", "f16", NULL};
 static const char *const strands[] = {"forward", "reverse", "both", NULL};
 
 #define AT(field) ((ptrdiff_t)offsetof(struct options, field))
@@ -43,7 +46,8 @@ static const struct mds_option rows[] = {
      AT(batch_tokens), "tokens",
      .help = "evaluated at a time by each copy of the model, at least one sequence"},
     {model, NULL, "--output", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output),
-     "file", .help = "of results; unset: standard output", .path = MDS_PATH_FILE},
+     "file", .help = "of results; unset: standard output (embed needs it)",
+     .path = MDS_PATH_FILE},
     {model, NULL, "--overwrite", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(overwrite),
      NULL, .help = "replace outputs that exist; unset: an error"},
 
@@ -74,6 +78,18 @@ static const struct mds_option rows[] = {
      .help = "around each variant; 0: 8192, or as many as the model was trained on if "
              "these are less"},
 
+    {embed, NULL, "--layer", NULL, MDS_OPT_COUNT, "0", 0, 1e6, NULL, AT(layer), "block",
+     .help = "whose output to write, from 1; 0: the last one's, and the final norm"},
+    {embed, NULL, "--pool", NULL, MDS_OPT_ENUM, "mean", 0, 0, mds_infer_pools, AT(pool),
+     NULL,
+     .help = "a row for each sequence, the mean of its tokens or its last token; or a "
+             "row for each token"},
+    {embed, NULL, "--pool-window", NULL, MDS_OPT_COUNT, "0", 0, 1e12, NULL,
+     AT(pool_window), "tokens",
+     .help = "pool so many tokens, one stretch after the other; 0: all of a sequence"},
+    {embed, NULL, "--output-type", NULL, MDS_OPT_ENUM, "f32", 0, 0, types, AT(half),
+     NULL, .help = "of the numbers in the file"},
+
     MDS_OPT_HELP_AND_VERSION(general),
     {.help = NULL},
 };
@@ -86,7 +102,8 @@ static const struct mds_option_set options = {
     .version = PACKAGE_VERSION,
     .synopsis = "SUBCOMMAND [option]... FILE... [mds_pretrain's options]",
     .about =
-        "Reads sequences with a trained model. score prints how likely they are.\n"
+        "Reads sequences with a trained model. score prints how likely they are, embed "
+        "writes hidden states.\n"
         "mds_pretrain's options of layout, numbers and memory follow the files, such "
         "as --context-parallel-size 4, --dtype bf16 or --dry-run; start several ranks "
         "with mpiexec. Variables of the environment are not read.",
@@ -132,9 +149,10 @@ static enum mds_rc find_model(const struct mds_invocation *c, struct mds_infer_m
                                 c->operand + names - 1);
 }
 
-/* What to score: sequences, or variants. */
+/* What to do. */
 struct task {
-    int has_variants;
+    int has_variants, embeds;
+    struct mds_infer_embed embed;
     struct mds_infer_score sequences;
     struct mds_infer_variants variants;
 };
@@ -144,6 +162,13 @@ static struct task task_of(const struct mds_invocation *c)
     const struct options *o = c->settings.values;
 
     return (struct task){.has_variants = o->vcf != NULL,
+                         .embed = {.inputs = c->operand,
+                                   .n_inputs = mds_invocation_name_count(c),
+                                   .output = o->output,
+                                   .pool = o->pool,
+                                   .window = o->pool_window,
+                                   .half = o->half,
+                                   .overwrite = o->overwrite},
                          .sequences = {.inputs = c->operand,
                                        .n_inputs = mds_invocation_name_count(c),
                                        .output = o->output,
@@ -167,6 +192,8 @@ static enum mds_rc prepare(const struct mds_invocation *c, struct task *t,
     struct mds_infer_need need = {.batch_tokens = o->batch_tokens};
 
     MDS_TRY(find_model(c, m));
+    if (t->embeds)
+        MDS_TRY(mds_infer_model_want_hidden(m, o->layer));
     MDS_TRY(t->has_variants ? mds_infer_variants_measure(&t->variants, m, &need)
                             : mds_infer_score_measure(&t->sequences, m, &need));
     return mds_infer_model_resolve(m, &need, ranks);
@@ -193,9 +220,16 @@ static void init_log(const struct mds_world *w, const struct mds_infer_model *m)
     mds_log_init(w->rank, w->ranks, w->host, level);
 }
 
-static enum mds_rc run_score(const struct mds_invocation *c)
+static enum mds_rc run_task(const struct task *t, struct mds_infer_model *m)
 {
-    struct task t = task_of(c);
+    if (t->embeds)
+        return mds_infer_embed_run(&t->embed, m);
+    return t->has_variants ? mds_infer_variants_run(&t->variants, m)
+                           : mds_infer_score_run(&t->sequences, m);
+}
+
+static enum mds_rc run(const struct mds_invocation *c, struct task t)
+{
     struct mds_infer_model m = {.path = ""};
     struct mds_world world = {.ranks = 1};
     enum mds_rc rc;
@@ -212,8 +246,7 @@ static enum mds_rc run_score(const struct mds_invocation *c)
         rc = mds_infer_model_start(&m, &world);
     }
     if (!rc)
-        rc = t.has_variants ? mds_infer_variants_run(&t.variants, &m)
-                            : mds_infer_score_run(&t.sequences, &m);
+        rc = run_task(&t, &m);
     if (!rc) /* has a time limit; MPI_Finalize would wait for a stuck rank forever */
         rc = mds_comm_barrier(mds_group(&m.groups, MDS_AXES_ALL));
     if (rc)
@@ -225,6 +258,25 @@ static enum mds_rc run_score(const struct mds_invocation *c)
     mds_world_end(&world, EXIT_SUCCESS);
 }
 
+static enum mds_rc run_score(const struct mds_invocation *c)
+{
+    return run(c, task_of(c));
+}
+
+static enum mds_rc run_embed(const struct mds_invocation *c)
+{
+    const struct options *o = c->settings.values;
+    struct task t = task_of(c);
+
+    t.embeds = 1;
+    if (!o->output)
+        return mds_fail(MDS_EUSER, "--output is missing: the HDF5 file to write");
+    if (o->pool_window > 0 && o->pool == MDS_INFER_POOL_NONE)
+        return mds_fail(MDS_EUSER, "--pool-window and --pool none: a row for a window, "
+                                   "or for each token");
+    return run(c, t);
+}
+
 static const struct mds_subcommand subcommands[] = {
     {"score", "score --load FOLDER [option]... FILE... [mds_pretrain's options]",
      "Prints, for each record of FASTA, document of a token file or line of JSON with "
@@ -233,6 +285,14 @@ static const struct mds_subcommand subcommands[] = {
      "perplexity. The first token has nothing before it, and is not scored, nor are "
      "tokens with an ambiguous base.",
      "Model score", .most = SIZE_MAX, .run = run_score, .passes_unknown = 1},
+    {"embed",
+     "embed --load FOLDER --output FILE [option]... FILE... [mds_pretrain's options]",
+     "Writes the hidden states of sequences, which score would read, behind one block "
+     "of "
+     "the model to HDF5: /hidden, /start (the row where each sequence begins) and "
+     "/name. "
+     "A row is the mean of a sequence's tokens, unless --pool says otherwise.",
+     "Model embed", .most = SIZE_MAX, .run = run_embed, .passes_unknown = 1},
     {0},
 };
 

@@ -107,9 +107,6 @@ test_expect_success 'a folder of Hugging Face' '
     test_must_fail mds_infer score --load hf --tokenizer 6-mer a.fa --threads 1 2>err &&
     grep "has 66 words, and tokenizer 6-mer has 4098" err
 ' 
-table() {
-    sed -n '/^  purpose/,/^  all/s/^  \([a-z]*\) .* \([0-9.]* [KMGT]*i*B\)  *[0-9.]* %$/\1 \2/p' "$1"
-}
 while read -r n options; do
     test_expect_success "a dry run says what $n ranks take: $options" "
         mds_infer score --load model a.fa --threads 1 --dry-run --world-size $n $options >dry &&

@@ -26,6 +26,10 @@ records() {
 score() {
     mds_infer score --load model "$@"
 }
+# table FILE: the table of memory of a dry run or of a log
+table() {
+    sed -n '/^  purpose/,/^  all/s/^  \([a-z]*\) .* \([0-9.]* [KMGT]*i*B\)  *[0-9.]* %$/\1 \2/p' "$1"
+}
 # near FILE FILE [TOLERANCE]: the same tables, but for rounding
 near() {
     awk -v tolerance="${3:-1e-6}" -F '\t' '
