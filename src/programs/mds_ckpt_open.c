@@ -1,27 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Finds and opens the checkpoint that the user named. */
 #include "base/log.h"
+#include "ckpt/lineage.h"
 #include "programs/mds_ckpt.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum mds_rc mds_ckpt_input_find(const char *given, char path[MDS_PATH_SIZE])
 {
-    struct stat st;
-    int64_t latest;
-
-    MDS_TRY(mds_ckpt_file(given, -1, path));
-    if (stat(path, &st) == 0) {
-        snprintf(path, MDS_PATH_SIZE, "%s", given);
-        return MDS_OK;
-    }
-    MDS_TRY(mds_ckpt_latest(given, &latest));
-    if (latest < 0)
-        return mds_fail(MDS_EUSER, "%s: there is no checkpoint", given);
-    return mds_ckpt_path(given, latest, 0, path);
+    MDS_TRY(mds_ckpt_find_named(given, path));
+    return path[0] ? MDS_OK : mds_fail(MDS_EUSER, "%s: there is no checkpoint", given);
 }
 
 enum mds_rc mds_ckpt_input_open(const char *given, struct mds_ckpt_input *out)
