@@ -92,7 +92,8 @@ static void take_unfit(struct mds_losses *l, const struct mds_node *record)
 }
 
 /* A rank that was aborted (SIGABRT) may have died because a peer did, which then has
- * still to come. */
+ * still to come.  A host that is cut off says that the others are silent, and they say
+ * so of it: who is right is not known yet. */
 static void take_loss(struct mds_losses *l, const struct mds_node *record)
 {
     const char *cause = mds_event_text(record, "cause");
@@ -103,10 +104,10 @@ static void take_loss(struct mds_losses *l, const struct mds_node *record)
     l->out_of_memory |= mds_event_number(record, "out_of_memory", 0) != 0;
     if (l->may_follow && !aborted && !silent)
         l->n = l->may_follow = 0;
-    if (l->n > 0 || l->failed)
+    if (l->failed || l->n == MDS_LOSSES || (l->n > 0 && !(silent && l->v[0].silent)))
         return;
     add_record(l, record);
-    l->v[0].silent = silent;
+    l->v[l->n - 1].silent = silent;
     l->may_follow = aborted;
 }
 

@@ -50,8 +50,8 @@ struct mds_losses {
 };
 
 /* Take the events of the file from byte *at on.  Faults that --preflight names are all
- * kept.  Of ranks that die or are silent only the first is, because the launcher then
- * ends the others.  It also does so when a rank has failed. */
+ * kept, and all ranks that are said to be silent.  Of ranks that die only the first is:
+ * the launcher then ends the others, as it does when a rank has failed. */
 void mds_losses_read(struct mds_losses *l, const char *path, int64_t *at);
 
 /* Add a node to them, once. */

@@ -128,21 +128,35 @@ static int find_lost_nodes(const struct mds_launch *l, const struct mds_losses *
     return n;
 }
 
-/* A host that is cut off finds the others silent, and may say so first: a node that
- * answers is kept if another one does not. */
-static void keep_answering_node(const struct mds_launch *l, struct mds_losses *lost)
+/* Whether mds_launch asked this loss's node, and had no answer. */
+static int does_not_answer(const struct mds_launch *l, const struct mds_losses *lost,
+                           const struct mds_loss *loss)
 {
-    const char *name;
+    const char *name = lost_node(l, loss);
 
-    if (lost->n < 2 || !lost->v[0].silent || !(name = lost_node(l, &lost->v[0])))
-        return;
-    for (int i = 1; i < lost->n; i++) {
-        const char *dead = lost_node(l, &lost->v[i]);
+    for (int i = 0; name && i < lost->n; i++) {
+        const char *dead = lost->v[i].silent ? NULL : lost_node(l, &lost->v[i]);
 
         if (dead && strcmp(dead, name) == 0)
-            return;
+            return 1;
     }
-    memmove(lost->v, lost->v + 1, (size_t)--lost->n * sizeof lost->v[0]);
+    return 0;
+}
+
+/* A host that is cut off finds the others silent, as they find it: nodes that answer
+ * are kept if another one does not.  If all answer the first to be called silent is
+ * left out. */
+static void keep_answering_nodes(const struct mds_launch *l, struct mds_losses *lost)
+{
+    struct mds_losses all = *lost;
+    int asked = 0;
+
+    for (int i = 0; i < all.n; i++)
+        asked |= !all.v[i].silent;
+    lost->n = 0;
+    for (int i = 0; i < all.n; i++)
+        if (!all.v[i].silent || (asked ? does_not_answer(l, &all, &all.v[i]) : i == 0))
+            lost->v[lost->n++] = all.v[i];
 }
 
 /* Leave out these nodes, or as many as there are spares for.  Returns how many there
@@ -392,7 +406,7 @@ static int start_again(struct job *j, struct mds_outcome *o, int *status)
     if ((o->lost.silent || o->lost.stuck) &&
         mds_launch_find_silent(&j->launch, &o->lost))
         mds_warn("unknown which nodes answer: %s", mds_fail_text());
-    keep_answering_node(&j->launch, &o->lost);
+    keep_answering_nodes(&j->launch, &o->lost);
     if (o->lost.n == 0 || mds_supervise_caught() || !replace_nodes(j, &o->lost, status))
         return 0;
     if (o->lost.in_check || (o->lost.stuck && !o->lost.started)) {

@@ -210,6 +210,24 @@ static void the_first_loss_counts(void **state)
                 "is lost");
 }
 
+#define SILENT(rank, host)                                                             \
+    "{\"event\":\"rank_lost\",\"rank\":" rank ",\"host\":\"" host                      \
+    "\",\"cause\":\"silent\"}\n"
+
+static void all_silent_ranks_count(void **state)
+{
+    struct mds_losses l =
+        losses_of(SILENT("0", "n1") KILLED("2", "n2") SILENT("4", "n3"));
+
+    (void)state;
+    assert_int_equal(l.n, 2);
+    assert_string_equal(l.v[0].host, "n1");
+    assert_string_equal(l.v[1].host, "n3");
+    assert_true(l.silent && l.v[0].silent && l.v[1].silent);
+    l = losses_of(KILLED("2", "n2") SILENT("4", "n3"));
+    assert_int_equal(l.n, 1);
+}
+
 static void the_status_is_that_of_the_first_end(void **state)
 {
     struct mds_losses l = losses_of(FAILED("1") FAILED("75"));
@@ -260,6 +278,7 @@ int main(void)
         cmocka_unit_test(a_torn_line_hides_no_other),
         cmocka_unit_test(lines_of_many_processes_do_not_mix),
         cmocka_unit_test(the_first_loss_counts),
+        cmocka_unit_test(all_silent_ranks_count),
         cmocka_unit_test(the_status_is_that_of_the_first_end),
         cmocka_unit_test(faults_of_the_preflight_all_count),
     };
