@@ -38,12 +38,14 @@ kernels_cuda_cu = \
   kernels/cuda/attention_window.cu \
   kernels/cuda/elementwise.cu \
   kernels/cuda/embedding.cu \
+  kernels/cuda/experts.cu \
   kernels/cuda/fp8_cast.cu \
   kernels/cuda/linear_bias.cu \
   kernels/cuda/loss.cu \
   kernels/cuda/norm_bwd.cu \
   kernels/cuda/norm_fwd.cu \
   kernels/cuda/optimizer.cu \
+  kernels/cuda/route.cu \
   kernels/cuda/unfused_rows.cu \
   kernels/cuda/rope.cu
 EXTRA_DIST += $(kernels_cuda_c) $(kernels_cudnn_c) $(kernels_cuda_cu) \

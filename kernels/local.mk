@@ -2,7 +2,7 @@
 noinst_LIBRARIES += kernels/libmdsk.a
 kernels_libmdsk_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(OPENMP_CFLAGS) $(OPENBLAS_CFLAGS)
 kernels_libmdsk_a_SOURCES = \
-  kernels/activation.h kernels/attention.h kernels/attention_scratch.h kernels/elementwise.h kernels/embedding.h \
+  kernels/activation.h kernels/attention.h kernels/attention_scratch.h kernels/elementwise.h kernels/embedding.h kernels/experts.h \
   kernels/fp8.h kernels/half.h kernels/inline.h kernels/library.c kernels/library.h kernels/linear.h kernels/loss.h kernels/norm.h \
   kernels/normal.h kernels/operations.h kernels/optimizer.h kernels/philox.h kernels/rope.h kernels/table.h kernels/types.h \
   kernels/cost/cost.c \
@@ -16,6 +16,7 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/dropout.c \
   kernels/cpu/elementwise.c \
   kernels/cpu/embedding.c \
+  kernels/cpu/experts.c \
   kernels/cpu/fp8.c \
   kernels/cpu/gemm_builtin.c \
   kernels/cpu/gemm_half.c \
@@ -28,6 +29,7 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/gemm.c kernels/cpu/gemm.h \
   kernels/cpu/random.c kernels/cpu/random.h \
   kernels/cpu/rope.c \
+  kernels/cpu/route.c \
   kernels/cpu/storage.c kernels/cpu/storage.h \
   kernels/cpu/table.c \
   kernels/cpu/team.c \
@@ -51,6 +53,7 @@ kernels_tests = \
   tests/kernels/attention_parts \
   tests/kernels/cuda_grid \
   tests/kernels/elements \
+  tests/kernels/experts \
   tests/kernels/fp8 \
   tests/kernels/fp8_gemm \
   tests/kernels/half \
@@ -71,6 +74,9 @@ tests_kernels_cuda_grid_LDADD = $(CMOCKA_LIBS)
 tests_kernels_elements_SOURCES = tests/kernels/elements.c
 tests_kernels_elements_CFLAGS = $(kernels_cflags)
 tests_kernels_elements_LDADD = $(kernels_ldadd)
+tests_kernels_experts_SOURCES = tests/kernels/experts.c
+tests_kernels_experts_CFLAGS = $(kernels_cflags)
+tests_kernels_experts_LDADD = $(kernels_ldadd)
 tests_kernels_fp8_SOURCES = tests/kernels/fp8.c tests/kernels/fp8_formats.h
 tests_kernels_fp8_CFLAGS = $(kernels_cflags)
 tests_kernels_fp8_LDADD = $(kernels_ldadd)

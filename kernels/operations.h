@@ -29,6 +29,17 @@
     X(XENT_LOSS, xent_loss)                                                            \
     X(XENT_BWD, xent_bwd)                                                              \
     X(DROPOUT, dropout)                                                                \
+    X(ROUTE, route)                                                                    \
+    X(ROUTE_SORT, route_sort)                                                          \
+    X(ROUTE_LOAD, route_load)                                                          \
+    X(ROUTE_BWD, route_bwd)                                                            \
+    X(DISPATCH, dispatch)                                                              \
+    X(COMBINE, combine)                                                                \
+    X(WEIGH, weigh)                                                                    \
+    X(WEIGH_BWD, weigh_bwd)                                                            \
+    X(EXPERTS_FWD, experts_fwd)                                                        \
+    X(EXPERTS_BWD_INPUT, experts_bwd_input)                                            \
+    X(EXPERTS_BWD_WEIGHT, experts_bwd_weight)                                          \
     X(COPY_ROWS, copy_rows)                                                            \
     X(CAST, cast)                                                                      \
     X(ADD, add)                                                                        \

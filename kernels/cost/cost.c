@@ -452,3 +452,109 @@ struct mdsk_cost mdsk_muon_step_cost(const struct mdsk_muon_step *a)
     return bytes_only((double)a->n * (2 * sizeof(float) + dtype_bytes(a->o_dtype) +
                                       (a->weight ? dtype_bytes(a->dtype) : 0)));
 }
+
+/* ---- experts (experts.h) ---- */
+
+static double route_numbers(int64_t R, int64_t E, int64_t k)
+{
+    return (double)R * (double)(E + 1 + 2 * k) * sizeof(float);
+}
+
+struct mdsk_cost mdsk_route_cost(const struct mdsk_route *a)
+{
+    double elements = ((double)a->R + (double)a->E) * (double)a->H;
+
+    return (struct mdsk_cost){gemm_flops(a->R, a->E, a->H),
+                              elements * dtype_bytes(a->dtype) +
+                                  route_numbers(a->R, a->E, a->k)};
+}
+
+struct mdsk_cost mdsk_route_sort_cost(const struct mdsk_route_sort *a)
+{
+    return bytes_only((3 * (double)a->R * (double)a->k + (double)a->E + 1) *
+                      sizeof(int32_t));
+}
+
+struct mdsk_cost mdsk_route_load_cost(const struct mdsk_route_load *a)
+{
+    return bytes_only(((double)a->R * (double)a->k + (double)a->groups * (double)a->E) *
+                      sizeof(float));
+}
+
+struct mdsk_cost mdsk_route_bwd_cost(const struct mdsk_route_bwd *a)
+{
+    double rows = (double)a->R * (double)a->H, w = (double)a->E * (double)a->H;
+    double load = a->load ? (double)a->groups * (double)a->E : 0;
+
+    return (struct mdsk_cost){
+        2 * gemm_flops(a->R, a->E, a->H),
+        (3 * rows + w) * dtype_bytes(a->dtype) +
+            (2 * w + load + (double)a->R * (double)(a->E + a->k)) * sizeof(float) +
+            route_numbers(a->R, a->E, a->k)};
+}
+
+/* Rows and their copies, and one number of each copy. */
+static struct mdsk_cost copies_cost(int64_t R, int64_t k, int64_t H, enum mdsk_dtype t)
+{
+    double rows = (double)R, copies = (double)R * (double)k;
+
+    return bytes_only((rows + copies) * (double)H * dtype_bytes(t) +
+                      copies * sizeof(int32_t));
+}
+
+struct mdsk_cost mdsk_dispatch_cost(const struct mdsk_dispatch *a)
+{
+    return copies_cost(a->R, a->k, a->H, a->dtype);
+}
+
+struct mdsk_cost mdsk_combine_cost(const struct mdsk_combine *a)
+{
+    return copies_cost(a->R, a->k, a->H, a->dtype);
+}
+
+struct mdsk_cost mdsk_weigh_cost(const struct mdsk_weigh *a)
+{
+    double copies = (double)a->R * (double)a->k;
+
+    return bytes_only(copies *
+                      (2 * (double)a->F * dtype_bytes(a->dtype) + 2 * sizeof(float)));
+}
+
+struct mdsk_cost mdsk_weigh_bwd_cost(const struct mdsk_weigh_bwd *a)
+{
+    double copies = (double)a->R * (double)a->k;
+
+    return bytes_only(copies *
+                      (3 * (double)a->F * dtype_bytes(a->dtype) + 3 * sizeof(float)));
+}
+
+/* Weights of all experts count, also of those that no row goes to. */
+static struct mdsk_cost experts_cost(int64_t rows, int64_t E, int64_t in, int64_t out,
+                                     enum mdsk_dtype t, double weight_bytes)
+{
+    double elements = (double)rows * (double)(in + out);
+
+    return (struct mdsk_cost){gemm_flops(rows, in, out),
+                              elements * dtype_bytes(t) +
+                                  (double)E * (double)in * (double)out * weight_bytes};
+}
+
+struct mdsk_cost mdsk_experts_fwd_cost(const struct mdsk_experts_fwd *a)
+{
+    return experts_cost(a->rows, a->E, a->in, a->out, a->dtype, dtype_bytes(a->dtype));
+}
+
+struct mdsk_cost mdsk_experts_bwd_input_cost(const struct mdsk_experts_bwd_input *a)
+{
+    return experts_cost(a->rows, a->E, a->in, a->out, a->dtype, dtype_bytes(a->dtype));
+}
+
+struct mdsk_cost mdsk_experts_bwd_weight_cost(const struct mdsk_experts_bwd_weight *a)
+{
+    double sums = 0;
+
+    for (int64_t e = 0; e < a->E; e++)
+        sums += a->write[e] ? 1 : 2;
+    return experts_cost(a->rows, a->E, a->in, a->out, a->dtype,
+                        sums / (double)a->E * sizeof(float));
+}

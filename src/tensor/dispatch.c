@@ -7,7 +7,10 @@
  *     mds_op_attention_fwd, mds_op_attention_bwd, mds_op_attention_merge, mds_op_rope,
  *     mds_op_activation_fwd, mds_op_activation_bwd, mds_op_embedding_fwd,
  *     mds_op_embedding_bwd, mds_op_xent_stats, mds_op_xent_loss,
- *     mds_op_xent_bwd, mds_op_dropout, mds_op_copy_rows, mds_op_cast, mds_op_add,
+ *     mds_op_xent_bwd, mds_op_dropout, mds_op_route, mds_op_route_sort,
+ *     mds_op_route_load, mds_op_route_bwd, mds_op_dispatch, mds_op_combine,
+ *     mds_op_weigh, mds_op_weigh_bwd, mds_op_experts_fwd, mds_op_experts_bwd_input,
+ *     mds_op_experts_bwd_weight, mds_op_copy_rows, mds_op_cast, mds_op_add,
  *     mds_op_sum_squares, mds_op_adamw, mds_op_muon_momentum, mds_op_muon_combine,
  *     mds_op_muon_step */
 #include "tensor/contract.h"
@@ -24,7 +27,7 @@ static enum mds_rc finish_launch(struct mds_dev *dev, const char *op, int err)
                     mds_cuda_why()[0] ? ": " : "", mds_cuda_why());
 }
 
-/* Check the contract (mds_check_...: op_dense.c, op_sparse.c), charge the
+/* Check the contract (mds_check_...: op_dense.c, op_experts.c, op_sparse.c), charge the
  * ledger with the cost (kernels/cost/cost.c), call the kernel of the device's table. */
 #define DISPATCH(NAME, name)                                                           \
     enum mds_rc mds_op_##name(struct mds_dev *dev, const struct mdsk_##name *a)        \

@@ -487,6 +487,153 @@ static int muon_step(void *stream, const struct mdsk_muon_step *a)
     return done(mdsk_cuda()->muon_step(stream, &b));
 }
 
+/* ---- experts ---- */
+
+static int32_t *in_i32(const int32_t *host, int64_t n)
+{
+    return move(host, n * (int64_t)sizeof *host, 0);
+}
+
+static int32_t *out_i32(int32_t *host, int64_t n)
+{
+    return move(host, n * (int64_t)sizeof *host, 1);
+}
+
+static int route(void *stream, const struct mdsk_route *a)
+{
+    struct mdsk_route b = *a;
+
+    b.x = in(a->x, a->dtype, a->R * a->H);
+    b.w = in(a->w, a->dtype, a->E * a->H);
+    b.scores = out(a->scores, MDSK_F32, a->R * (a->E + 1));
+    b.weight = out(a->weight, MDSK_F32, a->R * a->k);
+    b.choice = out_i32(a->choice, a->R * a->k);
+    return done(mdsk_cuda()->route(stream, &b));
+}
+
+static int route_sort(void *stream, const struct mdsk_route_sort *a)
+{
+    struct mdsk_route_sort b = *a;
+
+    b.choice = in_i32(a->choice, a->R * a->k);
+    b.first = out_i32(a->first, a->E + 1);
+    b.to = out_i32(a->to, a->R * a->k);
+    b.from = out_i32(a->from, a->R * a->k);
+    return done(mdsk_cuda()->route_sort(stream, &b));
+}
+
+static int route_load(void *stream, const struct mdsk_route_load *a)
+{
+    struct mdsk_route_load b = *a;
+
+    b.choice = in_i32(a->choice, a->R * a->k);
+    b.load = out(a->load, MDSK_F32, a->groups * a->E);
+    return done(mdsk_cuda()->route_load(stream, &b));
+}
+
+static int route_bwd(void *stream, const struct mdsk_route_bwd *a)
+{
+    struct mdsk_route_bwd b = *a;
+
+    b.x = in(a->x, a->dtype, a->R * a->H);
+    b.w = in(a->w, a->dtype, a->E * a->H);
+    b.scores = in(a->scores, MDSK_F32, a->R * (a->E + 1));
+    b.weight = in(a->weight, MDSK_F32, a->R * a->k);
+    b.dweight = in(a->dweight, MDSK_F32, a->R * a->k);
+    b.load = in(a->load, MDSK_F32, a->groups * a->E);
+    b.choice = in_i32(a->choice, a->R * a->k);
+    b.dx = out(a->dx, a->dtype, a->R * a->H);
+    b.dlogits = out(a->dlogits, MDSK_F32, a->R * a->E);
+    b.dw = out(a->dw, MDSK_F32, a->E * a->H);
+    return done(mdsk_cuda()->route_bwd(stream, &b));
+}
+
+static int dispatch(void *stream, const struct mdsk_dispatch *a)
+{
+    struct mdsk_dispatch b = *a;
+
+    b.from = in_i32(a->from, a->R * a->k);
+    b.x = in(a->x, a->dtype, a->R * a->H);
+    b.y = out(a->y, a->dtype, a->R * a->k * a->H);
+    return done(mdsk_cuda()->dispatch(stream, &b));
+}
+
+static int combine(void *stream, const struct mdsk_combine *a)
+{
+    struct mdsk_combine b = *a;
+
+    b.to = in_i32(a->to, a->R * a->k);
+    b.x = in(a->x, a->dtype, a->R * a->k * a->H);
+    b.y = out(a->y, a->dtype, a->R * a->H);
+    return done(mdsk_cuda()->combine(stream, &b));
+}
+
+static int weigh(void *stream, const struct mdsk_weigh *a)
+{
+    struct mdsk_weigh b = *a;
+
+    b.from = in_i32(a->from, a->R * a->k);
+    b.weight = in(a->weight, MDSK_F32, a->R * a->k);
+    b.x = in(a->x, a->dtype, a->R * a->k * a->F);
+    b.y = out(a->y, a->dtype, a->R * a->k * a->F);
+    return done(mdsk_cuda()->weigh(stream, &b));
+}
+
+static int weigh_bwd(void *stream, const struct mdsk_weigh_bwd *a)
+{
+    struct mdsk_weigh_bwd b = *a;
+
+    b.from = in_i32(a->from, a->R * a->k);
+    b.weight = in(a->weight, MDSK_F32, a->R * a->k);
+    b.x = in(a->x, a->dtype, a->R * a->k * a->F);
+    b.dy = in(a->dy, a->dtype, a->R * a->k * a->F);
+    b.dx = out(a->dx, a->dtype, a->R * a->k * a->F);
+    b.dweight = out(a->dweight, MDSK_F32, a->R * a->k);
+    return done(mdsk_cuda()->weigh_bwd(stream, &b));
+}
+
+static int experts_fwd(void *stream, const struct mdsk_experts_fwd *a)
+{
+    struct mdsk_experts_fwd b = *a;
+    const void *w[MDSK_EXPERTS_MOST];
+
+    for (int64_t e = 0; e < a->E; e++)
+        w[e] = in(a->w[e], a->dtype, a->in * a->out);
+    b.w = w;
+    b.first = in_i32(a->first, a->E + 1);
+    b.x = in(a->x, a->dtype, a->rows * a->in);
+    b.y = out(a->y, a->dtype, a->rows * a->out);
+    return done(mdsk_cuda()->experts_fwd(stream, &b));
+}
+
+static int experts_bwd_input(void *stream, const struct mdsk_experts_bwd_input *a)
+{
+    struct mdsk_experts_bwd_input b = *a;
+    const void *w[MDSK_EXPERTS_MOST];
+
+    for (int64_t e = 0; e < a->E; e++)
+        w[e] = in(a->w[e], a->dtype, a->in * a->out);
+    b.w = w;
+    b.first = in_i32(a->first, a->E + 1);
+    b.dy = in(a->dy, a->dtype, a->rows * a->out);
+    b.dx = out(a->dx, a->dtype, a->rows * a->in);
+    return done(mdsk_cuda()->experts_bwd_input(stream, &b));
+}
+
+static int experts_bwd_weight(void *stream, const struct mdsk_experts_bwd_weight *a)
+{
+    struct mdsk_experts_bwd_weight b = *a;
+    float *dw[MDSK_EXPERTS_MOST];
+
+    for (int64_t e = 0; e < a->E; e++)
+        dw[e] = out(a->dw[e], MDSK_F32, a->in * a->out);
+    b.dw = dw;
+    b.first = in_i32(a->first, a->E + 1);
+    b.x = in(a->x, a->dtype, a->rows * a->in);
+    b.dy = in(a->dy, a->dtype, a->rows * a->out);
+    return done(mdsk_cuda()->experts_bwd_weight(stream, &b));
+}
+
 static const struct mdsk_table staged = {
     .name = "cuda",
     .dtypes = 1u << MDSK_F32 | 1u << MDSK_BF16 | 1u << MDSK_F16,
@@ -514,6 +661,17 @@ static const struct mdsk_table staged = {
     .add = add,
     .sum_squares = sum_squares,
     .adamw = adamw,
+    .route = route,
+    .route_sort = route_sort,
+    .route_load = route_load,
+    .route_bwd = route_bwd,
+    .dispatch = dispatch,
+    .combine = combine,
+    .weigh = weigh,
+    .weigh_bwd = weigh_bwd,
+    .experts_fwd = experts_fwd,
+    .experts_bwd_input = experts_bwd_input,
+    .experts_bwd_weight = experts_bwd_weight,
     .muon_momentum = muon_momentum,
     .muon_combine = muon_combine,
     .muon_step = muon_step,

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which experts a row goes to, and the gradient of that.  All sums have an order that
+ * depends on shapes alone. */
+#include "kernels/experts.h"
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/partial_sums.cuh"
+
+namespace
+{
+
+using namespace mdsk;
+
+/* Rows of a warp: they share what it reads of W. */
+constexpr int ROWS = 4, WARPS = 8;
+
+/* logits [ROWS][E] of a warp's rows, in shared memory */
+template <class T>
+__device__ void warp_logits(const struct mdsk_route &a, int64_t row, float *logits)
+{
+    int lane = threadIdx.x;
+
+    for (int64_t e = 0; e < a.E; e++) {
+        const T *w = (const T *)a.w + e * a.H;
+        float sum[ROWS] = {};
+
+        for (int64_t i = lane; i < a.H; i += 32) {
+            float v = widen(w[i]);
+
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                if (row + r < a.R)
+                    sum[r] += v * widen(((const T *)a.x)[(row + r) * a.H + i]);
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            sum[r] = warp_sum(sum[r]);
+            if (lane == 0)
+                logits[r * a.E + e] = sum[r];
+        }
+    }
+    __syncwarp();
+}
+
+__device__ float warp_max(float v)
+{
+    for (int other = 16; other > 0; other /= 2)
+        v = fmaxf(v, __shfl_xor_sync(~0u, v, other));
+    return v;
+}
+
+/* The largest of n logits that is not chosen yet; of equal ones the first. */
+__device__ int warp_best(const float *logit, int n, const int32_t *choice, int chosen)
+{
+    float most = 0;
+    int best = -1;
+
+    for (int e = threadIdx.x; e < n; e += 32) {
+        bool taken = false;
+
+        for (int j = 0; j < chosen; j++)
+            taken |= choice[j] == e;
+        if (!taken && (best < 0 || logit[e] > most)) {
+            best = e;
+            most = logit[e];
+        }
+    }
+    for (int other = 16; other > 0; other /= 2) {
+        float value = __shfl_xor_sync(~0u, most, other);
+        int at = __shfl_xor_sync(~0u, best, other);
+        bool larger = best < 0 || value > most || (!(most > value) && at < best);
+
+        if (at >= 0 && larger) {
+            best = at;
+            most = value;
+        }
+    }
+    return best;
+}
+
+/* One row, by a warp; logit in shared memory. */
+__device__ void route_row(const struct mdsk_route &a, int64_t r, const float *logit)
+{
+    int32_t *choice = a.choice + r * a.k;
+    float *weight = a.weight + r * a.k;
+    int lane = threadIdx.x, E = (int)a.E, k = (int)a.k;
+    float max = -INFINITY, sum = 0, over = 0;
+
+    for (int e = lane; e < E; e += 32)
+        max = fmaxf(max, logit[e]);
+    max = warp_max(max);
+    for (int e = lane; e < E; e += 32)
+        sum += expf(logit[e] - max);
+    sum = warp_sum(sum);
+    for (int e = lane; e < E && a.scores; e += 32)
+        a.scores[r * (E + 1) + e] = expf(logit[e] - max) / sum;
+    if (lane == 0 && a.scores)
+        a.scores[r * (E + 1) + E] = max + logf(sum);
+    for (int j = 0; j < k; j++) {
+        int best = warp_best(logit, E, choice, j);
+
+        __syncwarp(); /* the choice has been read */
+        if (lane == 0)
+            choice[j] = best;
+        __syncwarp();
+        over += expf(logit[best] - logit[choice[0]]);
+    }
+    for (int j = lane; j < k; j += 32)
+        weight[j] = a.of_all ? expf(logit[choice[j]] - max) / sum
+                             : expf(logit[choice[j]] - logit[choice[0]]) / over;
+}
+
+template <class T> __global__ void route_kernel(struct mdsk_route a)
+{
+    extern __shared__ float shared[];
+    int64_t row = ((int64_t)blockIdx.x * WARPS + threadIdx.y) * ROWS;
+    float *logits = shared + threadIdx.y * ROWS * a.E;
+
+    if (row >= a.R)
+        return;
+    warp_logits<T>(a, row, logits);
+    for (int r = 0; r < ROWS && row + r < a.R; r++)
+        route_row(a, row + r, logits + r * a.E);
+}
+
+/* ---- sorting ---- */
+
+/* Copies that a block counts, or puts in order. */
+constexpr int CHUNK = 1024;
+
+/* count [chunks][E]: how many of a chunk's copies each expert has.  A thread an expert.
+ */
+__global__ void count_kernel(struct mdsk_route_sort a, int32_t *count)
+{
+    __shared__ int32_t choice[CHUNK];
+    int64_t first = (int64_t)blockIdx.x * CHUNK, left = a.R * a.k - first;
+    int n = left < CHUNK ? (int)left : CHUNK, sum = 0;
+
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        choice[i] = a.choice[first + i];
+    __syncthreads();
+    if (threadIdx.x >= a.E)
+        return;
+    for (int i = 0; i < n; i++)
+        sum += choice[i] == (int)threadIdx.x;
+    count[blockIdx.x * a.E + threadIdx.x] = sum;
+}
+
+/* count: where the chunk's first copy for each expert goes; a thread an expert */
+__global__ void offset_kernel(struct mdsk_route_sort a, int64_t chunks, int32_t *count)
+{
+    __shared__ int32_t total[MDSK_EXPERTS_MOST];
+    int e = threadIdx.x;
+    int32_t sum = 0;
+
+    for (int64_t c = 0; c < chunks && e < a.E; c++)
+        sum += count[c * a.E + e];
+    if (e < a.E)
+        total[e] = sum;
+    __syncthreads();
+    if (e >= a.E)
+        return;
+    sum = 0;
+    for (int i = 0; i < e; i++)
+        sum += total[i];
+    a.first[e] = sum;
+    if (e == a.E - 1)
+        a.first[a.E] = sum + total[e];
+    for (int64_t c = 0; c < chunks; c++) {
+        int32_t n = count[c * a.E + e];
+
+        count[c * a.E + e] = sum;
+        sum += n;
+    }
+}
+
+__global__ void place_kernel(struct mdsk_route_sort a, const int32_t *offset)
+{
+    __shared__ int32_t choice[CHUNK];
+    int64_t first = (int64_t)blockIdx.x * CHUNK, left = a.R * a.k - first;
+    int n = left < CHUNK ? (int)left : CHUNK;
+    int32_t at;
+
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        choice[i] = a.choice[first + i];
+    __syncthreads();
+    if (threadIdx.x >= a.E)
+        return;
+    at = offset[blockIdx.x * a.E + threadIdx.x];
+    for (int i = 0; i < n; i++)
+        if (choice[i] == (int)threadIdx.x) {
+            a.to[first + i] = at;
+            a.from[at++] = (int32_t)(first + i);
+        }
+}
+
+/* A block a group. */
+__global__ void load_kernel(struct mdsk_route_load a)
+{
+    __shared__ int32_t count[MDSK_EXPERTS_MOST];
+    int64_t copies = (a.R - blockIdx.x + a.groups - 1) / a.groups * a.k;
+
+    for (int e = threadIdx.x; e < a.E; e += blockDim.x)
+        count[e] = 0;
+    __syncthreads();
+    for (int64_t i = threadIdx.x; i < copies; i += blockDim.x) {
+        int64_t row = blockIdx.x + i / a.k * a.groups;
+
+        atomicAdd(&count[a.choice[row * a.k + i % a.k]], 1); /* whole numbers */
+    }
+    __syncthreads();
+    for (int e = threadIdx.x; e < a.E; e += blockDim.x)
+        a.load[blockIdx.x * a.E + e] = (float)count[e];
+}
+
+/* ---- backward ---- */
+
+/* What expert e of row r adds to the gradient before the softmax over all. */
+__device__ float score_grad(const struct mdsk_route_bwd &a, int64_t r, int e)
+{
+    float d = a.load ? a.balance * a.load[r % a.groups * a.E + e] : 0;
+
+    for (int j = 0; j < a.k && a.of_all; j++)
+        if (a.choice[r * a.k + j] == e)
+            d += a.dweight[r * a.k + j];
+    return d;
+}
+
+/* A warp a row. */
+__global__ void logits_bwd_kernel(struct mdsk_route_bwd a)
+{
+    int64_t r = (int64_t)blockIdx.x * WARPS + threadIdx.y;
+    const float *p = a.scores + r * (a.E + 1), *w = a.weight + r * a.k;
+    const float *dw = a.dweight + r * a.k;
+    float mean = 0, chosen = 0;
+
+    if (r >= a.R)
+        return;
+    for (int e = threadIdx.x; e < a.E; e += 32)
+        mean += p[e] * score_grad(a, r, e);
+    mean = warp_sum(mean);
+    for (int j = 0; j < a.k; j++)
+        chosen += w[j] * dw[j];
+    for (int e = threadIdx.x; e < a.E; e += 32) {
+        float d = p[e] * (score_grad(a, r, e) - mean + 2 * a.z * p[a.E]);
+
+        for (int j = 0; j < a.k && !a.of_all; j++)
+            if (a.choice[r * a.k + j] == e)
+                d += w[j] * (dw[j] - chosen);
+        a.dlogits[r * a.E + e] = d;
+    }
+}
+
+template <class T> struct input_bwd {
+    struct mdsk_route_bwd a;
+
+    template <int N> __device__ void run(int64_t r, int64_t c) const
+    {
+        T *dx = (T *)a.dx + r * a.H + c;
+        float sum[N];
+
+        load(dx, sum);
+        for (int64_t e = 0; e < a.E; e++) {
+            float w[N], d = a.dlogits[r * a.E + e];
+
+            load((const T *)a.w + e * a.H + c, w);
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                sum[i] += d * w[i];
+        }
+        store(sum, dx);
+    }
+};
+
+/* Experts of a block: they share what it reads of x. */
+constexpr int TOGETHER = 8;
+
+/* parts [gridDim.y][E,H]: a thread a column, a block some rows */
+template <class T>
+__global__ void weight_bwd_kernel(struct mdsk_route_bwd a, int64_t rows, float *parts)
+{
+    int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    int64_t begin = blockIdx.y * rows, end = begin + rows < a.R ? begin + rows : a.R;
+    int first = blockIdx.z * TOGETHER;
+    float sum[TOGETHER] = {};
+
+    if (c >= a.H)
+        return;
+    for (int64_t r = begin; r < end; r++) {
+        float x = widen(((const T *)a.x)[r * a.H + c]);
+
+#pragma unroll
+        for (int e = 0; e < TOGETHER; e++)
+            if (first + e < a.E)
+                sum[e] += a.dlogits[r * a.E + first + e] * x;
+    }
+#pragma unroll
+    for (int e = 0; e < TOGETHER; e++)
+        if (first + e < a.E)
+            parts[(blockIdx.y * a.E + first + e) * a.H + c] = sum[e];
+}
+
+template <class T> int weight_bwd(void *stream, const struct mdsk_route_bwd *a)
+{
+    constexpr int threads = 128;
+    int64_t n = ceil_div(a->R, 512) < 64 ? ceil_div(a->R, 512) : 64;
+    int64_t rows = ceil_div(a->R, n), cols = a->E * a->H;
+    dim3 blocks(mdsk_cuda_blocks(ceil_div(a->H, threads)), (unsigned)n,
+                (unsigned)ceil_div(a->E, TOGETHER));
+    float *parts = (float *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_REDUCE,
+                                              n * cols * (int64_t)sizeof *parts);
+    int err;
+
+    if (!parts)
+        return -ENOMEM;
+    err = launch(weight_bwd_kernel<T>, blocks, threads, stream, *a, rows, parts);
+    return err ? err : add_parts(stream, n, cols, parts, a->dw, cols, NULL);
+}
+
+unsigned expert_threads(int64_t E)
+{
+    return (unsigned)(ceil_div(E, 32) * 32);
+}
+
+} // namespace
+
+extern "C" int mdsk_route_cuda(void *stream, const struct mdsk_route *a)
+{
+    return with_storage(a->dtype, false, [&](auto type, auto) {
+        typedef decltype(type) T;
+        size_t shared = (size_t)(WARPS * ROWS * a->E) * sizeof(float);
+
+        return launch_with(shared, route_kernel<T>,
+                           mdsk_cuda_blocks(ceil_div(a->R, WARPS * ROWS)),
+                           dim3(32, WARPS), stream, *a);
+    });
+}
+
+extern "C" int mdsk_route_sort_cuda(void *stream, const struct mdsk_route_sort *a)
+{
+    int64_t chunks = ceil_div(a->R * a->k, CHUNK);
+    unsigned threads = expert_threads(a->E);
+    int32_t *count = (int32_t *)mdsk_cuda_scratch(
+        (cudaStream_t)stream, MDSK_CUDA_REDUCE, chunks * a->E * (int64_t)sizeof *count);
+    int err;
+
+    if (!count)
+        return -ENOMEM;
+    err = launch(count_kernel, mdsk_cuda_blocks(chunks), threads, stream, *a, count);
+    if (!err)
+        err = launch(offset_kernel, 1, threads, stream, *a, chunks, count);
+    if (!err)
+        err = launch(place_kernel, mdsk_cuda_blocks(chunks), threads, stream, *a,
+                     (const int32_t *)count);
+    return err;
+}
+
+extern "C" int mdsk_route_load_cuda(void *stream, const struct mdsk_route_load *a)
+{
+    return launch(load_kernel, mdsk_cuda_blocks(a->groups), 1024, stream, *a);
+}
+
+extern "C" int mdsk_route_bwd_cuda(void *stream, const struct mdsk_route_bwd *a)
+{
+    bool wide = aligned({a->w, a->dx});
+    int err = launch(logits_bwd_kernel, mdsk_cuda_blocks(ceil_div(a->R, WARPS)),
+                     dim3(32, WARPS), stream, *a);
+
+    if (err)
+        return err;
+    return with_storage(a->dtype, wide, [&](auto type, auto width) {
+        typedef decltype(type) T;
+        constexpr int N = width();
+        int err = N > 1 && a->H % N == 0
+                      ? each_row<N>(stream, a->R, a->H, input_bwd<T>{*a})
+                      : each_row<1>(stream, a->R, a->H, input_bwd<T>{*a});
+
+        return err ? err : weight_bwd<T>(stream, a);
+    });
+}

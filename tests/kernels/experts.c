@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* kernels: a mixture of experts. */
+#include "tests/kernels/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Relative Euclidean distance from the double reference. */
+static const struct {
+    double scores, weight, dlogits, rows, products;
+} tolerance = {
+    .scores = 1e-6, .weight = 1e-6, .dlogits = 3e-6, .rows = 1e-6, .products = 2e-6};
+
+static const struct shape {
+    int64_t R, H, E, k, groups;
+    int of_all;
+} shapes[] = {{1, 1, 1, 1, 1, 0},     {1, 3, 2, 1, 1, 1},    {5, 17, 4, 2, 1, 0},
+              {65, 33, 5, 5, 5, 0},   {130, 64, 8, 2, 2, 1}, {700, 65, 33, 6, 7, 0},
+              {1500, 8, 256, 3, 3, 1}};
+
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* A router and its map. */
+struct router {
+    struct shape s;
+    enum mdsk_dtype dtype;
+    struct vec x, w, scores, weight, dweight, dx, before, dlogits, dw, dw_before, load;
+    int32_t *choice, *first, *to, *from;
+    double balance, z;
+};
+
+static int32_t *integers(int64_t n)
+{
+    int32_t *x = malloc((size_t)n * sizeof *x);
+
+    assert_non_null(x);
+    memset(x, 0x7f, (size_t)n * sizeof *x);
+    return x;
+}
+
+static void router_init(struct router *r, struct shape s, enum mdsk_dtype dtype)
+{
+    *r = (struct router){.s = s, .dtype = dtype, .balance = 0.3, .z = 0.05};
+    r->x = vec_random(s.R * s.H, 1, 1);
+    r->w = vec_random(s.E * s.H, 2, 1 / sqrt((double)s.H));
+    r->scores = vec_unset(s.R * (s.E + 1));
+    r->weight = vec_unset(s.R * s.k);
+    r->dweight = vec_random(s.R * s.k, 3, 1);
+    r->dx = vec_random(s.R * s.H, 4, 1);
+    r->before = vec_random(s.R * s.H, 4, 1);
+    r->dlogits = vec_unset(s.R * s.E);
+    r->dw = vec_random(s.E * s.H, 5, 1);
+    r->dw_before = vec_random(s.E * s.H, 5, 1);
+    r->load = vec_unset(s.groups * s.E);
+    r->choice = integers(s.R * s.k);
+    r->first = integers(s.E + 1);
+    r->to = integers(s.R * s.k);
+    r->from = integers(s.R * s.k);
+}
+
+static void router_fini(struct router *r)
+{
+    struct vec *all[] = {&r->x,       &r->w,         &r->scores, &r->weight,
+                         &r->dweight, &r->dx,        &r->before, &r->dlogits,
+                         &r->dw,      &r->dw_before, &r->load};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        vec_free(all[i]);
+    free(r->choice);
+    free(r->first);
+    free(r->to);
+    free(r->from);
+}
+
+static void router_run_fwd(struct router *r)
+{
+    const struct shape *s = &r->s;
+    struct mdsk_route a = {.R = s->R,
+                           .H = s->H,
+                           .E = s->E,
+                           .k = s->k,
+                           .dtype = r->dtype,
+                           .of_all = s->of_all,
+                           .x = vec_as(r->dtype, &r->x),
+                           .w = vec_as(r->dtype, &r->w),
+                           .scores = r->scores.f,
+                           .weight = r->weight.f,
+                           .choice = r->choice};
+    struct mdsk_route_sort sort = {.R = s->R,
+                                   .E = s->E,
+                                   .k = s->k,
+                                   .choice = r->choice,
+                                   .first = r->first,
+                                   .to = r->to,
+                                   .from = r->from};
+    struct mdsk_route_load load = {.R = s->R,
+                                   .E = s->E,
+                                   .k = s->k,
+                                   .groups = s->groups,
+                                   .choice = r->choice,
+                                   .load = r->load.f};
+
+    assert_int_equal(backend()->route(NULL, &a), 0);
+    assert_int_equal(backend()->route_sort(NULL, &sort), 0);
+    assert_int_equal(backend()->route_load(NULL, &load), 0);
+    vec_adopt(&r->load);
+}
+
+static void router_run_bwd(struct router *r)
+{
+    const struct shape *s = &r->s;
+    struct mdsk_route_bwd a = {.R = s->R,
+                               .H = s->H,
+                               .E = s->E,
+                               .k = s->k,
+                               .groups = s->groups,
+                               .dtype = r->dtype,
+                               .of_all = s->of_all,
+                               .balance = (float)r->balance,
+                               .z = (float)r->z,
+                               .x = vec_as(r->dtype, &r->x),
+                               .w = vec_as(r->dtype, &r->w),
+                               .scores = r->scores.f,
+                               .weight = r->weight.f,
+                               .dweight = r->dweight.f,
+                               .load = r->load.f,
+                               .choice = r->choice,
+                               .dx = vec_as(r->dtype, &r->dx),
+                               .dlogits = r->dlogits.f,
+                               .dw = r->dw.f};
+
+    assert_int_equal(backend()->route_bwd(NULL, &a), 0);
+}
+
+static double logit(const struct router *r, int64_t row, int64_t e)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < r->s.H; i++)
+        sum += r->x.d[row * r->s.H + i] * r->w.d[e * r->s.H + i];
+    return sum;
+}
+
+/* Scores and weights of the experts that the kernel has chosen; and the loss whose
+ * gradients it computes. */
+static double router_loss(void *ctx)
+{
+    struct router *r = ctx;
+    const struct shape *s = &r->s;
+    double loss = 0;
+
+    for (int64_t row = 0; row < s->R; row++) {
+        double *p = r->scores.d + row * (s->E + 1), *w = r->weight.d + row * s->k;
+        const int32_t *choice = r->choice + row * s->k;
+        double all = 0, chosen = 0;
+
+        for (int64_t e = 0; e < s->E; e++)
+            all += exp(logit(r, row, e));
+        for (int64_t e = 0; e < s->E; e++)
+            p[e] = exp(logit(r, row, e)) / all;
+        p[s->E] = log(all);
+        for (int64_t j = 0; j < s->k; j++)
+            chosen += p[choice[j]];
+        for (int64_t j = 0; j < s->k; j++)
+            w[j] = p[choice[j]] / (s->of_all ? 1 : chosen);
+        for (int64_t e = 0; e < s->E; e++)
+            loss += (float)r->balance * r->load.d[row % s->groups * s->E + e] * p[e];
+        loss += (float)r->z * p[s->E] * p[s->E];
+    }
+    return loss + inner(s->R * s->k, r->weight.d, r->dweight.d);
+}
+
+/* The k largest in order, each once.  Logits that are nearly equal may be taken for one
+ * another. */
+static void assert_largest(const struct router *r)
+{
+    const struct shape *s = &r->s;
+
+    for (int64_t row = 0; row < s->R; row++) {
+        const int32_t *choice = r->choice + row * s->k;
+        double last = INFINITY;
+        int larger = 0;
+
+        for (int64_t j = 0; j < s->k; j++) {
+            assert_in_range(choice[j], 0, s->E - 1);
+            for (int64_t i = 0; i < j; i++)
+                assert_int_not_equal(choice[i], choice[j]);
+            assert_true(logit(r, row, choice[j]) <= last + 1e-5);
+            last = logit(r, row, choice[j]);
+        }
+        for (int64_t e = 0; e < s->E; e++)
+            larger += logit(r, row, e) > last + 1e-5;
+        assert_true(larger < s->k);
+    }
+}
+
+static void assert_sorted(const struct router *r)
+{
+    const struct shape *s = &r->s;
+
+    assert_int_equal(r->first[0], 0);
+    assert_int_equal(r->first[s->E], s->R * s->k);
+    for (int64_t e = 0; e < s->E; e++)
+        for (int64_t c = r->first[e]; c < r->first[e + 1]; c++) {
+            assert_int_equal(r->choice[r->from[c]], e);
+            assert_int_equal(r->to[r->from[c]], c);
+            assert_true(c == r->first[e] || r->from[c] > r->from[c - 1]);
+        }
+}
+
+static void assert_counted(const struct router *r)
+{
+    const struct shape *s = &r->s;
+    double *count = calloc((size_t)(s->groups * s->E), sizeof *count);
+
+    assert_non_null(count);
+    for (int64_t c = 0; c < s->R * s->k; c++)
+        count[c / s->k % s->groups * s->E + r->choice[c]]++;
+    for (int64_t i = 0; i < s->groups * s->E; i++)
+        assert_true(count[i] == r->load.d[i]);
+    free(count);
+}
+
+static void test_route(void **state)
+{
+    (void)state;
+    for (int t = 0; t < SHAPES * DTYPES; t++) {
+        struct router r;
+
+        router_init(&r, shapes[t / DTYPES], dtypes[t % DTYPES]);
+        router_run_fwd(&r);
+        router_loss(&r);
+        assert_near("scores", &r.scores, tolerance.scores);
+        assert_near("weights", &r.weight, tolerance.weight);
+        assert_largest(&r);
+        assert_sorted(&r);
+        assert_counted(&r);
+        router_fini(&r);
+    }
+}
+
+/* The gradient of logits, by hand; what follows from it. */
+static void router_reference_bwd(struct router *r)
+{
+    const struct shape *s = &r->s;
+
+    for (int64_t row = 0; row < s->R; row++) {
+        const double *p = r->scores.d + row * (s->E + 1);
+        double *dl = r->dlogits.d + row * s->E, mean = 0, among = 0;
+
+        for (int64_t e = 0; e < s->E; e++)
+            dl[e] = (float)r->balance * r->load.d[row % s->groups * s->E + e];
+        for (int64_t j = row * s->k; j < (row + 1) * s->k; j++) {
+            if (s->of_all)
+                dl[r->choice[j]] += r->dweight.d[j];
+            among += r->weight.d[j] * r->dweight.d[j];
+        }
+        for (int64_t e = 0; e < s->E; e++)
+            mean += p[e] * dl[e];
+        for (int64_t e = 0; e < s->E; e++)
+            dl[e] = p[e] * (dl[e] - mean + 2 * (float)r->z * p[s->E]);
+        for (int64_t j = row * s->k; j < (row + 1) * s->k && !s->of_all; j++)
+            dl[r->choice[j]] += r->weight.d[j] * (r->dweight.d[j] - among);
+        for (int64_t e = 0; e < s->E; e++)
+            for (int64_t i = 0; i < s->H; i++) {
+                r->dx.d[row * s->H + i] += dl[e] * r->w.d[e * s->H + i];
+                r->dw.d[e * s->H + i] += dl[e] * r->x.d[row * s->H + i];
+            }
+    }
+}
+
+static void test_route_bwd(void **state)
+{
+    (void)state;
+    for (int t = 0; t < SHAPES * DTYPES; t++) {
+        struct router r;
+
+        router_init(&r, shapes[t / DTYPES], dtypes[t % DTYPES]);
+        router_run_fwd(&r);
+        router_run_bwd(&r);
+        router_loss(&r);
+        router_reference_bwd(&r);
+        assert_near("dlogits", &r.dlogits, tolerance.dlogits);
+        assert_near_as(r.dtype, "dx", &r.dx, tolerance.rows);
+        assert_near("dw", &r.dw, tolerance.rows);
+        if (r.dtype == MDSK_F32) {
+            assert_slope("x", &r.x, r.dx.f, r.before.f, router_loss, &r, 20);
+            assert_slope("w", &r.w, r.dw.f, r.dw_before.f, router_loss, &r, 20);
+        }
+        router_fini(&r);
+    }
+}
+
+/* ---- copies of rows ---- */
+
+static void test_dispatch_and_combine(void **state)
+{
+    (void)state;
+    for (int t = 0; t < SHAPES * DTYPES; t++) {
+        const struct shape s = shapes[t / DTYPES];
+        struct vec y = vec_unset(s.R * s.k * s.H), sum = vec_unset(s.R * s.H);
+        struct router r;
+        struct mdsk_dispatch d;
+        struct mdsk_combine c;
+
+        router_init(&r, s, dtypes[t % DTYPES]);
+        router_run_fwd(&r);
+        d = (struct mdsk_dispatch){.R = s.R,
+                                   .H = s.H,
+                                   .k = s.k,
+                                   .dtype = r.dtype,
+                                   .from = r.from,
+                                   .x = vec_as(r.dtype, &r.x),
+                                   .y = vec_as(r.dtype, &y)};
+        assert_int_equal(backend()->dispatch(NULL, &d), 0);
+        for (int64_t i = 0; i < s.R * s.k * s.H; i++)
+            y.d[i] = r.x.d[r.from[i / s.H] / s.k * s.H + i % s.H];
+        assert_near_as(r.dtype, "copies", &y, 0);
+        c = (struct mdsk_combine){.R = s.R,
+                                  .H = s.H,
+                                  .k = s.k,
+                                  .dtype = r.dtype,
+                                  .to = r.to,
+                                  .x = vec_as(r.dtype, &y),
+                                  .y = vec_as(r.dtype, &sum)};
+        assert_int_equal(backend()->combine(NULL, &c), 0);
+        for (int64_t i = 0; i < s.R * s.H; i++)
+            sum.d[i] = (double)s.k * r.x.d[i];
+        assert_near_as(r.dtype, "sum of copies", &sum, tolerance.rows);
+        vec_free(&y);
+        vec_free(&sum);
+        router_fini(&r);
+    }
+}
+
+/* in_place: dx is where dy was */
+static void weigh(struct router *r, int in_place)
+{
+    const struct shape *s = &r->s;
+    int64_t n = s->R * s->k * s->H;
+    struct vec x = vec_random(n, 7, 1), y = vec_unset(n), dy = vec_random(n, 8, 1);
+    struct vec dx = in_place ? vec_random(n, 8, 1) : vec_unset(n);
+    struct vec dweight = vec_unset(s->R * s->k);
+    struct mdsk_weigh a = {.R = s->R,
+                           .F = s->H,
+                           .k = s->k,
+                           .dtype = r->dtype,
+                           .from = r->from,
+                           .weight = r->weight.f,
+                           .x = vec_as(r->dtype, &x),
+                           .y = vec_as(r->dtype, &y)};
+    struct mdsk_weigh_bwd b = {.R = s->R,
+                               .F = s->H,
+                               .k = s->k,
+                               .dtype = r->dtype,
+                               .from = r->from,
+                               .weight = r->weight.f,
+                               .x = a.x,
+                               .dy = vec_as(r->dtype, &dy),
+                               .dx = vec_as(r->dtype, &dx),
+                               .dweight = dweight.f};
+
+    if (in_place)
+        b.dy = b.dx;
+    assert_int_equal(backend()->weigh(NULL, &a), 0);
+    assert_int_equal(backend()->weigh_bwd(NULL, &b), 0);
+    for (int64_t c = 0; c < s->R * s->k; c++) {
+        double sum = 0, w = r->weight.f[r->from[c]];
+
+        for (int64_t i = c * s->H; i < (c + 1) * s->H; i++) {
+            y.d[i] = w * x.d[i];
+            dx.d[i] = w * dy.d[i];
+            sum += x.d[i] * dy.d[i];
+        }
+        dweight.d[r->from[c]] = sum;
+    }
+    assert_near_as(r->dtype, "weighed", &y, tolerance.rows);
+    assert_near_as(r->dtype, "dx", &dx, tolerance.rows);
+    assert_near("dweight", &dweight, tolerance.rows);
+    vec_free(&x);
+    vec_free(&y);
+    vec_free(&dy);
+    vec_free(&dx);
+    vec_free(&dweight);
+}
+
+static void test_weigh(void **state)
+{
+    (void)state;
+    for (int t = 0; t < SHAPES * DTYPES; t++) {
+        struct router r;
+
+        router_init(&r, shapes[t / DTYPES], dtypes[t % DTYPES]);
+        router_run_fwd(&r);
+        weigh(&r, t % 2);
+        router_fini(&r);
+    }
+}
+
+/* ---- linear layers ---- */
+
+struct layers {
+    enum mdsk_dtype dtype;
+    int64_t rows, E, in, out;
+    int32_t first[10];
+    struct vec x, y, dy, dx, w[9], dw[9], dw_before[9];
+};
+
+static void layers_init(struct layers *l, enum mdsk_dtype dtype, int64_t in,
+                        int64_t out)
+{
+    static const int32_t first[] = {0, 0, 1, 8, 8, 8, 75, 130, 131, 131};
+
+    *l = (struct layers){.dtype = dtype, .rows = 131, .E = 9, .in = in, .out = out};
+    memcpy(l->first, first, sizeof first);
+    l->x = vec_random(l->rows * in, 1, 1);
+    l->y = vec_unset(l->rows * out);
+    l->dy = vec_random(l->rows * out, 2, 1);
+    l->dx = vec_unset(l->rows * in);
+    for (int e = 0; e < l->E; e++) {
+        l->w[e] = vec_random(in * out, 10 + (uint32_t)e, 1);
+        l->dw[e] = vec_random(in * out, 20 + (uint32_t)e, 1);
+        l->dw_before[e] = vec_random(in * out, 20 + (uint32_t)e, 1);
+    }
+}
+
+static void layers_fini(struct layers *l)
+{
+    vec_free(&l->x);
+    vec_free(&l->y);
+    vec_free(&l->dy);
+    vec_free(&l->dx);
+    for (int e = 0; e < l->E; e++) {
+        vec_free(&l->w[e]);
+        vec_free(&l->dw[e]);
+        vec_free(&l->dw_before[e]);
+    }
+}
+
+/* Odd experts' gradients are written, others' added to. */
+static void layers_run(struct layers *l)
+{
+    const void *w[9];
+    float *dw[9];
+    unsigned char write[9];
+    struct mdsk_experts_fwd f = {.rows = l->rows,
+                                 .E = l->E,
+                                 .in = l->in,
+                                 .out = l->out,
+                                 .dtype = l->dtype,
+                                 .first = l->first,
+                                 .w = w,
+                                 .x = vec_as(l->dtype, &l->x),
+                                 .y = vec_as(l->dtype, &l->y)};
+    struct mdsk_experts_bwd_input bx = {.rows = l->rows,
+                                        .E = l->E,
+                                        .in = l->in,
+                                        .out = l->out,
+                                        .dtype = l->dtype,
+                                        .first = l->first,
+                                        .w = w,
+                                        .dy = vec_as(l->dtype, &l->dy),
+                                        .dx = vec_as(l->dtype, &l->dx)};
+    struct mdsk_experts_bwd_weight bw = {.rows = l->rows,
+                                         .E = l->E,
+                                         .in = l->in,
+                                         .out = l->out,
+                                         .dtype = l->dtype,
+                                         .first = l->first,
+                                         .dw = dw,
+                                         .write = write,
+                                         .x = f.x,
+                                         .dy = bx.dy};
+
+    for (int e = 0; e < l->E; e++) {
+        w[e] = vec_as(l->dtype, &l->w[e]);
+        dw[e] = l->dw[e].f;
+        write[e] = (unsigned char)(e % 2);
+    }
+    assert_int_equal(backend()->experts_fwd(NULL, &f), 0);
+    assert_int_equal(backend()->experts_bwd_input(NULL, &bx), 0);
+    assert_int_equal(backend()->experts_bwd_weight(NULL, &bw), 0);
+}
+
+static void layers_reference(struct layers *l)
+{
+    memset(l->y.d, 0, (size_t)l->y.n * sizeof *l->y.d);
+    memset(l->dx.d, 0, (size_t)l->dx.n * sizeof *l->dx.d);
+    for (int e = 0; e < l->E; e++) {
+        const double *w = l->w[e].d;
+        double *dw = l->dw[e].d;
+
+        if (e % 2)
+            memset(dw, 0, (size_t)l->dw[e].n * sizeof *dw);
+        for (int64_t r = l->first[e]; r < l->first[e + 1]; r++)
+            for (int64_t o = 0; o < l->out; o++)
+                for (int64_t i = 0; i < l->in; i++) {
+                    double x = l->x.d[r * l->in + i], dy = l->dy.d[r * l->out + o];
+
+                    l->y.d[r * l->out + o] += x * w[o * l->in + i];
+                    l->dx.d[r * l->in + i] += dy * w[o * l->in + i];
+                    dw[o * l->in + i] += dy * x;
+                }
+    }
+}
+
+static void test_layers(void **state)
+{
+    static const int64_t widths[][2] = {{1, 1}, {3, 17}, {65, 33}, {128, 96}};
+
+    (void)state;
+    for (int t = 0; t < 4 * DTYPES; t++) {
+        struct layers l;
+
+        layers_init(&l, dtypes[t % DTYPES], widths[t / DTYPES][0],
+                    widths[t / DTYPES][1]);
+        layers_run(&l);
+        layers_reference(&l);
+        assert_near_as(l.dtype, "y", &l.y, tolerance.products);
+        assert_near_as(l.dtype, "dx", &l.dx, tolerance.products);
+        for (int e = 0; e < l.E; e++)
+            assert_near("dw", &l.dw[e], tolerance.products);
+        layers_fini(&l);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_route),
+        cmocka_unit_test(test_route_bwd),
+        cmocka_unit_test(test_dispatch_and_combine),
+        cmocka_unit_test(test_weigh),
+        cmocka_unit_test(test_layers),
+    };
+
+    mdsk_cpu_set_threads(2);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
