@@ -171,6 +171,66 @@ static void back_reduce(struct back *k, const struct mds_step *f)
     give(k, f->in[0], s->out[0]);
 }
 
+/* Like a norm's kernel, it adds to the gradient of x: dispatch, which reads x later in
+ * forward, has given one. */
+static void back_route(struct back *k, const struct mds_step *f)
+{
+    mds_tid d = k->grad[f->in[0]];
+    struct mds_step *s = mds_add_step(k->p, MDS_STEP_ROUTE_BWD, f->layer);
+
+    if (d < 0) {
+        k->p->overflow = 1;
+        return;
+    }
+    s->in[0] = f->in[0];
+    s->in[1] = f->out[0];
+    s->in[2] = f->out[1];
+    s->in[3] = f->out[3];
+    s->in[4] = k->grad[f->out[1]];
+    s->in[5] = d;
+    s->out[0] = k->grad[f->in[0]] = gradient_like(k, d, 1);
+    s->out[1] = gradient_like(k, f->out[3], 0);
+}
+
+/* A copy for each expert, or the sum of these. */
+static void back_copies(struct back *k, const struct mds_step *f, enum mds_step_op op)
+{
+    struct mds_step *s = mds_add_step(k->p, op, -1);
+
+    s->in[0] = k->grad[f->out[0]];
+    s->in[1] = f->in[1];
+    s->out[0] = gradient_like(k, f->in[0], 0);
+    give(k, f->in[0], s->out[0]);
+}
+
+static void back_experts(struct back *k, const struct mds_step *f)
+{
+    mds_tid dy = k->grad[f->out[0]];
+    struct mds_step *s = mds_add_step(k->p, MDS_STEP_EXPERTS_BWD_W, f->layer);
+
+    s->in[0] = f->in[0];
+    s->in[1] = f->in[1];
+    s->in[2] = dy;
+    s = mds_add_step(k->p, MDS_STEP_EXPERTS_BWD_X, f->layer);
+    s->in[0] = dy;
+    s->in[1] = f->in[1];
+    s->out[0] = gradient_like(k, f->in[0], 0);
+    give(k, f->in[0], s->out[0]);
+}
+
+static void back_weigh(struct back *k, const struct mds_step *f)
+{
+    struct mds_step *s = mds_add_step(k->p, MDS_STEP_WEIGH_BWD, -1);
+
+    for (int i = 0; i < 3; i++)
+        s->in[i] = f->in[i];
+    s->in[3] = k->grad[f->out[0]];
+    s->out[0] = gradient_like(k, f->in[0], 0);
+    s->out[1] = gradient_like(k, f->in[1], 0);
+    give(k, f->in[0], s->out[0]);
+    give(k, f->in[1], s->out[1]);
+}
+
 static void back(struct back *k, const struct mds_step *f)
 {
     switch ((enum mds_step_op)f->op) {
@@ -188,6 +248,21 @@ static void back(struct back *k, const struct mds_step *f)
         break;
     case MDS_STEP_ACTIVATE:
         back_activate(k, f);
+        break;
+    case MDS_STEP_ROUTE:
+        back_route(k, f);
+        break;
+    case MDS_STEP_DISPATCH:
+        back_copies(k, f, MDS_STEP_COMBINE);
+        break;
+    case MDS_STEP_COMBINE:
+        back_copies(k, f, MDS_STEP_DISPATCH);
+        break;
+    case MDS_STEP_EXPERTS:
+        back_experts(k, f);
+        break;
+    case MDS_STEP_WEIGH:
+        back_weigh(k, f);
         break;
     case MDS_STEP_GATHER:
     case MDS_STEP_ENTER:

@@ -21,9 +21,9 @@ const struct mds_step_info *mds_step_info(enum mds_step_op op)
 int64_t mds_tensor_bytes(const struct mds_step_list *p, mds_tid t)
 {
     const struct mds_tensor *x = &p->tensor[t];
-    int64_t size = x->elem == MDS_ELEM_ACT   ? p->act_bytes
-                   : x->elem == MDS_ELEM_F32 ? (int64_t)sizeof(float)
-                                             : 1;
+    int64_t size = x->elem == MDS_ELEM_ACT    ? p->act_bytes
+                   : x->elem == MDS_ELEM_BYTE ? 1
+                                              : (int64_t)sizeof(float);
 
     return p->rows[x->rows] * x->cols * size;
 }

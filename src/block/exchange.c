@@ -5,6 +5,8 @@
 #include "block/build.h"
 #include "block/passes.h"
 
+#include <string.h>
+
 /* A new tensor that the exchange makes of x. */
 static mds_tid exchange(struct mds_step_list *p, enum mds_step_op op, const char *name,
                         mds_tid x, enum mds_rows rows, int64_t cols)
@@ -35,7 +37,8 @@ static mds_tid gather(struct mds_step_list *p, const struct mds_block_ranks *r,
     return all;
 }
 
-/* The step that made y, by a layer cut by rows, makes partial sums instead. */
+/* The step that made y, by a layer cut by rows or from experts' copies, makes partial
+ * sums instead. */
 static mds_tid reduce(struct mds_step_list *p, const struct mds_block_ranks *r,
                       mds_tid y)
 {
@@ -82,36 +85,54 @@ static mds_tid to_tokens(struct mds_step_list *p, const struct mds_block_ranks *
                                       p->tensor[o].cols * r->ulysses);
 }
 
+/* Whether a step reads its first operand on all tensor ranks, which share its work. */
+static int reads_all(const struct mds_step *s)
+{
+    return (s->op == MDS_STEP_LINEAR && s->cut == MDS_CUT_COLUMNS) ||
+           s->op == MDS_STEP_ROUTE || s->op == MDS_STEP_DISPATCH;
+}
+
+/* gathered[x]: by an earlier reader; -1: not yet. */
 static mds_tid read_by(struct mds_step_list *p, const struct mds_block_ranks *r,
-                       const struct mds_step *s, mds_tid x)
+                       const struct mds_step *s, mds_tid x, mds_tid *gathered)
 {
     if (s->op == MDS_STEP_ATTEND)
         return to_heads(p, r, x);
     if (s->op == MDS_STEP_LINEAR && p->tensor[x].rows == MDS_ROWS_HEADS)
         return to_tokens(p, r, x);
-    if (s->op == MDS_STEP_LINEAR && s->cut == MDS_CUT_COLUMNS)
-        return gather(p, r, x);
-    return x;
+    if (!reads_all(s))
+        return x;
+    if (gathered[x] < 0)
+        gathered[x] = gather(p, r, x);
+    return gathered[x];
+}
+
+/* Whether each tensor rank makes a part of a sum. */
+static int is_partial(const struct mds_step *s)
+{
+    return (s->op == MDS_STEP_LINEAR && s->cut == MDS_CUT_ROWS) ||
+           s->op == MDS_STEP_COMBINE;
 }
 
 void mds_block_exchange(struct mds_step_list *p, const struct mds_block_ranks *r)
 {
     const struct mds_step_list old = *p;
-    mds_tid now[MDS_LIST_TENSORS];
+    mds_tid now[MDS_LIST_TENSORS], gathered[MDS_LIST_TENSORS];
 
     for (mds_tid t = 0; t < old.tensors; t++)
         now[t] = t;
+    memset(gathered, 0xff, sizeof gathered);
     p->steps = 0;
     for (int i = 0; i < old.steps; i++) {
         struct mds_step s = old.step[i];
 
         for (int k = 0; k < MDS_STEP_IN && s.in[k] >= 0; k++)
-            s.in[k] = read_by(p, r, &s, now[s.in[k]]);
+            s.in[k] = k > 0 ? now[s.in[k]] : read_by(p, r, &s, now[s.in[k]], gathered);
         if (s.op == MDS_STEP_ATTEND)
             for (int k = 0; k < 2; k++)
                 p->tensor[s.out[k]].cols /= r->ulysses;
         *mds_add_step(p, s.op, s.layer) = s;
-        if (s.op == MDS_STEP_LINEAR && s.cut == MDS_CUT_ROWS)
+        if (is_partial(&s))
             now[s.out[0]] = reduce(p, r, s.out[0]);
     }
     p->y = now[p->y];

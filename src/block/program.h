@@ -16,13 +16,14 @@
 
 enum mds_rows {
     MDS_ROWS_ONE,
-    MDS_ROWS_SLICE, /* between GEMMs: with sequence parallelism 1/tp of the next */
-    MDS_ROWS_GEMM,  /* tokens of this rank x sequences */
-    MDS_ROWS_HEADS, /* in attention: tokens of the Ulysses group x sequences */
+    MDS_ROWS_SLICE,  /* between GEMMs: with sequence parallelism 1/tp of the next */
+    MDS_ROWS_GEMM,   /* tokens of this rank x sequences */
+    MDS_ROWS_HEADS,  /* in attention: tokens of the Ulysses group x sequences */
+    MDS_ROWS_COPIES, /* in experts: those of MDS_ROWS_GEMM, once for each of theirs */
     MDS_ROWS_KINDS
 };
 
-enum mds_elem { MDS_ELEM_ACT, MDS_ELEM_F32, MDS_ELEM_BYTE };
+enum mds_elem { MDS_ELEM_ACT, MDS_ELEM_F32, MDS_ELEM_I32, MDS_ELEM_BYTE };
 
 enum mds_home {
     MDS_HOME_WORK,  /* working memory of the pass */
@@ -52,6 +53,11 @@ enum mds_arg {
  *   activate       u                       act(u)
  *   dropout        x                       y
  *   add            x, y                    x + y
+ *   route          x                       map, weights, first, scores
+ *   dispatch       x, map                  copies of x for experts
+ *   experts        x of copies, first      y: the linear layer of each copy's expert
+ *   weigh          x of copies, weights, map               weight times x
+ *   combine        x of copies, map        of each row the sum over its copies
  *   gather         x, rows of this rank    x, rows of all tensor ranks
  *   enter          x                       x: the same; its gradient is summed
  *   reduce         partial sums            their sum, working memory
@@ -69,7 +75,14 @@ enum mds_arg {
  *   rope'          dq dk dv                dq dk dv
  *   attend'        q k v, o, log-sum-exp, do               dq dk dv
  *   activate'      u, dy                   du
+ *   route'         x, map, weights, scores, d weights, d   d + dx, work
+ *   experts' x     dy of copies, first     dx
+ *   experts' w     x of copies, first, dy
+ *   weigh'         x of copies, weights, map, dy           dx, d weights
  *   prefetch       none                    none: starts to copy the next block's x
+ *
+ * Dispatch's backward is combine, and combine's is dispatch.  A map has the experts of
+ * each row, where its copies are, and from which row each copy is (kernels/experts.h).
  *
  * The last five of a pass are calls of the storage of parameters. */
 #define MDS_STEPS(X)                                                                   \
@@ -81,6 +94,11 @@ enum mds_arg {
     X(ACTIVATE, "activate", -1, 0)                                                     \
     X(DROPOUT, "dropout", 0, 0)                                                        \
     X(ADD, "add", 0, 0)                                                                \
+    X(ROUTE, "route", -1, 0)                                                           \
+    X(DISPATCH, "dispatch", -1, 0)                                                     \
+    X(EXPERTS, "experts", -1, 0)                                                       \
+    X(WEIGH, "weigh", 0, 0)                                                            \
+    X(COMBINE, "combine", -1, 0)                                                       \
     X(GATHER, "gather", -1, 0)                                                         \
     X(ENTER, "enter", -1, 0)                                                           \
     X(REDUCE, "reduce", -1, 0)                                                         \
@@ -94,6 +112,10 @@ enum mds_arg {
     X(ROPE_BWD, "rope'", 0, 1)                                                         \
     X(ATTEND_BWD, "attend'", -1, 0)                                                    \
     X(ACTIVATE_BWD, "activate'", 1, 0)                                                 \
+    X(ROUTE_BWD, "route'", 5, 1)                                                       \
+    X(EXPERTS_BWD_X, "experts' x", -1, 0)                                              \
+    X(EXPERTS_BWD_W, "experts' w", -1, 0)                                              \
+    X(WEIGH_BWD, "weigh'", 3, 0)                                                       \
     X(CAST, "cast", -1, 0)                                                             \
     X(PREFETCH, "prefetch", -1, 0)                                                     \
     X(ACQUIRE, "acquire", -1, 0)                                                       \
@@ -117,8 +139,8 @@ struct mds_step_info {
 const struct mds_step_info *mds_step_info(enum mds_step_op op);
 
 enum {
-    MDS_STEP_IN = 4,
-    MDS_STEP_OUT = 3,
+    MDS_STEP_IN = 6,
+    MDS_STEP_OUT = 4,
     MDS_LIST_TENSORS = 128,
     MDS_LIST_STEPS = 80,
     MDS_LIST_MESSAGES = 16,

@@ -88,11 +88,12 @@ static int is_read(const struct mds_step_list *p, mds_tid t)
     return 0;
 }
 
-/* A message's working memory is read by nobody. */
+/* Working memory is read by nobody. */
 static int is_dropped(const struct mds_step_list *p, const struct mds_step *s, int k)
 {
-    return s->out[k] >= 0 && !(s->op == MDS_STEP_REDUCE && k == 1) &&
-           !is_read(p, s->out[k]);
+    int is_work = k == 1 && (s->op == MDS_STEP_REDUCE || s->op == MDS_STEP_ROUTE_BWD);
+
+    return s->out[k] >= 0 && !is_work && !is_read(p, s->out[k]);
 }
 
 static void drop_unread(struct mds_step_list *p)

@@ -51,6 +51,24 @@ struct mds_fp8_config {
  * host memory or a local disk. */
 enum mds_place_kind { MDS_PLACE_DEVICE, MDS_PLACE_CPU, MDS_PLACE_NVME };
 
+/* What keeps the experts' load even: nothing, or the share of tokens times the mean
+ * probability of each expert, of all tokens of a rank's micro-batch or of each
+ * sequence. */
+enum mds_load_balance {
+    MDS_BALANCE_NONE,
+    MDS_BALANCE_MICRO_BATCH,
+    MDS_BALANCE_SEQUENCE
+};
+
+/* A mixture of experts in place of each MLP. */
+struct mds_experts_config {
+    int64_t n, topk;    /* n 0: none */
+    int64_t ffn_hidden; /* of each; derived from the model's if 0 */
+    int pre_softmax;    /* weights are shares of all experts, not of the chosen */
+    enum mds_load_balance balance;
+    double balance_coeff, z_coeff;
+};
+
 /* The shape of a GPT.  0 in a size means "derived": ffn_hidden 4H (or 8H/3 rounded up
  * to a multiple of 64 with a gate), kv_heads = heads, head_dim = hidden / heads,
  * max_positions = seq_length.  config_resolve.c fills those in. */
@@ -87,7 +105,18 @@ struct mds_model_config {
     double init_std;
     double hidden_dropout, attention_dropout;
     struct mds_fp8_config fp8;
+    struct mds_experts_config experts;
 };
+
+/* Why a model with experts does not train there: the kernels are written, no more. */
+#define MDS_EXPERTS_ON_GPUS                                                            \
+    "experts have not been tried on GPUs; they train on CPUs (--device cpu)"
+
+/* The inner width of the MLP, or of each expert. */
+static inline int64_t mds_model_inner(const struct mds_model_config *m)
+{
+    return m->experts.n > 0 ? m->experts.ffn_hidden : m->ffn_hidden;
+}
 
 /* How many keys, its own among them, a query of layer 0, 1, ... sees at most; 0: all
  * earlier ones.  The model is resolved. */
@@ -293,6 +322,10 @@ int64_t mds_stage_blocks(const struct mds_config *c);
 struct mds_extent mds_config_step(const struct mds_config *c);
 
 /* ---- levels of activation memory, of a resolved configuration ---- */
+
+/* Tokens of a tile where so many ranks share a sequence; 0: too few for tiles, or of a
+ * model whose blocks have none. */
+int64_t mds_config_tile(const struct mds_model_config *m, int64_t ranks);
 
 /* The first level from *level on that goes with what the user gave, in *out, which is c
  * but for that; not one that is the same as *out has already.  *level becomes the one

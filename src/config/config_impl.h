@@ -42,6 +42,7 @@ void mds_config_resolve_window(struct mds_config_run *run, struct mds_diag *diag
 
 /* Check that type, model and layout allow FP8.  Call it after the grid is resolved. */
 void mds_config_check_fp8(const struct mds_config_run *run, struct mds_diag *diag);
+void mds_config_check_experts(const struct mds_config_run *run, struct mds_diag *diag);
 
 /* Check the scaling of rotary frequencies.  Call it after heads are resolved. */
 void mds_config_check_rope(const struct mds_config_run *run, struct mds_diag *diag);

@@ -48,7 +48,7 @@ static int tensor_fits(const struct mds_config_run *run, int64_t tensor)
     const struct mds_model_config *m = &run->config.model;
 
     return m->heads % tensor == 0 && m->kv_heads % tensor == 0 &&
-           m->ffn_hidden % tensor == 0;
+           mds_model_inner(m) % tensor == 0;
 }
 
 static int ulysses_fits(const struct mds_config_run *run, int64_t ulysses)
@@ -217,8 +217,9 @@ static void check_tensor_size(const struct mds_config_run *run, struct mds_diag 
 {
     const struct mds_model_config *m = &run->config.model;
     int64_t tensor = run->config.parallel.tensor;
-    const char *what = "the MLP's inner width, --ffn-hidden-size";
-    int64_t size = m->ffn_hidden;
+    const char *what = m->experts.n > 0 ? "experts' inner width, --moe-ffn-hidden-size"
+                                        : "the MLP's inner width, --ffn-hidden-size";
+    int64_t size = mds_model_inner(m);
 
     if (tensor_fits(run, tensor))
         return;

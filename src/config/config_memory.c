@@ -109,9 +109,14 @@ static struct requested requested_activations(const struct mds_config_run *run)
     return a;
 }
 
+int64_t mds_config_tile(const struct mds_model_config *m, int64_t ranks)
+{
+    return m->experts.n > 0 ? 0 : mds_act_tile(m->seq_length / ranks);
+}
+
 static int64_t default_tile(const struct mds_config *c)
 {
-    return mds_act_tile(c->model.seq_length / (c->parallel.ulysses * c->parallel.ring));
+    return mds_config_tile(&c->model, c->parallel.ulysses * c->parallel.ring);
 }
 
 int mds_config_next_level(const struct mds_config *c, int *level,

@@ -98,6 +98,9 @@ static void resolve_activation(struct mds_config_run *run, struct mds_diag *diag
                "8/3 x hidden, rounded up to a multiple of 64");
     else
         derive(run, "model.ffn_hidden", &m->ffn_hidden, 4 * m->hidden, "4 x hidden");
+    if (m->experts.n > 0)
+        derive(run, "model.expert_ffn_hidden", &m->experts.ffn_hidden, m->ffn_hidden,
+               "--ffn-hidden-size");
 }
 
 /* 0 if there is no shape. */
@@ -544,8 +547,10 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
             mds_config_resolve_lengths(run, diag);
         if (has_model)
             mds_config_check_layout(run, diag);
-        if (has_model)
+        if (has_model) {
             mds_config_check_fp8(run, diag);
+            mds_config_check_experts(run, diag);
+        }
     }
     mds_config_check_memory(run, diag);
     check_optimizer(run, diag);

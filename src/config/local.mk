@@ -15,6 +15,7 @@ src_config_libmds_config_a_SOURCES = \
   src/config/deepspeed.c \
   src/config/diag.c src/config/diag.h \
   src/config/examples.c \
+  src/config/experts.c \
   src/config/extent.c src/config/extent.h \
   src/config/fp8.c \
   src/config/kinds.c src/config/kinds.h \

@@ -25,8 +25,11 @@ static const char launcher[] = "mds_launch starts the ranks on the nodes of the 
 static const char requeued[] =
     "a signal ends a run in order if there is --save; jobs of mds_launch submit go on";
 
-static const char experts[] =
-    "mixture of experts (a dense model, of 1 expert, needs no such option)";
+static const char experts[] = "such option of experts; see --num-experts";
+static const char dropless[] = "no token is dropped";
+static const char spread[] =
+    "spreading of experts over ranks; each data rank has all experts, and "
+    "--zero-stage shards them";
 static const char distillation[] = "distillation from a teacher";
 static const char efficiency[] = "curriculum or dropping of tokens; see --seq-length";
 static const char decay_steps[] =
@@ -143,6 +146,13 @@ const struct mds_option_foreign mds_megatron_accepted[] = {
     {"--use-mcore-models", "there is one implementation of a GPT"},
     {"--use-legacy-models", "there is one implementation of a GPT"},
     {"--fp8-wgrad", "it is on unless --no-fp8-wgrad is given"},
+    {"--moe-grouped-gemm", "experts' products are computed together"},
+    {"--moe-token-dispatcher-type", "rows do not leave their rank"},
+    {"--moe-permute-fusion", "rows do not leave their rank"},
+    {"--moe-router-dtype", "the router computes in f32"},
+    {"--moe-per-layer-logging", "experts' load is not logged"},
+    {"--moe-router-padding-for-fp8", "rows are not padded"},
+    {"--disable-moe-token-dropping", dropless},
     {"--overlap-grad-reduce", "it is on unless --no-overlap-grad-reduce is given"},
     {"--overlap-p2p-communication", overlapped},
     {"--overlap-param-gather", overlapped},
@@ -267,13 +277,15 @@ const struct mds_option_foreign mds_megatron_accepted[] = {
 /* Of the same flags, those without which the run would be another.  Flags for models
  * other than a GPT are unknown. */
 const struct mds_option_foreign mds_megatron_unsupported[] = {
-    {"--num-experts*", experts},
+    {"--num-experts-*", experts},
+    {"--expert-model-parallel-size", spread},
     {"--expert-*", experts},
+    {"--moe-expert-parallel-size", spread},
     {"--moe-*", experts},
     {"--mlp-type", experts},
     {"--topk", experts},
     {"--create-moe-param-group", experts},
-    {"--disable-moe-*", experts},
+    {"--disable-moe-top2-2nd-expert-sampling", experts},
     {"--enable-expert-tensor-parallelism", experts},
     {"--use-tutel", experts},
     {"--kd*", distillation},

@@ -24,10 +24,11 @@ static int64_t attention_params(const struct mds_model_config *m)
 
 static int64_t mlp_params(const struct mds_model_config *m)
 {
-    int64_t in = mdsk_activation_inputs(m->activation, 1, m->ffn_hidden);
+    int64_t F = mds_model_inner(m), in = mdsk_activation_inputs(m->activation, 1, F);
     int64_t bias = m->linear_bias ? in + m->hidden : 0;
+    int64_t mlp = m->hidden * in + F * m->hidden + bias;
 
-    return m->hidden * in + m->ffn_hidden * m->hidden + bias;
+    return m->experts.n > 0 ? m->experts.n * (mlp + m->hidden) : mlp;
 }
 
 int64_t mds_model_params(const struct mds_model_config *m)

@@ -29,6 +29,7 @@ static const char checkpoints[] = "Checkpoints";
 static const char *const positions[] = {"learned_absolute", "rope", "none", NULL};
 static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
 static const char *const modules[] = {"layernorm", "mlp_act", NULL};
+static const char *const balances[] = {"none", "aux_loss", "seq_aux_loss", NULL};
 static const char *const decays[] = {"constant", "linear", "cosine", "WSD", NULL};
 static const char *const nonfinites[] = {"stop", "skip", "rollback", NULL};
 static const char *const sp_types[] = {"none", "megatron", "ds", NULL};
@@ -166,6 +167,34 @@ static const struct mds_option rows[] = {
     {shape, "model.exact_gelu", "--exact-gelu", "MDS_EXACT_GELU", MDS_OPT_FLAG, "0", 0,
      0, NULL, AT(model.chosen[MDSK_EXACT_GELU]), NULL,
      .help = "GELU by the error function, as in Pythia, instead of its tanh form"},
+    {shape, "model.experts", "--num-experts", "MDS_NUM_EXPERTS", MDS_OPT_INT, "0", 0,
+     256, NULL, AT(model.experts.n), "experts",
+     .help = "a mixture of so many experts in place of each MLP; 0: none"},
+    {shape, "model.expert_topk", "--moe-router-topk", "MDS_MOE_ROUTER_TOPK",
+     MDS_OPT_INT, "2", 1, 256, NULL, AT(model.experts.topk), "experts",
+     .help = "experts that compute each token"},
+    {shape, "model.expert_ffn_hidden", "--moe-ffn-hidden-size",
+     "MDS_MOE_FFN_HIDDEN_SIZE", MDS_OPT_INT, "0", 0, 1e7, NULL,
+     AT(model.experts.ffn_hidden), "size",
+     .help = "inner width of each expert; 0: --ffn-hidden-size"},
+    {shape, "model.expert_pre_softmax", "--moe-router-pre-softmax",
+     "MDS_MOE_ROUTER_PRE_SOFTMAX", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(model.experts.pre_softmax), NULL,
+     .help = "experts' results are weighed by a softmax over all experts instead of "
+             "over the chosen ones"},
+    {shape, "model.expert_balance", "--moe-router-load-balancing-type",
+     "MDS_MOE_ROUTER_LOAD_BALANCING_TYPE", MDS_OPT_ENUM, "aux_loss", 0, 0, balances,
+     AT(model.experts.balance), "kind",
+     .help = "where --moe-aux-loss-coeff counts tokens: over a rank's micro-batch "
+             "(aux_loss), so that it depends on both, or over each sequence "
+             "(seq_aux_loss)"},
+    {shape, "model.expert_balance_loss", "--moe-aux-loss-coeff",
+     "MDS_MOE_AUX_LOSS_COEFF", MDS_OPT_REAL, "0", 0, NO_MAX, NULL,
+     AT(model.experts.balance_coeff), "coefficient",
+     .help = "of the loss that is least when all experts get as many tokens"},
+    {shape, "model.expert_z_loss", "--moe-z-loss-coeff", "MDS_MOE_Z_LOSS_COEFF",
+     MDS_OPT_REAL, "0", 0, NO_MAX, NULL, AT(model.experts.z_coeff), "coefficient",
+     .help = "of the loss that keeps the router's logits small"},
     {shape, "model.parallel_residual", "--use-parallel-residual",
      "MDS_USE_PARALLEL_RESIDUAL", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(model.parallel_residual), NULL,

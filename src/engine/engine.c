@@ -8,6 +8,7 @@
 #include "pipeline/split.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static enum mdsk_dtype dtype_of(const struct mds_config *c)
 {
@@ -258,6 +259,8 @@ static enum mds_rc create_engine_parts(struct mds_engine *e,
 {
     const struct mds_engine_need *need = spec->need;
 
+    if (e->config->model.experts.n > 0 && strcmp(mds_dev_name(e->dev), "cuda") == 0)
+        return mds_fail(MDS_ENOSUP, "--num-experts: %s", MDS_EXPERTS_ON_GPUS);
     MDS_TRY(build_model(e));
     MDS_TRY(mds_gpt_step_create(e->gpt, &e->gpt_step));
     if (mds_gpt_tied_unit(e->gpt) >= 0)
@@ -265,6 +268,9 @@ static enum mds_rc create_engine_parts(struct mds_engine *e,
     if (e->config->model.window > 0 && mds_groups_size(e->groups, MDS_AXIS_RING) > 1)
         MDS_TRY(mds_comm_add_lane(mds_group(e->groups, MDS_AXIS_RING), MDS_WINDOW_LANE,
                                   -1));
+    if (e->config->model.experts.balance != MDS_BALANCE_NONE &&
+        mds_groups_size(e->groups, MDS_AXIS_RING) > 1) /* experts' load */
+        MDS_TRY(mds_comm_add_collectives(mds_group(e->groups, MDS_AXIS_RING)));
     MDS_TRY(mds_arena_init(&e->state, e->dev, "state", need->state_bytes));
     MDS_TRY(mds_arena_init(&e->step, e->dev, "step", need->step_bytes));
     if (mds_act_uses_host(&e->config->train.act))

@@ -27,6 +27,9 @@ void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run)
                 m->activation ? " " : "",
                 m->activation ? mdsk_activation_of(m->activation)->name : "",
                 m->padded_vocab, m->seq);
+    if (m->experts > 0)
+        mds_str_add(out, ", experts %" PRId64 " (%" PRId64 " active)", m->experts,
+                    m->active);
     if (m->local_layers > 0)
         mds_str_add(out, ", window %" PRId64 " in %" PRId64 " layers", m->window,
                     m->local_layers);

@@ -21,7 +21,9 @@ struct mds_flops_model mds_flops_model_of(const struct mds_config *c)
         .heads = m->heads,
         .kv_heads = m->kv_heads,
         .head_dim = m->head_dim,
-        .ffn = m->ffn_hidden,
+        .ffn = mds_model_inner(m),
+        .experts = m->experts.n,
+        .active = m->experts.n > 0 ? m->experts.topk : 0,
         .activation = m->activation,
         .seq = m->seq_length,
         .window = m->window,
@@ -38,6 +40,8 @@ static double layer_params(const struct mds_flops_model *m)
     int64_t up = mdsk_activation_inputs(m->activation, 1, m->ffn);
     double mlp = (double)m->hidden * (double)(up + m->ffn);
 
+    if (m->experts > 0)
+        mlp = (double)m->active * mlp + (double)(m->experts * m->hidden);
     return (double)m->layers * (attention + mlp);
 }
 

@@ -12,7 +12,8 @@
 
 struct mds_flops_model {
     int64_t layers, hidden, heads, kv_heads, head_dim;
-    int64_t ffn; /* inner size of the MLP */
+    int64_t ffn;             /* inner size of the MLP, or of each expert */
+    int64_t experts, active; /* in its place, and of these for each token; 0: none */
     enum mdsk_activation_kind
         activation;               /* gated: three matrices in the MLP, not two */
     int64_t seq;                  /* tokens per sequence */
@@ -28,8 +29,8 @@ struct mds_flops_model mds_flops_model_of(const struct mds_config *c);
  * documents of `seen`, and not one each. */
 double mds_flops_documents_share(const struct mds_flops_model *m);
 
-/* Weights that take part in a GEMM: the layers' linears and the output head
- * (tied or not); no biases, norms, or embedding look-ups. */
+/* Weights that take part in a token's GEMMs: the layers' linears (of experts the active
+ * ones) and the output head (tied or not); no biases, norms, or embedding look-ups. */
 double mds_flops_matmul_params(const struct mds_flops_model *m);
 
 /* Causal model FLOPs: what the mathematics asks for, whatever the program does.

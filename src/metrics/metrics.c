@@ -125,6 +125,10 @@ static void add_model_fields(struct mds_jsonl *j, const struct mds_flops_model *
     mds_jsonl_add_int(j, "kv_heads", model->kv_heads);
     mds_jsonl_add_int(j, "head_dim", model->head_dim);
     mds_jsonl_add_int(j, "ffn_hidden_size", model->ffn);
+    if (model->experts > 0) {
+        mds_jsonl_add_int(j, "experts", model->experts);
+        mds_jsonl_add_int(j, "experts_active", model->active);
+    }
     for (int k = 1; k < MDSK_ACTIVATION_KINDS; k++)
         mds_jsonl_add_int(j, mdsk_activation_of(k)->name, (int)model->activation == k);
     mds_jsonl_add_int(j, "seq_length", model->seq);

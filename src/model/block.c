@@ -27,13 +27,17 @@ void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
     reg->fp8 = mds_model_layer_is_fp8(&reg->g->cfg, number);
     id->unit = mds_gpt_add_unit(reg, name);
     mds_gpt_add_attention_weights(reg, name, &id->attention);
-    mds_gpt_add_mlp_weights(reg, name, &id->mlp);
+    if (reg->g->cfg.experts.n > 0)
+        mds_gpt_add_experts(reg, name, &id->mlp);
+    else
+        mds_gpt_add_mlp_weights(reg, name, &id->mlp);
     snprintf(full, sizeof full, "%s.norm1", name);
     id->norm1 = mds_gpt_add_norm(reg, full, H, partial);
     mds_gpt_add_attention_vectors(reg, name, &id->attention);
     snprintf(full, sizeof full, "%s.norm2", name);
     id->norm2 = mds_gpt_add_norm(reg, full, H, partial);
-    mds_gpt_add_mlp_biases(reg, name, &id->mlp);
+    if (reg->g->cfg.experts.n == 0)
+        mds_gpt_add_mlp_biases(reg, name, &id->mlp);
 }
 
 /* ---- norms of a tile: saved, or in working memory ---- */

@@ -12,7 +12,7 @@ static int tensor_chunks_for(const struct mds_gpt *g, const struct mds_par *p)
     int64_t bytes =
         mds_par_rows(p) * g->cfg.hidden * (int64_t)mdsk_dtype_size(p->dtype);
 
-    return mds_groups_size(g->groups, MDS_AXIS_TENSOR) == 1
+    return mds_groups_size(g->groups, MDS_AXIS_TENSOR) == 1 || g->cfg.experts.n > 0
                ? 1
                : mds_tp_chunks(g->tensor_chunks, bytes);
 }

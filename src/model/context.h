@@ -40,8 +40,16 @@ struct attention_ids {
     struct norm_ids q_norm, k_norm; /* of heads; --qk-layernorm */
 };
 
+/* Of one expert: the first matrix of each layer. */
+struct expert_ids {
+    int up, down;
+};
+
+/* With experts the two layers have their widths, but no weights of their own. */
 struct mlp_ids {
     struct linear_ids up, down;
+    struct norm_ids router;    /* gamma: the weight */
+    struct expert_ids *expert; /* [experts]; NULL without */
 };
 
 struct block_ids {

@@ -84,7 +84,7 @@ static mds_tid output(const struct form *f, mds_tid o)
     return dropout(f, SITE_OUT, y);
 }
 
-static mds_tid mlp(const struct form *f, mds_tid x)
+static mds_tid dense(const struct form *f, mds_tid x)
 {
     int64_t wide = mdsk_activation_inputs(f->m->activation, 1, f->F);
     mds_tid u =
@@ -94,6 +94,67 @@ static mds_tid mlp(const struct form *f, mds_tid x)
         mds_linear(f->p, LAYER_DOWN, "down", MDS_CUT_ROWS, f->m->hidden, g, NEVER);
 
     return dropout(f, SITE_MLP, y);
+}
+
+/* Which experts each row goes to, and where its copies are. */
+static const struct mds_step *route(const struct form *f, mds_tid x)
+{
+    const struct mds_experts_config *e = &f->m->experts;
+    int rest = part(MDS_ACT_REST);
+    struct mds_step *s = mds_add_step(f->p, MDS_STEP_ROUTE, LAYER_ROUTER);
+
+    s->in[0] = x;
+    s->out[0] =
+        mds_add_tensor(f->p, "map", MDS_ROWS_GEMM, MDS_ELEM_I32, 3 * e->topk, rest);
+    s->out[1] =
+        mds_add_tensor(f->p, "weights", MDS_ROWS_GEMM, MDS_ELEM_F32, e->topk, rest);
+    s->out[2] =
+        mds_add_tensor(f->p, "first", MDS_ROWS_ONE, MDS_ELEM_I32, e->n + 1, rest);
+    s->out[3] =
+        mds_add_tensor(f->p, "scores", MDS_ROWS_GEMM, MDS_ELEM_F32, e->n + 1, rest);
+    return s;
+}
+
+/* A step of copies of rows; more: what else it reads. */
+static mds_tid copies(const struct form *f, enum mds_step_op op, int layer,
+                      const char *name, int64_t cols, mds_tid x, mds_tid more, int kept)
+{
+    struct mds_step *s = mds_add_step(f->p, op, layer);
+
+    s->in[0] = x;
+    s->in[1] = more;
+    s->out[0] = mds_add_tensor(f->p, name, MDS_ROWS_COPIES, MDS_ELEM_ACT, cols, kept);
+    return s->out[0];
+}
+
+/* Weighing comes before the second layer, so that backward does not need its result. */
+static mds_tid experts(const struct form *f, mds_tid x)
+{
+    int64_t wide = mdsk_activation_inputs(f->m->activation, 1, f->F);
+    const struct mds_step r = *route(f, x);
+    mds_tid c =
+        copies(f, MDS_STEP_DISPATCH, -1, "copies", f->m->hidden, x, r.out[0], NEVER);
+    mds_tid u = copies(f, MDS_STEP_EXPERTS, LAYER_UP, "u", wide, c, r.out[2],
+                       part(MDS_ACT_MLP_IN));
+    mds_tid g =
+        copies(f, MDS_STEP_ACTIVATE, -1, "g", f->F, u, -1, part(MDS_ACT_MLP_ACT));
+    struct mds_step *s;
+
+    g = copies(f, MDS_STEP_WEIGH, -1, "weighed", f->F, g, r.out[1], NEVER);
+    f->p->step[f->p->steps - 1].in[2] = r.out[0];
+    c = copies(f, MDS_STEP_EXPERTS, LAYER_DOWN, "down", f->m->hidden, g, r.out[2],
+               NEVER);
+    s = mds_add_step(f->p, MDS_STEP_COMBINE, -1);
+    s->in[0] = c;
+    s->in[1] = r.out[0];
+    s->out[0] = mds_add_tensor(f->p, "combined", MDS_ROWS_SLICE, MDS_ELEM_ACT,
+                               f->m->hidden, NEVER);
+    return dropout(f, SITE_MLP, s->out[0]);
+}
+
+static mds_tid mlp(const struct form *f, mds_tid x)
+{
+    return f->m->experts.n > 0 ? experts(f, x) : dense(f, x);
 }
 
 /* x += attention(norm1(x));  x += mlp(norm2(x)) */
@@ -123,7 +184,7 @@ void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int tra
                            .m = m,
                            .A = m->heads / tensor,
                            .G = m->kv_heads / tensor,
-                           .F = m->ffn_hidden / tensor,
+                           .F = mds_model_inner(m) / tensor,
                            .dropout = training && m->hidden_dropout > 0};
 
     p->layer[LAYER_NORM1] = "norm1";
@@ -134,6 +195,7 @@ void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int tra
     p->layer[LAYER_UP] =
         mdsk_activation_of(m->activation)->gated ? "mlp.gate up" : "mlp.up";
     p->layer[LAYER_DOWN] = "mlp.down";
+    p->layer[LAYER_ROUTER] = "mlp.router";
     p->x = mds_add_tensor(p, "x", MDS_ROWS_SLICE, MDS_ELEM_ACT, m->hidden,
                           part(MDS_ACT_INPUT));
     p->y = m->parallel_residual ? parallel_residual(&f, p->x) : pre_norm(&f, p->x);

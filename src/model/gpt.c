@@ -76,8 +76,11 @@ void mds_gpt_destroy(struct mds_gpt *g)
 {
     if (!g)
         return;
-    for (int i = 0; g->chunk && i < g->n_chunks; i++)
+    for (int i = 0; g->chunk && i < g->n_chunks; i++) {
+        for (int l = 0; g->chunk[i].block && l < g->chunk[i].is.layers; l++)
+            free(g->chunk[i].block[l].mlp.expert);
         free(g->chunk[i].block);
+    }
     free(g->chunk);
     free(g->rope);
     free(g);

@@ -16,6 +16,8 @@
  *   layer.N.norm2.gamma .beta [H]
  *   layer.N.mlp.{gate,up}.weight .bias (rows)
  *   layer.N.mlp.down.weight (columns) .bias
+ *   with experts, in place of these: layer.N.mlp.router.weight [E,H], and
+ *   layer.N.mlp.experts.M.{gate,up}.weight (rows), .down.weight (columns)
  *   final_norm.gamma .beta [H]
  *   head.weight [Vp,H] (rows), unless tied to embedding.word
  * Vp is the vocabulary padded for tensor parallelism; the loss ignores the padding.

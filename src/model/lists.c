@@ -86,7 +86,8 @@ static enum mds_rc compile(const struct context *c, struct typed_lists *l, int i
         [MDS_ROWS_ONE] = 1,
         [MDS_ROWS_SLICE] = mds_par_slice_rows(&c->par),
         [MDS_ROWS_GEMM] = R,
-        [MDS_ROWS_HEADS] = R * mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES)};
+        [MDS_ROWS_HEADS] = R * mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES),
+        [MDS_ROWS_COPIES] = R * c->g->cfg.experts.topk};
     const struct mds_block_fp8 fp8 = {.wgrad = c->g->cfg.fp8.wgrad,
                                       .codes = mds_saved_slots(c) == c->g->max_layers,
                                       .codes_bytes = mds_gpt_fp8_codes_bytes,

@@ -18,7 +18,8 @@ enum layer {
     LAYER_OUT,
     LAYER_NORM2,
     LAYER_UP,
-    LAYER_DOWN
+    LAYER_DOWN,
+    LAYER_ROUTER
 };
 
 /* ---- forms.c ---- */
@@ -26,8 +27,6 @@ enum layer {
 /* tensor: ranks that share the weights. */
 void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int training,
                            struct mds_step_list *p);
-
-/* ---- operations.c ---- */
 
 /* Inputs of blocks that are not saved on the device, in backward. */
 struct fetched {
@@ -46,6 +45,14 @@ struct block_pass {
     struct mds_dev_async_copy put; /* in flight, message number put_message */
     int put_message;
 };
+
+/* ---- experts.c: their operations ---- */
+
+mds_perform_fn mds_gpt_route, mds_gpt_route_bwd, mds_gpt_dispatch, mds_gpt_combine,
+    mds_gpt_weigh, mds_gpt_weigh_bwd, mds_gpt_experts, mds_gpt_experts_bwd_x,
+    mds_gpt_experts_bwd_w;
+
+/* ---- operations.c ---- */
 
 extern mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS];
 enum mds_rc mds_gpt_wait(void *ctx, int message);

@@ -6,6 +6,7 @@ src_model_libmds_model_a_SOURCES = \
   src/model/context.c src/model/context.h \
   src/model/dropout.c \
   src/model/embedding.c \
+  src/model/experts.c \
   src/model/forms.c \
   src/model/fp8.c \
   src/model/gpt.c src/model/gpt.h \

@@ -47,6 +47,7 @@ void mds_gpt_add_mlp_weights(struct registrar *reg, const char *layer,
 
     id->up = mds_gpt_add_weights(reg, layer, &up);
     id->down = mds_gpt_add_weights(reg, layer, &down);
+    id->router.sum_at = -1;
 }
 
 void mds_gpt_add_mlp_biases(struct registrar *reg, const char *layer,

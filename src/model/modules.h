@@ -40,6 +40,10 @@ int mds_gpt_add_vector(struct registrar *reg, const char *name, const char *suff
  * sums of the gradients.  With sequence parallelism that includes the tensor axis. */
 struct norm_ids mds_gpt_add_norm(struct registrar *reg, const char *name, int64_t size,
                                  unsigned partial);
+/* One parameter of `size` elements, whose gradient is summed with the norms' if its
+ * spec says that it is partial. */
+struct norm_ids mds_gpt_add_summed(struct registrar *reg, struct mds_param_spec *s,
+                                   int64_t size);
 /* `partial` for norms of the residual stream. */
 unsigned mds_gpt_residual_partial(const struct mds_gpt *g);
 
@@ -343,6 +347,10 @@ enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
 /* Compute g from u, if both are saved and more than casts to FP8 will read g. */
 enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct mlp_ids *id,
                                  const struct saved *s);
+
+/* ---- experts.c: experts in place of the MLP ---- */
+
+void mds_gpt_add_experts(struct registrar *reg, const char *layer, struct mlp_ids *id);
 
 /* ---- block.c ---- */
 

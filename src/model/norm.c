@@ -12,25 +12,35 @@ unsigned mds_gpt_residual_partial(const struct mds_gpt *g)
     return g->sequence_parallel ? MDS_AXIS_TENSOR : 0;
 }
 
+struct norm_ids mds_gpt_add_summed(struct registrar *reg, struct mds_param_spec *s,
+                                   int64_t size)
+{
+    struct norm_ids id = {.beta = -1, .size = size, .sum_at = -1};
+    int sums = s->partial != 0;
+
+    id.gamma = mds_gpt_add_param(reg, s);
+    if (!sums)
+        return id;
+    id.sum_at = reg->norm_sums;
+    reg->norm_sums += 2 * size;
+    reg->g->norm_sums = mds_max(reg->g->norm_sums, reg->norm_sums);
+    return id;
+}
+
 struct norm_ids mds_gpt_add_norm(struct registrar *reg, const char *name, int64_t size,
                                  unsigned partial)
 {
-    struct norm_ids id = {.gamma = -1, .beta = -1, .size = size, .sum_at = -1};
     struct mds_param_spec s = {.rows = size, .init = MDS_INIT_ONE, .partial = partial};
+    struct norm_ids id;
 
     snprintf(s.name, sizeof s.name, "%s.gamma", name);
-    id.gamma = mds_gpt_add_param(reg, &s);
+    id = mds_gpt_add_summed(reg, &s, size);
     if (reg->g->cfg.norm == MDS_NORM_LAYERNORM) {
         s.init = MDS_INIT_ZERO;
         s.partial = partial;
         snprintf(s.name, sizeof s.name, "%s.beta", name);
         id.beta = mds_gpt_add_param(reg, &s);
     }
-    if (!partial)
-        return id;
-    id.sum_at = reg->norm_sums;
-    reg->norm_sums += 2 * size;
-    reg->g->norm_sums = mds_max(reg->g->norm_sums, reg->norm_sums);
     return id;
 }
 

@@ -383,10 +383,11 @@ static enum mds_rc sum_norms(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
     const struct norm_ids *const norms[] = {&b->id->norm1, &b->id->attention.q_norm,
-                                            &b->id->attention.k_norm, &b->id->norm2};
+                                            &b->id->attention.k_norm, &b->id->norm2,
+                                            &b->id->mlp.router};
 
     (void)call;
-    return mds_gpt_norm_grads_end(b->c, 4, norms);
+    return mds_gpt_norm_grads_end(b->c, 5, norms);
 }
 
 mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS] = {
@@ -398,6 +399,11 @@ mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS] = {
     [MDS_STEP_ACTIVATE] = activate,
     [MDS_STEP_DROPOUT] = dropout,
     [MDS_STEP_ADD] = add,
+    [MDS_STEP_ROUTE] = mds_gpt_route,
+    [MDS_STEP_DISPATCH] = mds_gpt_dispatch,
+    [MDS_STEP_EXPERTS] = mds_gpt_experts,
+    [MDS_STEP_WEIGH] = mds_gpt_weigh,
+    [MDS_STEP_COMBINE] = mds_gpt_combine,
     [MDS_STEP_GATHER] = gather,
     [MDS_STEP_REDUCE] = reduce,
     [MDS_STEP_TO_HEADS] = to_heads,
@@ -410,6 +416,10 @@ mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS] = {
     [MDS_STEP_ROPE_BWD] = rotate,
     [MDS_STEP_ATTEND_BWD] = attend_bwd,
     [MDS_STEP_ACTIVATE_BWD] = activate_bwd,
+    [MDS_STEP_ROUTE_BWD] = mds_gpt_route_bwd,
+    [MDS_STEP_EXPERTS_BWD_X] = mds_gpt_experts_bwd_x,
+    [MDS_STEP_EXPERTS_BWD_W] = mds_gpt_experts_bwd_w,
+    [MDS_STEP_WEIGH_BWD] = mds_gpt_weigh_bwd,
     [MDS_STEP_CAST] = cast,
     [MDS_STEP_PREFETCH] = prefetch,
     [MDS_STEP_ACQUIRE] = acquire,

@@ -75,7 +75,7 @@ static int probe_length(struct length_search *f, const struct variant *w, int64_
     f->run.config.model.seq_length = seq;
     f->run.config.data.seen = (struct mds_pairs){0, 0}; /* was of another length */
     mds_plan_set_least_memory(&f->r, &e.layout, w->placement, w->level,
-                              mds_plan_sequence_tile(&w->grid, seq));
+                              mds_plan_sequence_tile(&f->r, &w->grid));
     f->rc = mds_plan_estimate(&f->r, &f->user, f->fixed, MDS_PREDICT_EXTRAPOLATED, &e,
                               &runs);
     f->out->dry_runs += runs;

@@ -29,7 +29,7 @@ static int divides_model(struct search *s, struct mds_layout *grid,
 {
     struct mds_config c;
 
-    s->tile = mds_plan_sequence_tile(grid, s->r->run->config.model.seq_length);
+    s->tile = mds_plan_sequence_tile(s->r, grid);
     for (;; grid->sequence_parallel = 0) {
         *e = (struct mds_plan_entry){.layout = *grid};
         mds_plan_set_least_memory(s->r, &e->layout, 0, 0, s->tile);
@@ -94,7 +94,7 @@ static void try_least_memory(struct search *s, const struct mds_layout *grid,
 {
     enum { WAYS = MDS_PLAN_LEAST_PLACEMENTS * MDS_PLAN_LEAST_LEVELS };
 
-    s->tile = mds_plan_sequence_tile(grid, s->r->run->config.model.seq_length);
+    s->tile = mds_plan_sequence_tile(s->r, grid);
     for (int i = 0; i < WAYS && (i == 0 || !e->estimate.fits) && !s->rc &&
                     !mds_search_out_of_time(s);
          i++) {

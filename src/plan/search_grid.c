@@ -362,7 +362,7 @@ void mds_search_grid(struct search *s, const struct mds_layout *grid)
     int first[MDS_PLAN_PLACEMENTS];
 
     s->tried_count = 0;
-    s->tile = mds_plan_sequence_tile(grid, s->r->run->config.model.seq_length);
+    s->tile = mds_plan_sequence_tile(s->r, grid);
     for (int placement = MDS_PLAN_PLACEMENTS - 1; placement >= 0 && !s->rc;
          placement--) {
         first[placement] = smaller_placement[placement] < 0

@@ -29,9 +29,10 @@ int mds_plan_placement_shards(int placement)
            placements[placement].optimizer == MDS_PLACE_DEVICE;
 }
 
-int64_t mds_plan_sequence_tile(const struct mds_layout *l, int64_t seq)
+int64_t mds_plan_sequence_tile(const struct mds_plan_request *r,
+                               const struct mds_layout *l)
 {
-    return mds_act_tile(seq / (l->ulysses * l->ring));
+    return mds_config_tile(&r->run->config.model, l->ulysses * l->ring);
 }
 
 int64_t mds_plan_blocks(const struct mds_plan_request *r, const struct mds_layout *l)

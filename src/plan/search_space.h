@@ -24,9 +24,9 @@ void mds_plan_set_placement(struct mds_layout *l, int placement);
  * which is pointless if there is only one such rank. */
 int mds_plan_placement_shards(int placement);
 
-/* Tokens of a sequence tile for sequences of `seq`; 0 if they are too short for
- * tiles. */
-int64_t mds_plan_sequence_tile(const struct mds_layout *l, int64_t seq);
+/* Tokens of a sequence tile: mds_config_tile. */
+int64_t mds_plan_sequence_tile(const struct mds_plan_request *r,
+                               const struct mds_layout *l);
 
 /* Number of blocks of a stage, or of each of its model chunks; and how many of them can
  * be offloaded to the host. */

@@ -17,7 +17,8 @@ options() {
 }
 
 echo "of others: --cpu-bind --partition --signal" \
-    "--deepspeed --no-masked-softmax-fusion --num-workers --num-experts --rampup-batch-size" \
+    "--deepspeed --no-masked-softmax-fusion --num-workers --expert-model-parallel-size --rampup-batch-size" \
+    "--moe-grouped-gemm --moe-token-dispatcher-type --moe-router-dtype" \
     "--use-mcore-models --ckpt-format --group-query-attention --calculate-per-token-loss" \
     "--vocab-file --merge-file --tokenizer-type" \
     "--account --constraint --cpus-per-task --exclusive --gpus-per-node --gres --mem --mpi" \

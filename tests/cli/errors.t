@@ -122,7 +122,20 @@ test_expect_success 'names that are nearly right' '
     fails "did you mean AuroraGPT-7B?" env MODEL_ARCH=AuroraGPT-7Bx mds_pretrain --show-config
 '
 test_expect_success 'options of later versions are refused with a reason' '
-    fails "--moe-router-topk" pretrain --moe-router-topk 2 && grep "there is no mixture" err
+    fails "--moe-router-score-function" pretrain --moe-router-score-function sigmoid && grep "see --num-experts" err
+'
+test_expect_success 'experts' '
+    experts="--disable-bias-linear --num-experts 4" &&
+    fails "router-topk 5: there are only 4 experts" pretrain $experts --moe-router-topk 5 &&
+    fails "experts have no biases" pretrain --num-experts 4 &&
+    fails "experts are not computed in FP8" pretrain $experts --bf16 --fp8-format hybrid --kv-channels 16 &&
+    fails "blocks with experts are not computed in tiles" pretrain $experts --sequence-tile 8 --recompute-granularity full &&
+    fails "experts are not computed in tiles" pretrain $experts --mlp-tile 8 &&
+    fails "not supported here: there is no spreading of experts over ranks" pretrain $experts --expert-model-parallel-size 2 &&
+    fails "inner width, --moe-ffn-hidden-size 50; 2 would do" pretrain $experts --moe-ffn-hidden-size 50 \
+        --dry-run --world-size 4 --tensor-model-parallel-size 4 &&
+    fails "must be at least 0" pretrain $experts --moe-aux-loss-coeff -1 &&
+    fails "experts have not been tried on GPUs" pretrain $experts --device cuda
 '
 
 test_expect_success 'what only makes sense with a checkpoint' '

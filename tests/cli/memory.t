@@ -31,6 +31,9 @@ done <<'END'
 1 --recompute-granularity full --recompute-num-layers 2 --loss-tile 100 --mlp-tile 50
 1 --recompute-granularity full --recompute-num-layers 2 --sequence-tile 50 --cpu-checkpointing
 1 --recompute-granularity selective --sequence-tile 50 --attention-chunk 33 --bf16
+1 --disable-bias-linear --num-experts 5 --recompute-granularity selective --recompute-modules layernorm mlp_act --bf16
+2 --disable-bias-linear --num-experts 5 --moe-aux-loss-coeff 1 --tensor-model-parallel-size 2 --sequence-parallel
+2 --disable-bias-linear --num-experts 5 --moe-aux-loss-coeff 1 --context-parallel-size 2 --zero-stage 3
 1 --recompute-granularity selective --sequence-tile 50 --attention-head-groups 4 --bf16 --qk-layernorm
 1 --cpu-offloading-num-layers 2 --micro-batch-size 4
 1 --activation-memory 8 --sequence-tile 50

@@ -80,10 +80,10 @@ test_expect_success 'a misspelt option, variable or key: the nearest name' '
 '
 
 test_expect_success 'all faults at once, each in its line' '
-    test_must_fail mds_pretrain --lr fast --seq-length 0 --num-experts 2 2>err &&
+    test_must_fail mds_pretrain --lr fast --seq-length 0 --num-experts-switch 2 2>err &&
     grep -e "--lr .fast.: must be a number" err &&
     grep -e "--seq-length .0.: must be" err &&
-    grep -e "option --num-experts is not supported here: there is no" err
+    grep -e "option --num-experts-switch is not supported here: there is no" err
 '
 
 test_expect_success 'the examples of --help' '

@@ -33,6 +33,9 @@ all_steps() {
         steps $gated &&
         steps $gated --recompute-granularity full &&
         steps $gated --qk-layernorm &&
+        steps $gated --num-experts 8 --moe-ffn-hidden-size 4096 &&
+        steps $gated --num-experts 8 --recompute-granularity full --world-size 2 --tensor-model-parallel-size 2 \
+            --sequence-parallel &&
         steps --use-parallel-residual --recompute-granularity selective &&
         steps --world-size 2 --tensor-model-parallel-size 2 &&
         steps --world-size 2 --tensor-model-parallel-size 2 --partition-activations \

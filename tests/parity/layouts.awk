@@ -63,7 +63,7 @@ function add_recompute(recompute, every) {
 
 # Messages of tensor ranks in so many chunks, of uneven lengths: takes turns, too.
 function add_chunks(n) {
-    if (tp > 1) options = options " --tp-comm-chunks " n
+    if (tp > 1 && !untiled) options = options " --tp-comm-chunks " n
 }
 
 # turn: a number that differs between neighbours
@@ -73,7 +73,7 @@ function exact(zero, offload, recompute, turn,    reference) {
     add_grid()
     add_zero(zero, offload)
     add_recompute(recompute, int(turn / 2) % 2 + 1)
-    if (turn % 3 == 1) add("tile", "--loss-tile 24 --mlp-tile 40")
+    if (turn % 3 == 1 && !untiled) add("tile", "--loss-tile 24 --mlp-tile 40")
     add_chunks((turn + 2) % 4 + 2)
     if (turn % 2 == 1) {
         add("drop", "")
@@ -125,7 +125,7 @@ function away(turn,    n, reference) {
     add_zero(ulysses * ring * dp > 1 ? turn % 4 : 0, turn % 3 ? "none" : "cpu")
     if (turn % 4 == 1) add_recompute("mod", 1)
     add("host" n, "--cpu-offloading-num-layers " n)
-    if (turn % 3 == 2) add("tile", "--mlp-tile 40")
+    if (turn % 3 == 2 && !untiled) add("tile", "--mlp-tile 40")
     add_chunks(turn % 3 + 1)
     if (turn % 2 == 0) {
         add("drop", "")
@@ -252,6 +252,43 @@ function fp8_in_short(form) {
     exact(3, "none", "full", 4)
 }
 
+# Experts have no tiles, so far, and no chunks of messages.
+function routed(form,    zero) {
+    model = form
+    untiled = 1
+    on(1, 0, 1, 1, 1, 1)
+    exact(0, "none", "mod", 1)
+    exact(0, "none", "full", 2)
+    exact(0, "nvme", "sel", 1)
+    away(1)
+    half("bf16", 0, "none")
+    half("fp16", 0, "full")
+    for (tp = 2; tp <= 4; tp *= 2) {
+        on(tp, 0, 1, 1, 1, 1)
+        exact(0, "none", "part", 2)
+        on(tp, 1, 1, 1, 1, 1)
+        exact(0, "none", "none", 1)
+        exact(0, "none", "sel", 1)
+    }
+    on(1, 0, 2, 1, 1, 1)
+    exact(0, "none", "none", 0)
+    on(1, 0, 1, 2, 1, 1)
+    exact(0, "none", "none", 1)
+    on(1, 0, 2, 2, 1, 1)
+    exact(3, "none", "sel", 1)
+    on(1, 0, 1, 1, 2, 1)
+    exact(0, "none", "none", 0)
+    on(1, 0, 1, 1, 1, 2)
+    for (zero = 0; zero < 4; zero++)
+        exact(zero, zero == 1 ? "cpu" : zero == 3 ? "rest" : "none", zero == 3 ? "full" : "none", 2 * zero)
+    half("bf16", 2, "none")
+    on(2, 1, 2, 1, 2, 1)
+    exact(1, "cpu", "full", 2)
+    on(2, 0, 1, 2, 1, 2)
+    exact(2, "none", "host", 1)
+    untiled = 0
+}
+
 # Muon, wherever matrices have several ranks, or what makes their gradients does.
 function muon(form) {
     model = form
@@ -333,6 +370,9 @@ BEGIN {
     fp8_in_short("llama+qkvbias+fp8")
     muon("gpt+muon")
     muon("llama+muon")
+    routed("llama+experts")
+    routed("gpt+expert1")
+    routed("llama+experts+docs")
     weights("gpt+kinds")
     weights("llama+docs+kinds")
     weights("gpt+docs+stride")

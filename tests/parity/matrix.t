@@ -48,6 +48,9 @@ options_of() {
     relu2) echo '--squared-relu' ;;
     erf) echo '--exact-gelu' ;;
     qkvbias) echo '--add-qkv-bias' ;;
+    experts) echo '--disable-bias-linear --num-experts 5 --moe-ffn-hidden-size 96
+        --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.1 --moe-z-loss-coeff 0.01' ;;
+    expert1) echo '--disable-bias-linear --num-experts 3 --moe-router-topk 1 --moe-router-pre-softmax' ;;
     docs) echo '--pack-documents on' ;;
     stride) echo '--window-stride 40' ;;
     drop) echo '--hidden-dropout 0.1 --attention-dropout 0.1' ;;

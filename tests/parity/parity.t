@@ -46,7 +46,7 @@ a, b = (stfile.load(p) for p in sys.argv[1:])
 sys.exit(a.keys() != b.keys() or any(a[n].tobytes() != b[n].tobytes() for n in a))' "$@"
 }
 
-mkdir gpt relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
+mkdir experts experts-all gpt relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
 # the shapes are lists of words
 # shellcheck disable=SC2086
 {
@@ -78,5 +78,13 @@ mkdir gpt relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
     result "llama: biases of q, k and v, on 2 tensor ranks" pretrain llama-bias 2 $llama --add-qkv-bias \
         --tensor-model-parallel-size 2
     compare llama-bias $llama --add-qkv-bias
+    experts='--num-experts 6 --moe-ffn-hidden-size 72 --moe-router-load-balancing-type seq_aux_loss
+        --moe-aux-loss-coeff 0.05 --moe-z-loss-coeff 0.01'
+    result "llama: two of six experts, on 2 tensor ranks" pretrain experts 2 $llama $experts \
+        --tensor-model-parallel-size 2 --sequence-parallel
+    compare experts $llama $experts
+    result "gpt: one of four experts, weighed by all" pretrain experts-all 1 $gpt --disable-bias-linear \
+        --num-experts 4 --moe-router-topk 1 --moe-router-pre-softmax
+    compare experts-all $gpt --disable-bias-linear --num-experts 4 --moe-router-topk 1 --moe-router-pre-softmax
 }
 finish

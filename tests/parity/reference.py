@@ -34,6 +34,11 @@ def options(argv):
     p.add_argument("--num-key-value-heads", type=int)
     p.add_argument("--ffn-hidden-size", type=int)
     p.add_argument("--train-iters", type=int)
+    p.add_argument("--num-experts", type=int, default=0)
+    p.add_argument("--moe-router-topk", type=int, default=2)
+    p.add_argument("--moe-ffn-hidden-size", type=int)
+    p.add_argument("--moe-aux-loss-coeff", type=float, default=0.0)
+    p.add_argument("--moe-z-loss-coeff", type=float, default=0.0)
     for flag in (
         "use-rotary-position-embeddings",
         "swiglu",
@@ -44,6 +49,7 @@ def options(argv):
         "disable-bias-linear",
         "add-qkv-bias",
         "untie-embeddings-and-output-weights",
+        "moe-router-pre-softmax",
     ):
         p.add_argument(f"--{flag}", action="store_true")
     p.add_argument("--rotary-percent", type=float, default=1.0)
@@ -124,8 +130,39 @@ def mlp(w, name, x, o):
     return linear(w, f"{name}.down", inner)
 
 
-def loss_of(w, tokens, vocab, o):
-    """Mean cross-entropy; tokens [B,S+1]. Columns past vocab are padding."""
+def expert_losses(logits, chosen, o):
+    """Balance of each sequence (Fedus et al. 2021) and z-loss, means over sequences;
+    logits [B,S,E], chosen [B,S,k]."""
+    share = F.one_hot(chosen, o.num_experts).to(logits.dtype).sum(2).mean(1)
+    share = share / o.moe_router_topk
+    balance = o.num_experts * (share * logits.softmax(-1).mean(1)).sum(-1).mean()
+    z = (logits.logsumexp(-1) ** 2).mean()
+    return o.moe_aux_loss_coeff * balance + o.moe_z_loss_coeff * z
+
+
+def experts(w, name, x, o, losses):
+    """Every expert computes every token here; those not chosen get weight 0."""
+    logits = F.linear(x, w[f"{name}.router.weight"])
+    best, chosen = logits.topk(o.moe_router_topk)
+    if o.moe_router_pre_softmax:
+        weight = logits.softmax(-1).gather(-1, chosen)
+    else:
+        weight = best.softmax(-1)
+    weights = torch.zeros_like(logits).scatter(-1, chosen, weight)
+    losses.append(expert_losses(logits, chosen, o))
+    return sum(
+        weights[..., e : e + 1] * mlp(w, f"{name}.experts.{e}", x, o)
+        for e in range(o.num_experts)
+    )
+
+
+def block_mlp(w, name, x, o, losses):
+    return experts(w, name, x, o, losses) if o.num_experts else mlp(w, name, x, o)
+
+
+def loss_of(w, tokens, vocab, o, losses):
+    """Mean cross-entropy; tokens [B,S+1]. Columns past vocab are padding. What experts
+    add to the loss that is trained is appended to losses."""
     x = w["embedding.word.weight"][tokens[:, :-1]]
     if not o.use_rotary_position_embeddings:
         x = x + w["embedding.position.weight"][: x.shape[1]]
@@ -133,10 +170,12 @@ def loss_of(w, tokens, vocab, o):
         layer = f"layer.{i}"
         a = attention(w, f"{layer}.attention", norm(w, f"{layer}.norm1", x, o), o)
         if o.use_parallel_residual:
-            x = x + a + mlp(w, f"{layer}.mlp", norm(w, f"{layer}.norm2", x, o), o)
+            n = norm(w, f"{layer}.norm2", x, o)
+            x = x + a + block_mlp(w, f"{layer}.mlp", n, o, losses)
             continue
         x = x + a
-        x = x + mlp(w, f"{layer}.mlp", norm(w, f"{layer}.norm2", x, o), o)
+        n = norm(w, f"{layer}.norm2", x, o)
+        x = x + block_mlp(w, f"{layer}.mlp", n, o, losses)
     x = norm(w, "final_norm", x, o)
     head = w["head.weight" if "head.weight" in w else "embedding.word.weight"]
     logits = F.linear(x, head[:vocab])
@@ -294,7 +333,7 @@ def check(trace, metrics, o):
     count = sum(a.size for a in arrays.values())
     tap.expect("parameter count", count == run["parameters"], f" {count}")
     with torch.no_grad():
-        exact = loss_of(tensors(arrays, torch.float64), batches[0], run["vocab"], o)
+        exact = loss_of(tensors(arrays, torch.float64), batches[0], run["vocab"], o, [])
     w = tensors(arrays, torch.float32)
     optimizer = make_optimizer(w, o)
     losses, rates = [], []
@@ -302,8 +341,9 @@ def check(trace, metrics, o):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(t, o)
         optimizer.zero_grad()
-        loss = loss_of(w, tokens, run["vocab"], o)
-        loss.backward()
+        more = []
+        loss = loss_of(w, tokens, run["vocab"], o, more)
+        sum(more, loss).backward()
         if t == 1:
             check_gradients(tap, stfile.load(f"{trace}/grads.safetensors"), w)
         norm_ = float(torch.nn.utils.clip_grad_norm_(w.values(), o.clip_grad))

@@ -165,7 +165,8 @@ static void test_accepted_flags(void **state)
     static const char experts[] =
         "--num-experts 8 --moe-router-topk 2 --moe-router-load-balancing-type aux_loss "
         "--moe-aux-loss-coeff 1e-3 --moe-grouped-gemm --expert-model-parallel-size 2 "
-        "--moe-router-dtype fp32 --rampup-batch-size 32 32 1953125 ";
+        "--moe-router-dtype fp32 --moe-token-dispatcher-type alltoall "
+        "--rampup-batch-size 32 32 1953125 ";
     static const char dense[] =
         "--use-mcore-models --no-masked-softmax-fusion --no-position-embedding "
         "--overlap-param-gather --overlap-grad-reduce --num-workers 8 "
@@ -196,11 +197,12 @@ static void test_accepted_flags(void **state)
     r = read_config(both);
     assert_int_equal(r.rc, MDS_EUSER);
     assert_int_equal(r.diag.faults, 2);
-    assert_said(&r.diag,
-                "options --num-experts, --moe-router-topk, "
-                "--moe-router-load-balancing-type, --moe-aux-loss-coeff, "
-                "--moe-grouped-gemm, --expert-model-parallel-size, "
-                "--moe-router-dtype are not supported here: there is no mixture");
+    assert_said(
+        &r.diag,
+        "option --expert-model-parallel-size is not supported here: there is no "
+        "spreading of experts over ranks");
+    assert_said(&r.diag, "--moe-grouped-gemm, --moe-router-dtype, "
+                         "--moe-token-dispatcher-type");
     assert_said(&r.diag,
                 "option --rampup-batch-size is not supported here: there is no "
                 "batch that grows");

@@ -85,17 +85,16 @@ static int has_place_of(const struct mds_layout *l, const struct mds_layout *kep
 
 static void search_all(struct exhaustive *x)
 {
-    const struct mds_config_run *run = x->r.run;
     struct mds_plan_grids g = {0};
 
-    x->fixed = mds_layout_fixed(run, x->r.world, &x->now);
+    x->fixed = mds_layout_fixed(x->r.run, x->r.world, &x->now);
     assert_int_equal(mds_plan_grids_list(&x->r, &x->now, x->fixed, &g), MDS_OK);
     for (size_t i = 0; i < g.n * MDS_PLAN_PLACEMENTS * MDS_ACT_LEVELS; i++) {
         struct mds_layout l = g.v[i / MDS_ACT_LEVELS / MDS_PLAN_PLACEMENTS], kept;
 
         mds_plan_set_placement(&l, (int)(i / MDS_ACT_LEVELS % MDS_PLAN_PLACEMENTS));
         mds_act_set_level(&l.act, (int)(i % MDS_ACT_LEVELS),
-                          mds_plan_sequence_tile(&l, run->config.model.seq_length));
+                          mds_plan_sequence_tile(&x->r, &l));
         kept = mds_layout_keep(l, &x->now, x->fixed);
         if (has_place_of(&l, &kept))
             try_level(x, &kept);

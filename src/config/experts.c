@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* --num-experts and the options that go with it. */
+#include "config/config_impl.h"
+
+#include <string.h>
+
+static int is_given(const struct mds_config_run *run, const char *key)
+{
+    return mds_settings_of(&run->settings, key)->level > MDS_LEVEL_CHECKPOINT;
+}
+
+static void fault(const struct mds_config_run *run, struct mds_diag *diag,
+                  const char *key, const char *why)
+{
+    mds_diag_fault(diag, mds_config_origin(run, key), "%s: %s",
+                   mds_settings_flag(&run->settings, key), why);
+}
+
+static void warn_ignored(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    static const char *const keys[] = {
+        "model.expert_topk",    "model.expert_ffn_hidden",   "model.expert_pre_softmax",
+        "model.expert_balance", "model.expert_balance_loss", "model.expert_z_loss"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (is_given(run, keys[i]))
+            mds_diag_warn(diag, mds_config_origin(run, keys[i]),
+                          "%s is ignored without --num-experts",
+                          mds_settings_flag(&run->settings, keys[i]));
+}
+
+/* What blocks with experts do not have yet. */
+static void check_features(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_config *c = &run->config;
+    const struct mds_activations *act = &c->train.act;
+
+    if (c->model.linear_bias)
+        fault(run, diag, "model.experts",
+              "experts have no biases; add --disable-bias-linear");
+    if (c->model.fp8.format != MDS_FP8_NONE)
+        fault(run, diag, "model.fp8_format",
+              "experts are not computed in FP8; leave it out");
+    if (act->sequence_tile > 0)
+        fault(run, diag, "train.sequence_tile",
+              "blocks with experts are not computed in tiles; leave it out");
+    if (act->mlp_tile > 0)
+        fault(run, diag, "train.mlp_tile",
+              "experts are not computed in tiles; leave it out");
+    if (c->output.device && strcmp(c->output.device, "cuda") == 0)
+        fault(run, diag, "train.device", MDS_EXPERTS_ON_GPUS);
+    if (c->parallel.tensor_chunks > 1)
+        fault(run, diag, "parallel.tensor_chunks",
+              "rows of experts are sent in one piece; leave it out");
+}
+
+void mds_config_check_experts(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_experts_config *e = &run->config.model.experts;
+
+    if (e->n == 0) {
+        warn_ignored(run, diag);
+        return;
+    }
+    if (e->topk > e->n)
+        mds_diag_fault(diag, mds_config_origin(run, "model.expert_topk"),
+                       "--moe-router-topk %lld: there are only %lld experts "
+                       "(--num-experts)",
+                       (long long)e->topk, (long long)e->n);
+    check_features(run, diag);
+}

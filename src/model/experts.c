@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A mixture of experts in place of the MLP (kernels/experts.h): parameters, and the
+ * operations of its steps.
+ *
+ * Every tensor rank has a part of each expert, and all rows; so each routes all rows.
+ * The gradients of weights, and so of the router, are then parts of sums. */
+#include "model/lists.h"
+
+#include "base/alloc.h"
+#include "tensor/op.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- parameters ---- */
+
+static struct expert_ids add_expert(struct registrar *reg, const char *layer,
+                                    int number)
+{
+    const struct mds_model_config *m = &reg->g->cfg;
+    int gated = mdsk_activation_of(m->activation)->gated;
+    double down_std = m->init_std / sqrt(2.0 * (double)m->layers);
+    int64_t F = m->experts.ffn_hidden;
+    struct expert_ids id;
+    char name[64];
+
+    snprintf(name, sizeof name, "%.24s.mlp.experts.%d.%s", layer, number,
+             gated ? "gate" : "up");
+    id.up =
+        mds_gpt_add_matrix(reg, name, F, m->hidden, MDS_SHARD_ROWS, m->init_std, 0, 1);
+    snprintf(name, sizeof name, "%.24s.mlp.experts.%d.up", layer, number);
+    if (gated)
+        mds_gpt_add_matrix(reg, name, F, m->hidden, MDS_SHARD_ROWS, m->init_std, 1, 1);
+    snprintf(name, sizeof name, "%.24s.mlp.experts.%d.down", layer, number);
+    id.down =
+        mds_gpt_add_matrix(reg, name, m->hidden, F, MDS_SHARD_COLS, down_std, 0, 1);
+    return id;
+}
+
+/* Summed over tensor ranks with the norms' gradients. */
+static struct norm_ids add_router(struct registrar *reg, const char *layer)
+{
+    const struct mds_model_config *m = &reg->g->cfg;
+    int tp = mds_groups_size(reg->g->groups, MDS_AXIS_TENSOR);
+    struct mds_param_spec s = {.rows = m->experts.n,
+                               .cols = m->hidden,
+                               .init = MDS_INIT_NORMAL,
+                               .std = m->init_std,
+                               .decay = 1,
+                               .partial = tp > 1 ? MDS_AXIS_TENSOR : 0};
+
+    snprintf(s.name, sizeof s.name, "%.24s.mlp.router.weight", layer);
+    return mds_gpt_add_summed(reg, &s, m->experts.n * m->hidden);
+}
+
+void mds_gpt_add_experts(struct registrar *reg, const char *layer, struct mlp_ids *id)
+{
+    const struct mds_model_config *m = &reg->g->cfg;
+    int64_t F =
+        m->experts.ffn_hidden / mds_groups_size(reg->g->groups, MDS_AXIS_TENSOR);
+
+    id->expert = mds_zalloc((size_t)m->experts.n, sizeof *id->expert);
+    if (!id->expert) {
+        reg->rc = MDS_EMEM;
+        return;
+    }
+    for (int e = 0; e < m->experts.n; e++)
+        id->expert[e] = add_expert(reg, layer, e);
+    id->router = add_router(reg, layer);
+    id->up = (struct linear_ids){.weight = -1,
+                                 .bias = -1,
+                                 .in = m->hidden,
+                                 .out = mdsk_activation_inputs(m->activation, 1, F)};
+    id->down = (struct linear_ids){.weight = -1, .bias = -1, .in = F, .out = m->hidden};
+}
+
+/* ---- which experts ---- */
+
+/* A map [R,3k]: the experts of each row, where its copies are, and whose row each copy
+ * is. */
+struct map {
+    int64_t R, k;
+    int32_t *choice, *to, *from;
+};
+
+static struct map map_at(const struct block_pass *b, void *map)
+{
+    int64_t R = mds_par_rows(&b->c->par), k = b->c->g->cfg.experts.topk;
+    int32_t *at = map;
+
+    return (struct map){.R = R,
+                        .k = k,
+                        .choice = at,
+                        .to = at ? at + R * k : NULL,
+                        .from = at ? at + 2 * R * k : NULL};
+}
+
+enum mds_rc mds_gpt_route(void *ctx, const struct mds_block_call *call)
+{
+    const struct block_pass *b = ctx;
+    const struct mds_experts_config *x = &b->c->g->cfg.experts;
+    const struct map m = map_at(b, call->out[0]);
+    struct mdsk_route a = {.R = m.R,
+                           .H = b->c->g->cfg.hidden,
+                           .E = x->n,
+                           .k = m.k,
+                           .dtype = b->c->par.dtype,
+                           .of_all = x->pre_softmax,
+                           .x = call->in[0],
+                           .w = mds_gpt_weight(b->c, b->id->mlp.router.gamma),
+                           .scores = call->out[3],
+                           .weight = call->out[1],
+                           .choice = m.choice};
+    struct mdsk_route_sort sort = {.R = m.R,
+                                   .E = x->n,
+                                   .k = m.k,
+                                   .choice = m.choice,
+                                   .first = call->out[2],
+                                   .to = m.to,
+                                   .from = m.from};
+
+    MDS_TRY(mds_op_route(b->c->par.dev, &a));
+    return mds_op_route_sort(b->c->par.dev, &sort);
+}
+
+/* How many rows of each sequence, or of all of the micro-batch, go to each expert: on
+ * all ranks that share the sequences. */
+static enum mds_rc count_load(const struct block_pass *b, const struct map *m,
+                              int64_t groups, float **load)
+{
+    const struct mds_groups *ranks = b->c->g->groups;
+    int64_t E = b->c->g->cfg.experts.n;
+    struct mdsk_route_load a = {
+        .R = m->R, .E = E, .k = m->k, .groups = groups, .choice = m->choice};
+
+    MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK, groups * E, load));
+    a.load = *load;
+    MDS_TRY(mds_op_route_load(b->c->par.dev, &a));
+    if (mds_groups_size(ranks, MDS_AXIS_ULYSSES) > 1)
+        MDS_TRY(mds_par_sum(&b->c->par, MDS_AXIS_ULYSSES, *load, groups * E));
+    if (mds_groups_size(ranks, MDS_AXIS_RING) > 1)
+        MDS_TRY(mds_par_sum(&b->c->par, MDS_AXIS_RING, *load, groups * E));
+    return MDS_OK;
+}
+
+/* The losses are means over tokens, as the model's.  Of tensor ranks, which compute the
+ * same gradient and then sum it, the first adds theirs.
+ *
+ * The balance of T tokens: coeff E / (k T^2) * sum over e of load[e] * sum of
+ * probabilities of e; its gradient, times T, adds to that of the sum of losses. */
+static enum mds_rc add_losses(const struct block_pass *b, const struct map *m,
+                              struct mdsk_route_bwd *a)
+{
+    const struct mds_experts_config *x = &b->c->g->cfg.experts;
+    int64_t B = b->c->par.B, T = b->c->run->S;
+    float *load = NULL;
+
+    a->groups = x->balance == MDS_BALANCE_SEQUENCE ? B : 1;
+    T *= B / a->groups;
+    if (x->balance != MDS_BALANCE_NONE && x->balance_coeff > 0)
+        MDS_TRY(count_load(b, m, a->groups, &load));
+    if (mds_groups_rank(b->c->g->groups, MDS_AXIS_TENSOR) > 0)
+        return MDS_OK;
+    a->load = load;
+    if (load)
+        a->balance = (float)((double)b->c->run->grad_scale * x->balance_coeff *
+                             (double)x->n / ((double)m->k * (double)T));
+    a->z = b->c->run->grad_scale * (float)x->z_coeff;
+    return MDS_OK;
+}
+
+enum mds_rc mds_gpt_route_bwd(void *ctx, const struct mds_block_call *call)
+{
+    const struct block_pass *b = ctx;
+    const struct mds_experts_config *x = &b->c->g->cfg.experts;
+    const struct norm_ids *router = &b->id->mlp.router;
+    const struct map m = map_at(b, call->in[1]);
+    struct mdsk_route_bwd a = {.R = m.R,
+                               .H = b->c->g->cfg.hidden,
+                               .E = x->n,
+                               .k = m.k,
+                               .dtype = b->c->par.dtype,
+                               .of_all = x->pre_softmax,
+                               .x = call->in[0],
+                               .w = mds_gpt_weight(b->c, router->gamma),
+                               .scores = call->in[3],
+                               .weight = call->in[2],
+                               .dweight = call->in[4],
+                               .choice = m.choice,
+                               .dx = call->out[0],
+                               .dlogits = call->out[1],
+                               .dw = router->sum_at >= 0
+                                         ? b->c->norm_sums + router->sum_at
+                                         : mds_gpt_grad(b->c, router->gamma)};
+
+    MDS_TRY(add_losses(b, &m, &a));
+    return mds_op_route_bwd(b->c->par.dev, &a);
+}
+
+/* ---- copies ---- */
+
+enum mds_rc mds_gpt_dispatch(void *ctx, const struct mds_block_call *call)
+{
+    const struct block_pass *b = ctx;
+    const struct map m = map_at(b, call->in[1]);
+    struct mdsk_dispatch a = {.R = m.R,
+                              .H = b->c->g->cfg.hidden,
+                              .k = m.k,
+                              .dtype = b->c->par.dtype,
+                              .from = m.from,
+                              .x = call->in[0],
+                              .y = call->out[0]};
+
+    return mds_op_dispatch(b->c->par.dev, &a);
+}
+
+enum mds_rc mds_gpt_combine(void *ctx, const struct mds_block_call *call)
+{
+    const struct block_pass *b = ctx;
+    const struct map m = map_at(b, call->in[1]);
+    struct mdsk_combine a = {.R = m.R,
+                             .H = b->c->g->cfg.hidden,
+                             .k = m.k,
+                             .dtype = b->c->par.dtype,
+                             .to = m.to,
+                             .x = call->in[0],
+                             .y = call->out[0]};
+
+    return mds_op_combine(b->c->par.dev, &a);
+}
+
+enum mds_rc mds_gpt_weigh(void *ctx, const struct mds_block_call *call)
+{
+    const struct block_pass *b = ctx;
+    const struct map m = map_at(b, call->in[2]);
+    struct mdsk_weigh a = {.R = m.R,
+                           .F = b->id->mlp.down.in,
+                           .k = m.k,
+                           .dtype = b->c->par.dtype,
+                           .from = m.from,
+                           .weight = call->in[1],
+                           .x = call->in[0],
+                           .y = call->out[0]};
+
+    return mds_op_weigh(b->c->par.dev, &a);
+}
+
+enum mds_rc mds_gpt_weigh_bwd(void *ctx, const struct mds_block_call *call)
+{
+    const struct block_pass *b = ctx;
+    const struct map m = map_at(b, call->in[2]);
+    struct mdsk_weigh_bwd a = {.R = m.R,
+                               .F = b->id->mlp.down.in,
+                               .k = m.k,
+                               .dtype = b->c->par.dtype,
+                               .from = m.from,
+                               .weight = call->in[1],
+                               .x = call->in[0],
+                               .dy = call->in[3],
+                               .dx = call->out[0],
+                               .dweight = call->out[1]};
+
+    return mds_op_weigh_bwd(b->c->par.dev, &a);
+}
+
+/* ---- linear layers ---- */
+
+static const struct linear_ids *width_of(const struct block_pass *b, int layer)
+{
+    return layer == LAYER_UP ? &b->id->mlp.up : &b->id->mlp.down;
+}
+
+static int weight_of(const struct block_pass *b, int layer, int expert)
+{
+    const struct expert_ids *id = &b->id->mlp.expert[expert];
+
+    return layer == LAYER_UP ? id->up : id->down;
+}
+
+static int64_t copies_of(const struct block_pass *b)
+{
+    return mds_par_rows(&b->c->par) * b->c->g->cfg.experts.topk;
+}
+
+static void find_weights(const struct block_pass *b, int layer,
+                         const void *w[MDSK_EXPERTS_MOST])
+{
+    for (int e = 0; e < b->c->g->cfg.experts.n; e++)
+        w[e] = mds_gpt_weight(b->c, weight_of(b, layer, e));
+}
+
+enum mds_rc mds_gpt_experts(void *ctx, const struct mds_block_call *call)
+{
+    const struct block_pass *b = ctx;
+    const struct linear_ids *l = width_of(b, call->step->layer);
+    const void *w[MDSK_EXPERTS_MOST];
+    struct mdsk_experts_fwd a = {.rows = copies_of(b),
+                                 .E = b->c->g->cfg.experts.n,
+                                 .in = l->in,
+                                 .out = l->out,
+                                 .dtype = b->c->par.dtype,
+                                 .first = call->in[1],
+                                 .w = w,
+                                 .x = call->in[0],
+                                 .y = call->out[0]};
+
+    find_weights(b, call->step->layer, w);
+    return mds_op_experts_fwd(b->c->par.dev, &a);
+}
+
+enum mds_rc mds_gpt_experts_bwd_x(void *ctx, const struct mds_block_call *call)
+{
+    const struct block_pass *b = ctx;
+    const struct linear_ids *l = width_of(b, call->step->layer);
+    const void *w[MDSK_EXPERTS_MOST];
+    struct mdsk_experts_bwd_input a = {.rows = copies_of(b),
+                                       .E = b->c->g->cfg.experts.n,
+                                       .in = l->in,
+                                       .out = l->out,
+                                       .dtype = b->c->par.dtype,
+                                       .first = call->in[1],
+                                       .w = w,
+                                       .dy = call->in[0],
+                                       .dx = call->out[0]};
+
+    find_weights(b, call->step->layer, w);
+    return mds_op_experts_bwd_input(b->c->par.dev, &a);
+}
+
+enum mds_rc mds_gpt_experts_bwd_w(void *ctx, const struct mds_block_call *call)
+{
+    const struct block_pass *b = ctx;
+    const struct linear_ids *l = width_of(b, call->step->layer);
+    unsigned char write[MDSK_EXPERTS_MOST];
+    float *dw[MDSK_EXPERTS_MOST];
+    struct mdsk_experts_bwd_weight a = {.rows = copies_of(b),
+                                        .E = b->c->g->cfg.experts.n,
+                                        .in = l->in,
+                                        .out = l->out,
+                                        .dtype = b->c->par.dtype,
+                                        .first = call->in[1],
+                                        .dw = dw,
+                                        .write = write,
+                                        .x = call->in[0],
+                                        .dy = call->in[2]};
+
+    for (int e = 0; e < a.E; e++) {
+        int id = weight_of(b, call->step->layer, e);
+
+        dw[e] = mds_gpt_grad(b->c, id);
+        write[e] = (unsigned char)mds_params_test_and_clear_uninit(b->c->g->ps, id,
+                                                                   l->in * l->out);
+    }
+    return mds_op_experts_bwd_weight(b->c->par.dev, &a);
+}
