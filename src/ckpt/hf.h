@@ -7,6 +7,7 @@
  *   llama     rotary positions, RMSNorm, SwiGLU, any number of key/value heads
  *   qwen2     the same with biases of queries, keys and values alone
  *   qwen3     the same with norms of heads, and without biases
+ *   mixtral   llama with experts; qwen3_moe  qwen3 with experts
  *
  * GELU is the tanh form ("gelu_new") or exact ("gelu"); rotary pairs are the halves of
  * a head, in all as here.  Source: transformers 4.46, models/{gpt2,gpt_neox,llama,
@@ -28,7 +29,9 @@ enum mds_hf_kind {
     MDS_HF_MISTRAL,
     MDS_HF_MINISTRAL,
     MDS_HF_QWEN3,
-    MDS_HF_QWEN2
+    MDS_HF_QWEN2,
+    MDS_HF_MIXTRAL,
+    MDS_HF_QWEN3_MOE
 };
 
 /* Their name of it: model_type in config.json. */

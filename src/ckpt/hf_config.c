@@ -15,7 +15,8 @@ static const char *const names[] = {
     [MDS_HF_GPT2] = "gpt2",           [MDS_HF_NEOX] = "gpt_neox",
     [MDS_HF_LLAMA] = "llama",         [MDS_HF_MISTRAL] = "mistral",
     [MDS_HF_MINISTRAL] = "ministral", [MDS_HF_QWEN3] = "qwen3",
-    [MDS_HF_QWEN2] = "qwen2"};
+    [MDS_HF_QWEN2] = "qwen2",         [MDS_HF_MIXTRAL] = "mixtral",
+    [MDS_HF_QWEN3_MOE] = "qwen3_moe"};
 enum { KINDS = sizeof names / sizeof *names };
 
 const char *mds_hf_name(enum mds_hf_kind kind)
@@ -57,7 +58,21 @@ static enum mds_rc check_gpt(enum mds_hf_kind kind, const struct mds_model_confi
     return MDS_OK;
 }
 
-/* What llama, mistral, ministral, qwen2 and qwen3 have in common. */
+/* What mixtral and qwen3_moe have in common. */
+static enum mds_rc check_experts(enum mds_hf_kind kind,
+                                 const struct mds_model_config *m)
+{
+    if (m->experts.n == 0)
+        return MDS_OK;
+    if (m->experts.pre_softmax && kind == MDS_HF_MIXTRAL)
+        return fail_unsupported(kind, "--moe-router-pre-softmax",
+                                "weights over the chosen experts");
+    if (m->window > 0)
+        return fail_unsupported(kind, "--window-size", "no window here");
+    return MDS_OK;
+}
+
+/* What llama and those of its shape have in common. */
 static enum mds_rc check_llama(enum mds_hf_kind kind, const struct mds_model_config *m)
 {
     if (m->norm != MDS_NORM_RMSNORM)
@@ -74,14 +89,18 @@ static enum mds_rc check_llama(enum mds_hf_kind kind, const struct mds_model_con
     if (m->window > 0 && m->linear_bias)
         return fail_unsupported(kind, "--window-size with biases",
                                 "no biases (--disable-bias-linear)");
-    return MDS_OK;
+    if (m->experts.n > 0 && m->qkv_bias)
+        return fail_unsupported(kind, "--add-qkv-bias", "no biases");
+    return check_experts(kind, m);
 }
 
 enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *out)
 {
     enum mds_hf_kind kind = MDS_HF_NEOX;
 
-    if (m->position == MDS_POSITION_LEARNED)
+    if (m->experts.n > 0)
+        kind = m->qk_layernorm ? MDS_HF_QWEN3_MOE : MDS_HF_MIXTRAL;
+    else if (m->position == MDS_POSITION_LEARNED)
         kind = MDS_HF_GPT2;
     else if (m->norm == MDS_NORM_RMSNORM || is_gated(m))
         kind = m->qk_layernorm                  ? MDS_HF_QWEN3
@@ -89,8 +108,12 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
                : m->window == 0                 ? MDS_HF_LLAMA
                : m->window_skip                 ? MDS_HF_MINISTRAL
                                                 : MDS_HF_MISTRAL;
-    if (m->position == MDS_POSITION_NONE)
-        return fail_unsupported(kind, "--position-embedding-type none",
+    if (m->position == MDS_POSITION_NONE ||
+        (m->position == MDS_POSITION_LEARNED && kind != MDS_HF_GPT2))
+        return fail_unsupported(kind,
+                                m->position == MDS_POSITION_NONE
+                                    ? "--position-embedding-type none"
+                                    : "--position-embedding-type learned_absolute",
                                 "rotary positions");
     if (m->parallel_residual && kind != MDS_HF_NEOX)
         return fail_unsupported(kind, "--use-parallel-residual",
@@ -190,6 +213,28 @@ static void put_llama(const struct mds_model_config *m, struct mds_str *out)
     mds_hf_put_rope_scaling(m, out);
 }
 
+/* Mixtral's only inner width is its experts'. */
+static void put_mixtral(const struct mds_model_config *m, struct mds_str *out)
+{
+    struct mds_model_config theirs = *m;
+
+    theirs.ffn_hidden = m->experts.ffn_hidden;
+    put_llama(&theirs, out);
+    put_int(out, "num_local_experts", m->experts.n);
+    put_int(out, "num_experts_per_tok", m->experts.topk);
+    mds_str_add(out, "  \"sliding_window\": null,\n");
+}
+
+static void put_qwen3_moe(const struct mds_model_config *m, struct mds_str *out)
+{
+    put_llama(m, out);
+    put_int(out, "num_experts", m->experts.n);
+    put_int(out, "num_experts_per_tok", m->experts.topk);
+    put_int(out, "moe_intermediate_size", m->experts.ffn_hidden);
+    put_bool(out, "norm_topk_prob", !m->experts.pre_softmax);
+    put_int(out, "decoder_sparse_step", 1);
+}
+
 void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
                        struct mds_hf_biases biases, enum mds_st_dtype type, int64_t eod,
                        struct mds_str *out)
@@ -200,12 +245,15 @@ void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
                                           [MDS_HF_MISTRAL] = "MistralForCausalLM",
                                           [MDS_HF_MINISTRAL] = "MinistralForCausalLM",
                                           [MDS_HF_QWEN3] = "Qwen3ForCausalLM",
-                                          [MDS_HF_QWEN2] = "Qwen2ForCausalLM"};
+                                          [MDS_HF_QWEN2] = "Qwen2ForCausalLM",
+                                          [MDS_HF_MIXTRAL] = "MixtralForCausalLM",
+                                          [MDS_HF_QWEN3_MOE] = "Qwen3MoeForCausalLM"};
     static void (*const put[])(const struct mds_model_config *, struct mds_str *) = {
-        [MDS_HF_GPT2] = put_gpt2,       [MDS_HF_NEOX] = put_neox,
-        [MDS_HF_LLAMA] = put_llama,     [MDS_HF_MISTRAL] = put_llama,
-        [MDS_HF_MINISTRAL] = put_llama, [MDS_HF_QWEN3] = put_llama,
-        [MDS_HF_QWEN2] = put_llama};
+        [MDS_HF_GPT2] = put_gpt2,          [MDS_HF_NEOX] = put_neox,
+        [MDS_HF_LLAMA] = put_llama,        [MDS_HF_MISTRAL] = put_llama,
+        [MDS_HF_MINISTRAL] = put_llama,    [MDS_HF_QWEN3] = put_llama,
+        [MDS_HF_QWEN2] = put_llama,        [MDS_HF_MIXTRAL] = put_mixtral,
+        [MDS_HF_QWEN3_MOE] = put_qwen3_moe};
 
     mds_str_add(out, "{\n  \"architectures\": [\"%s\"],\n", classes[kind]);
     put_text(out, "model_type", names[kind]);
@@ -236,6 +284,7 @@ struct number {
     const char *theirs, *ours;
     const char *fallback; /* if it is missing or null; NULL: it is required */
     const char *rope;     /* its key in rope_parameters, which newer versions write */
+    const char *also;     /* its key in newer versions */
 };
 
 /* A setting of config.json of which mds supports some values only. */
@@ -283,8 +332,14 @@ static const struct number size_numbers[] = {
 };
 static const struct number neox_numbers[] = {
     {.theirs = "layer_norm_eps", .ours = "norm_eps", .fallback = "1e-5"},
-    {"rotary_pct", "rotary_percent", "0.25", "partial_rotary_factor"},
-    {"rotary_emb_base", "rotary_base", "10000", "rope_theta"},
+    {.theirs = "rotary_pct",
+     .ours = "rotary_percent",
+     .fallback = "0.25",
+     .rope = "partial_rotary_factor"},
+    {.theirs = "rotary_emb_base",
+     .ours = "rotary_base",
+     .fallback = "10000",
+     .rope = "rope_theta"},
     {0},
 };
 static const struct fixed neox_fixed[] = {
@@ -294,7 +349,10 @@ static const struct fixed neox_fixed[] = {
 /* The names that llama, qwen2 and qwen3 share; their defaults for heads differ. */
 static const struct number llama_numbers[] = {
     {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-6"},
-    {"rope_theta", "rotary_base", "10000", "rope_theta"},
+    {.theirs = "rope_theta",
+     .ours = "rotary_base",
+     .fallback = "10000",
+     .rope = "rope_theta"},
     {0},
 };
 static const struct number llama_heads[] = {
@@ -315,6 +373,37 @@ static const struct number qwen2_heads[] = {
 static const struct number qwen3_heads[] = {
     {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "32"},
     {.theirs = "head_dim", .ours = "head_dim", .fallback = "128"},
+    {0},
+};
+static const struct number mixtral_numbers[] = {
+    {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-5"},
+    {.theirs = "rope_theta",
+     .ours = "rotary_base",
+     .fallback = "1000000",
+     .rope = "rope_theta"},
+    {.theirs = "num_local_experts", .ours = "experts", .fallback = "8"},
+    {.theirs = "num_experts_per_tok", .ours = "expert_topk", .fallback = "2"},
+    {0},
+};
+static const struct number qwen3_moe_numbers[] = {
+    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "4"},
+    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
+    {.theirs = "num_experts",
+     .ours = "experts",
+     .fallback = "128",
+     .also = "num_local_experts"},
+    {.theirs = "num_experts_per_tok", .ours = "expert_topk", .fallback = "8"},
+    {.theirs = "moe_intermediate_size", .ours = "expert_ffn_hidden", .fallback = "768"},
+    {0},
+};
+static const struct fixed mixtral_fixed[] = {
+    {"sliding_window", " none ", "none"},
+    {0},
+};
+static const struct fixed qwen3_moe_fixed[] = {
+    {"attention_bias", " false ", "false"},
+    {"use_sliding_window", " false ", "false"},
+    {"decoder_sparse_step", " 1 ", "1"},
     {0},
 };
 static const struct fixed llama_fixed[] = {
@@ -383,11 +472,32 @@ static const struct form qwen3_form = {
     .tied = "false",
 };
 
+static const struct form mixtral_form = {
+    .numbers = {size_numbers, mixtral_numbers, mistral_heads},
+    .fixed = mixtral_fixed,
+    .activation = "hidden_act",
+    .activation_fallback = "silu",
+    .gated = 1,
+    .constant = "  position: rope\n  norm: RMSNorm\n  linear_bias: false\n",
+    .tied = "false",
+};
+static const struct form qwen3_moe_form = {
+    .numbers = {size_numbers, llama_numbers, qwen3_moe_numbers},
+    .fixed = qwen3_moe_fixed,
+    .activation = "hidden_act",
+    .activation_fallback = "silu",
+    .gated = 1,
+    .constant = "  position: rope\n  norm: RMSNorm\n"
+                "  qk_layernorm: true\n  linear_bias: false\n",
+    .tied = "false",
+};
+
 static const struct form *const forms[] = {
-    [MDS_HF_GPT2] = &gpt2_form,         [MDS_HF_NEOX] = &neox_form,
-    [MDS_HF_LLAMA] = &llama_form,       [MDS_HF_MISTRAL] = &mistral_form,
-    [MDS_HF_MINISTRAL] = &mistral_form, [MDS_HF_QWEN3] = &qwen3_form,
-    [MDS_HF_QWEN2] = &qwen2_form,
+    [MDS_HF_GPT2] = &gpt2_form,           [MDS_HF_NEOX] = &neox_form,
+    [MDS_HF_LLAMA] = &llama_form,         [MDS_HF_MISTRAL] = &mistral_form,
+    [MDS_HF_MINISTRAL] = &mistral_form,   [MDS_HF_QWEN3] = &qwen3_form,
+    [MDS_HF_QWEN2] = &qwen2_form,         [MDS_HF_MIXTRAL] = &mixtral_form,
+    [MDS_HF_QWEN3_MOE] = &qwen3_moe_form,
 };
 
 /* The value of a key; NULL if it is missing, null or not a scalar. */
@@ -405,6 +515,8 @@ static enum mds_rc get_number(const struct mds_tree *t, const struct mds_node *r
     const char *text = inside && inside->text ? inside->text : get_value(t, is->theirs);
     double number;
 
+    if (!text && is->also)
+        text = get_value(t, is->also);
     if (!text)
         text = is->fallback;
     if (!text)
@@ -490,6 +602,21 @@ static void get_biases(const struct mds_tree *t, struct mds_hf_source *source,
     mds_str_add(out, "  linear_bias: %s\n", attention || mlp ? "true" : "false");
 }
 
+/* Whether weights are over the chosen experts; blocks without experts are a list. */
+static enum mds_rc get_experts(const struct mds_tree *t, struct mds_str *out)
+{
+    const struct mds_node *dense = mds_node_get(t->root, "mlp_only_layers");
+
+    if (dense && dense->first)
+        return mds_fail(MDS_EUSER,
+                        "%s: mlp_only_layers is not empty; mds has experts in all "
+                        "blocks or in none",
+                        t->name);
+    mds_str_add(out, "  expert_pre_softmax: %s\n",
+                is_true(t, "norm_topk_prob", "false") ? "false" : "true");
+    return MDS_OK;
+}
+
 static enum mds_rc parse_config(const struct mds_tree *t, struct mds_hf_source *source,
                                 struct mds_str *out)
 {
@@ -511,6 +638,8 @@ static enum mds_rc parse_config(const struct mds_tree *t, struct mds_hf_source *
             MDS_TRY(get_number(t, rope, i, out));
     mds_str_add(out, "  tied_head: %s\n",
                 is_true(t, "tie_word_embeddings", f->tied) ? "true" : "false");
+    if (source->kind == MDS_HF_QWEN3_MOE)
+        MDS_TRY(get_experts(t, out));
     if (source->kind == MDS_HF_LLAMA)
         get_biases(t, source, out);
     if (source->kind == MDS_HF_NEOX)

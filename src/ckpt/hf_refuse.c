@@ -71,6 +71,6 @@ enum mds_rc mds_hf_refuse(const struct mds_tree *t, const char *type)
         return refuse_gemma(t, type);
     return mds_fail(MDS_EUSER,
                     "%s: model_type is %s; mds reads gpt2, gpt_neox, llama, mistral, "
-                    "ministral, qwen2 and qwen3",
+                    "ministral, mixtral, qwen2, qwen3 and qwen3_moe",
                     t->name, type ? type : "missing");
 }

@@ -24,7 +24,10 @@ struct row {
 struct shape {
     const char *stem; /* prefix of a layer's tensors; its number follows */
     const struct row *before, *layer, *after;
-    int biased; /* its linears always have biases */
+    int biased;                   /* its linears always have biases */
+    const char *router, *experts; /* prefixes in a layer: of that tensor; of each
+                                     expert's, whose number follows */
+    const struct row *expert;
 };
 
 static const struct row gpt2_before[] = {
@@ -111,6 +114,19 @@ static const struct row llama_after[] = {
     {0},
 };
 
+static const struct row mixtral_expert[] = {
+    {.theirs = "w1.weight", .ours = "gate.weight"},
+    {.theirs = "w3.weight", .ours = "up.weight"},
+    {.theirs = "w2.weight", .ours = "down.weight"},
+    {0},
+};
+static const struct row qwen3_moe_expert[] = {
+    {.theirs = "gate_proj.weight", .ours = "gate.weight"},
+    {.theirs = "up_proj.weight", .ours = "up.weight"},
+    {.theirs = "down_proj.weight", .ours = "down.weight"},
+    {0},
+};
+
 static const struct shape shapes[] = {
     [MDS_HF_GPT2] = {"transformer.h.", gpt2_before, gpt2_layer, gpt2_after, 1},
     [MDS_HF_NEOX] = {"gpt_neox.layers.", neox_before, neox_layer, neox_after, 1},
@@ -119,6 +135,11 @@ static const struct shape shapes[] = {
     [MDS_HF_MINISTRAL] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
     [MDS_HF_QWEN3] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
     [MDS_HF_QWEN2] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
+    [MDS_HF_MIXTRAL] = {"model.layers.", llama_before, llama_layer, llama_after, 0,
+                        "block_sparse_moe.gate", "block_sparse_moe.experts",
+                        mixtral_expert},
+    [MDS_HF_QWEN3_MOE] = {"model.layers.", llama_before, llama_layer, llama_after, 0,
+                          "mlp.gate", "mlp.experts", qwen3_moe_expert},
 };
 
 /* ---- the tensors of a model ---- */
@@ -217,6 +238,24 @@ static void add_tensor(struct builder *b, const char *stem, const char *our_stem
     b->out->n++;
 }
 
+static void add_experts(struct builder *b, const struct shape *s, int64_t layer)
+{
+    char stem[96], our_stem[64];
+    const struct row router = {.theirs = ".weight", .ours = "mlp.router.weight"};
+
+    snprintf(stem, sizeof stem, "%s%lld.%s", s->stem, (long long)layer, s->router);
+    snprintf(our_stem, sizeof our_stem, "layer.%lld.", (long long)layer);
+    add_tensor(b, stem, our_stem, &router);
+    for (int64_t e = 0; e < b->m->experts.n; e++) {
+        snprintf(stem, sizeof stem, "%s%lld.%s.%lld.", s->stem, (long long)layer,
+                 s->experts, (long long)e);
+        snprintf(our_stem, sizeof our_stem, "layer.%lld.mlp.experts.%lld.",
+                 (long long)layer, (long long)e);
+        for (const struct row *r = s->expert; r->theirs; r++)
+            add_tensor(b, stem, our_stem, r);
+    }
+}
+
 static void add_all_tensors(struct builder *b, const struct shape *s)
 {
     char stem[64], our_stem[32];
@@ -228,6 +267,8 @@ static void add_all_tensors(struct builder *b, const struct shape *s)
         snprintf(our_stem, sizeof our_stem, "layer.%lld.", (long long)i);
         for (const struct row *r = s->layer; r->theirs; r++)
             add_tensor(b, stem, our_stem, r);
+        if (s->expert)
+            add_experts(b, s, i);
     }
     for (const struct row *r = s->after; r->theirs; r++)
         add_tensor(b, "", "", r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention windows in config.json: mistral has one sliding_window for all layers;
- * ministral, qwen2 and qwen3 also have a type for each layer. */
+ * ministral, qwen2 and qwen3 also have a type for each layer.  Of models with experts none
+ * that is read has a window. */
 #include "base/units.h"
 #include "ckpt/hf.h"
 
@@ -153,7 +154,7 @@ enum mds_rc mds_hf_get_window(enum mds_hf_kind kind, const struct mds_tree *t,
 
     if (is_qwen(kind) && (!used || strcmp(used, "true") != 0))
         return MDS_OK;
-    if (kind < MDS_HF_MISTRAL || !size)
+    if (kind < MDS_HF_MISTRAL || kind >= MDS_HF_MIXTRAL || !size)
         return MDS_OK;
     MDS_TRY(get_count(t, "sliding_window", "4096", &window));
     mds_str_add(out, "  window_size: %" PRId64 "\n", window);

@@ -27,9 +27,12 @@ qwen3="$llama --qk-layernorm --kv-channels 6"
 mistral="$llama --window-size 9"
 ministral="$mistral --window-attn-skip-freq 2"
 
+mixtral="$llama --num-experts 5"
+qwen3_moe="$qwen3 --num-experts 4 --moe-router-topk 3 --moe-ffn-hidden-size 48 --moe-router-pre-softmax"
+
 parallel="$gpt_neox --use-parallel-residual"
 
-for kind in gpt2 gpt_neox llama mistral ministral qwen2 qwen3; do
+for kind in gpt2 gpt_neox llama mistral ministral qwen2 qwen3 mixtral qwen3_moe; do
     eval options=\$$kind
     test_expect_success "$kind: exported and imported again, the same bits" '
         pretrain $options --train-iters 3 --save $kind-ours &&
@@ -274,6 +277,8 @@ test_expect_success 'models that no Hugging Face type can hold are refused by na
     no_shape "-rotary-percent: .*llama.* whole heads" $llama --rotary-percent 0.5 &&
     no_shape "-window-size: .*gpt2.* no window" $gpt2 --window-size 9 &&
     no_shape "-window-size with biases: .*mistral" $mistral --disable-bias-linear=0 &&
+    no_shape "-moe-router-pre-softmax: .*mixtral.* chosen experts" $mixtral --moe-router-pre-softmax &&
+    no_shape "-position-embedding-type learned_absolute: .*mixtral.* rotary" $gpt2 --swiglu --disable-bias-linear --num-experts 2 &&
     no_shape "-normalization LayerNorm: .*llama" $llama --normalization layernorm &&
     grep "info: mds_ckpt export --format hf will refuse this model: --normalization LayerNorm: " out &&
     pretrain $gpt2 --train-iters 1 --normalization rmsnorm && ! grep "will refuse" out &&
@@ -296,6 +301,11 @@ test_expect_success 'models that mds does not support are refused by name' '
     with gpt2 "s/\"n_head\": 4/\"n_head\": \"x\"/" && not_in "n_head is .x., not a number" &&
     with gpt2 "s/\"gpt2\"/\"bloom\"/" && not_in "model_type is bloom; mds reads gpt2" &&
     with llama "s/silu/gelu/" && not_in "hidden_act is gelu" &&
+    with mixtral "s/\"sliding_window\": null/\"sliding_window\": 4096/" && not_in "sliding_window is 4096; mds supports none only" &&
+    with qwen3_moe "s/\"decoder_sparse_step\": 1/\"decoder_sparse_step\": 2/" && not_in "decoder_sparse_step is 2" &&
+    with qwen3_moe "s/\"vocab_size\"/\"mlp_only_layers\": [1], &/" && not_in "experts in all blocks or in none" &&
+    with mixtral "s/\"num_local_experts\": 5/\"num_local_experts\": 4/" &&
+    not_in "block_sparse_moe.gate.weight is 5 x 32, but config.json says 4 x 32" &&
     with llama "s/\"mlp_bias\": false/\"mlp_bias\": true/" &&
     not_in "changed: tensor model.layers.0.mlp.gate_proj.bias is missing" &&
     with llama "s/\"vocab_size\"/\"rope_scaling\": {\"rope_type\": \"longrope\"}, &/" &&

@@ -55,6 +55,9 @@ result "transformers makes models" "$python" "$here/hf.py" make made
     result "qwen2 is exported" exported qwen2-ours $llama --add-qkv-bias
     result "gpt_neox with exact GELU is exported" exported pythia-ours $gpt $rope --exact-gelu --use-parallel-residual \
         --init-method-std 0.3
+    result "mixtral is exported" exported mixtral-ours $llama --num-experts 5 --moe-router-topk 2
+    result "qwen3_moe is exported" exported qwen3moe-ours $llama --qk-layernorm --num-experts 4 --moe-ffn-hidden-size 40 \
+        --moe-router-pre-softmax
     result "qwen3 is exported" exported qwen3-ours $llama --qk-layernorm
     result "gpt2 without biases is exported" exported gpt2-plain $gpt --disable-bias-linear
     result "gpt_neox without biases is exported" exported neox-plain $gpt $rope --disable-bias-linear
@@ -73,10 +76,11 @@ checks='out-gpt2-ours trace-gpt2-ours gpt2-ours.jsonl
     out-parallel-ours trace-parallel-ours parallel-ours.jsonl
     out-llama-ours trace-llama-ours llama-ours.jsonl
     out-qwen2-ours trace-qwen2-ours qwen2-ours.jsonl
+    out-mixtral-ours trace-mixtral-ours mixtral-ours.jsonl
     out-pythia-ours trace-pythia-ours pythia-ours.jsonl
     out-gpt2-plain trace-gpt2-plain gpt2-plain.jsonl
     out-neox-plain trace-neox-plain neox-plain.jsonl'
-for m in gpt2 neox neox-parallel neox-relu2 pythia qwen2 llama llama-bias llama-attention-bias gpt2-bare gpt2-bf16 llama-bf16; do
+for m in gpt2 neox neox-parallel neox-relu2 pythia qwen2 mixtral llama llama-bias llama-attention-bias gpt2-bare gpt2-bf16 llama-bf16; do
     result "$m is imported" imported $m
     checks="$checks made/$m trace-$m $m.jsonl"
 done
@@ -95,6 +99,13 @@ checks="$checks out-llama3-ours trace-llama3-ours llama3-ours.jsonl out-ntk-ours
 if [ -d made/qwen3 ]; then # transformers is new enough to know it
     result "qwen3 is imported" imported qwen3
     checks="$checks made/qwen3 trace-qwen3 qwen3.jsonl out-qwen3-ours trace-qwen3-ours qwen3-ours.jsonl"
+fi
+if [ -d made/qwen3moe ]; then
+    for m in qwen3moe qwen3moe-shares; do
+        result "$m is imported" imported $m
+        checks="$checks made/$m trace-$m $m.jsonl"
+    done
+    checks="$checks out-qwen3moe-ours trace-qwen3moe-ours qwen3moe-ours.jsonl"
 fi
 if [ -d made/mistral ]; then
     # shellcheck disable=SC2086
@@ -116,7 +127,7 @@ gzip -dc "$srcdir/tests/data/lambda.fna.gz" | grep -v '>' | tr -d '\n' | awk '{
     for (i = 0; i < 9; i++)
         printf ">r%d\n%s\n", i, substr($0, 1 + 500 * i, 40 + 15 * i) }' > genes.fa
 scores=
-for m in made/gpt2 made/neox made/llama made/qwen2 out-llama-ours out-gpt2-ours; do
+for m in made/gpt2 made/neox made/llama made/qwen2 made/mixtral out-mixtral-ours out-llama-ours out-gpt2-ours; do
     result "$m scores" mds_infer score --load $m --tokenizer codon --output "$m.tsv" genes.fa --threads 1
     scores="$scores $m genes.fa $m.tsv"
 done

@@ -196,11 +196,15 @@ def shapes(o):
         "attention.k": (o.num_key_value_heads * D, H),
         "attention.v": (o.num_key_value_heads * D, H),
         "attention.out": (H, o.num_attention_heads * D),
-        "mlp.up": (ffn, H),
-        "mlp.down": (H, ffn),
     }
-    if o.swiglu:
-        linears["mlp.gate"] = (ffn, H)
+    mlps = [f"mlp.experts.{e}" for e in range(o.num_experts)] or ["mlp"]
+    if o.num_experts:
+        linears["mlp.router"] = (o.num_experts, H)
+        ffn = o.moe_ffn_hidden_size or ffn
+    for name in mlps:
+        linears |= {f"{name}.up": (ffn, H), f"{name}.down": (H, ffn)}
+        if o.swiglu:
+            linears[f"{name}.gate"] = (ffn, H)
     norms = [f"layer.{i}.norm{j}" for i in range(o.num_layers) for j in (1, 2)]
     sizes = {name: H for name in norms + ["final_norm"]}
     if o.qk_layernorm:
