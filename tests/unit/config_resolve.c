@@ -75,7 +75,7 @@ static void test_named_sizes(void **state)
         {"GPT310B", 310.1e9},   {"GPT530B", 529.6e9},   {"GPT1T", 1008e9},
         {"GPT25B_5760", 25e9},  {"GPT33B_5760", 33e9},  {"GENSLM_25M", 25e6},
         {"GENSLM_250M", 250e6}, {"GENSLM_2_5B", 2.5e9}, {"GENSLM_25B", 25e9},
-        {"LLAMA7B", 6e9},
+        {"LLAMA7B", 6e9},       {"GENOS_1_2B", 1.2e9},  {"GENOS_10B", 10e9},
     };
 
     (void)state;
@@ -88,8 +88,8 @@ static void test_named_sizes(void **state)
         r = read_config(args);
         assert_fine(&r);
         assert_int_equal(mds_config_resolve(r.run, 1, &r.diag), MDS_OK);
-        assert_int_equal(
-            mds_config_set_vocab(r.run, strstr(args, "GENSLM") ? 70 : 50257), MDS_OK);
+        assert_int_equal(mds_config_set_vocab(r.run, strstr(args, " GEN") ? 70 : 50257),
+                         MDS_OK);
         params = (double)mds_model_params(&r.run->config.model);
         assert_true(params > 0.9 * sizes[i].params && params < 1.1 * sizes[i].params);
         close_reading(&r);
