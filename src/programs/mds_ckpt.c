@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mds_ckpt: inspect, verify, prune, compare, merge, export, import and reshard. */
+/* mds_ckpt: inspect, verify, prune, compare, merge, export, import, reshard and
+ * upcycle. */
 #include "base/units.h"
 #include "config.h"
 #include "data/position.h"
 #include "data/tokenizer.h"
+#include "kernels/experts.h"
 #include "programs/mds_ckpt.h"
 
 #include <inttypes.h>
@@ -18,7 +20,8 @@ static const char prune[] = "prune";
 static const char diff[] = "diff";
 static const char exporting[] = "export";
 static const char merging[] = "merge only";
-static const char making[] = "import, merge and reshard";
+static const char upcycling[] = "upcycle only";
+static const char making[] = "import, merge, reshard and upcycle";
 static const char replacing[] = "Replacing"; /* of export and those */
 static const char general[] = "General";
 
@@ -69,6 +72,11 @@ static const struct mds_option rows[] = {
      .help = "oldest first, d times the average so far and 1 - d times the next; "
              "unset: the mean"},
 
+    {upcycling, NULL, "--experts", NULL, MDS_OPT_COUNT, NULL, 1, MDSK_EXPERTS_MOST,
+     NULL, AT(experts), "n", .help = "needed: how many each MLP becomes"},
+    {upcycling, NULL, "--topk", NULL, MDS_OPT_COUNT, "2", 1, MDSK_EXPERTS_MOST, NULL,
+     AT(topk), "k", .help = "how many of them compute a token"},
+
     {making, NULL, "--force", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(force), NULL,
      .help = "also in a FOLDER that has checkpoints; `latest` names the new one then"},
 
@@ -93,7 +101,8 @@ static const struct mds_option_set options = {
         "everything and compares all checksums; prune removes checkpoints, never the "
         "newest nor the last good one; diff compares two; reshard writes one anew for "
         "another layout; export writes the weights for others; import makes a "
-        "checkpoint of a Hugging Face folder; merge averages the weights of several.\n"
+        "checkpoint of a Hugging Face folder; merge averages the weights of several; "
+        "upcycle makes experts of a dense model's MLPs.\n"
         "PATH is a folder of checkpoints (of its newest, then) or one of them. "
         "mds_ckpt SUBCOMMAND --help says more of each.\n"
         "Exit status: 0 done and sound, 1 failed, damaged or different.",
@@ -329,20 +338,27 @@ static const struct mds_subcommand subcommands[] = {
      "import [--force] [--overwrite] DIR FOLDER [mds_pretrain's options of layout]",
      "Makes a checkpoint in FOLDER, before its first step, of Hugging Face's folder "
      "DIR.",
-     "import, merge and reshard Replacing", .most = SIZE_MAX,
+     "import, merge, reshard and upcycle Replacing", .most = SIZE_MAX,
      .run = mds_ckpt_run_import, .passes_unknown = 1},
     {"merge", "merge [--last N] [--ema D] [--force] [--overwrite] PATH... FOLDER",
      "Writes the mean of the weights of checkpoints of one run, or their moving "
      "average, in FOLDER, without moments: for --finetune and --skip-train.",
-     "merge only import, merge and reshard Replacing", 2, SIZE_MAX,
+     "merge only import, merge, reshard and upcycle Replacing", 2, SIZE_MAX,
      "checkpoints and a FOLDER for the new one", .run = mds_ckpt_run_merge},
     {"reshard",
      "reshard [--force] [--overwrite] PATH FOLDER [mds_pretrain's options of layout]",
      "Writes a checkpoint anew, as the ranks of another layout would, in FOLDER. "
      "Options and defaults are mds_pretrain's, such as --tensor-model-parallel-size 8; "
      "--world-size N says how many ranks (unset: as few as the sizes allow).",
-     "import, merge and reshard Replacing", .most = SIZE_MAX,
+     "import, merge, reshard and upcycle Replacing", .most = SIZE_MAX,
      .run = mds_ckpt_run_reshard, .passes_unknown = 1},
+    {"upcycle",
+     "upcycle --experts N [--topk K] [--force] [--overwrite] PATH FOLDER "
+     "[mds_pretrain's options of layout]",
+     "Makes a mixture of experts of a dense model, in FOLDER, before its first step: "
+     "each expert is the MLP, so that the model computes what it did.",
+     "upcycle only import, merge, reshard and upcycle Replacing", .most = SIZE_MAX,
+     .run = mds_ckpt_run_upcycle, .passes_unknown = 1},
     {0},
 };
 

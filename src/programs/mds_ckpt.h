@@ -14,7 +14,8 @@ enum { MDS_FORMAT_MDS, MDS_FORMAT_HF }; /* --format */
 struct mds_ckpt_options {
     int config, tensors, all, dry_run, weights, force, overwrite;
     int64_t keep_last, keep_every;
-    int64_t last; /* of merge; 0: those that are named */
+    int64_t last;          /* of merge; 0: those that are named */
+    int64_t experts, topk; /* of upcycle */
     double tolerance, ema;
     char *output;
     int format, type; /* of export; its numbers: fp32, bf16, fp16 */
@@ -76,5 +77,6 @@ enum mds_rc mds_ckpt_run_export(const struct mds_invocation *c);
 enum mds_rc mds_ckpt_run_import(const struct mds_invocation *c);
 enum mds_rc mds_ckpt_run_merge(const struct mds_invocation *c);
 enum mds_rc mds_ckpt_run_reshard(const struct mds_invocation *c);
+enum mds_rc mds_ckpt_run_upcycle(const struct mds_invocation *c);
 
 #endif

@@ -3,7 +3,7 @@ bin_PROGRAMS += src/programs/mds_ckpt
 src_programs_mds_ckpt_SOURCES = src/programs/mds_ckpt.c src/programs/mds_ckpt.h \
   src/programs/mds_ckpt_diff.c src/programs/mds_ckpt_export.c \
   src/programs/mds_ckpt_import.c src/programs/mds_ckpt_make.c \
-  src/programs/mds_ckpt_merge.c src/programs/mds_ckpt_open.c \
+  src/programs/mds_ckpt_merge.c src/programs/mds_ckpt_open.c src/programs/mds_ckpt_upcycle.c \
   src/programs/mds_ckpt_reshard.c \
   $(programs_with_subcommands)
 src_programs_mds_ckpt_LDADD = $(engine_libs) $(ckpt_libs) $(data_libs)
@@ -14,9 +14,9 @@ EXTRA_DIST += scripts/mds_from_megatron
 dist_man_MANS += docs/mds_ckpt.1 docs/mds_from_megatron.1
 dist_doc_DATA += docs/checkpoints.md
 TESTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t tests/ckpt/merge.t tests/ckpt/onesided.t \
-  tests/ckpt/reshard.sh tests/ckpt/resume.t tests/ckpt/tools.t tests/ckpt/vocabulary.t
+  tests/ckpt/reshard.sh tests/ckpt/resume.t tests/ckpt/tools.t tests/ckpt/upcycle.t tests/ckpt/vocabulary.t
 dist_check_SCRIPTS += tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t tests/ckpt/merge.t tests/ckpt/onesided.t \
-  tests/ckpt/reshard.sh tests/ckpt/resume.t tests/ckpt/tools.t tests/ckpt/vocabulary.t
+  tests/ckpt/reshard.sh tests/ckpt/resume.t tests/ckpt/tools.t tests/ckpt/upcycle.t tests/ckpt/vocabulary.t
 EXTRA_DIST += tests/ckpt/run.sh tests/ckpt/faultfs.c
 
 # A file system that fails, to be preloaded: not by AM_CFLAGS, which may want libraries
