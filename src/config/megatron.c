@@ -150,7 +150,7 @@ const struct mds_option_foreign mds_megatron_accepted[] = {
     {"--moe-token-dispatcher-type", "rows do not leave their rank"},
     {"--moe-permute-fusion", "rows do not leave their rank"},
     {"--moe-router-dtype", "the router computes in f32"},
-    {"--moe-per-layer-logging", "experts' load is not logged"},
+    {"--moe-per-layer-logging", "the busiest expert of any block is logged"},
     {"--moe-router-padding-for-fp8", "rows are not padded"},
     {"--disable-moe-token-dropping", dropless},
     {"--overlap-grad-reduce", "it is on unless --no-overlap-grad-reduce is given"},

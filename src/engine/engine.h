@@ -62,6 +62,8 @@ struct mds_step_result {
     struct mds_pairs seen;          /* shares, over the global batch */
     double grad_norm;               /* of the summed gradient, before clipping */
     double loss_scale;              /* that backward used; 1 unless f16 */
+    const double *expert_load; /* [layers, experts] tokens that each computed, until the
+                                  next step; NULL without experts */
     int overflow; /* f16: the gradients overflowed, the loss did not, and the loss scale
                      can still be lowered: update will skip the step */
 };

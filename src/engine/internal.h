@@ -33,6 +33,9 @@ struct mds_engine {
      * losses and numbers. */
     double *scalars;
     int n_scalars;
+    float *expert_load;      /* in state: [layers, experts]; NULL without experts */
+    float *load_here;        /* host: the same, of the last step */
+    double *load;            /* host: summed over all ranks */
     int64_t tokens_here;     /* of a micro-batch, on this rank: sequences x tokens */
     int64_t starts_here;     /* of a micro-batch: sequences x all tokens, or 0 */
     int32_t *start;          /* in state: [accumulation, starts_here], or NULL */
@@ -62,5 +65,13 @@ struct mds_engine {
 
 /* Bytes that this rank writes into a checkpoint: 12 for each element it owns. */
 int64_t mds_engine_save_bytes(const struct mds_engine *e);
+
+/* Experts of all blocks whose load is counted. */
+static inline int64_t mds_engine_loads(const struct mds_engine *e)
+{
+    const struct mds_model_config *m = &e->config->model;
+
+    return e->config->train.skip_train ? 0 : m->layers * m->experts.n;
+}
 
 #endif

@@ -283,11 +283,15 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
                               .training = e->training,
                               .step = (uint32_t)step,
                               .grad_scale = (float)(e->scale.scale / batch_tokens(e)),
+                              .expert_load = e->training ? e->expert_load : NULL,
                               .block_queued =
                                   e->report && e->training ? report_block : NULL,
                               .ctx = e};
 
     mds_dev_zero(e->dev, e->scalars, e->n_scalars * (int64_t)sizeof *e->scalars);
+    if (run.expert_load)
+        mds_dev_zero(e->dev, e->expert_load,
+                     mds_engine_loads(e) * (int64_t)sizeof *e->expert_load);
     MDS_TRY(mds_pipe_alloc(p->pipe, &e->step));
     MDS_TRY(mds_gpt_step_begin(e->gpt_step, &run));
     MDS_TRY(mds_pipe_run(p->pipe, &stage, (int)micro_batches));
@@ -372,6 +376,22 @@ static enum mds_rc read_back(struct mds_engine *e, struct read *out)
     return MDS_OK;
 }
 
+/* Of experts, over the world: tensor ranks route the same tokens. */
+static enum mds_rc read_load(struct mds_engine *e)
+{
+    int64_t n = mds_engine_loads(e);
+    int counts = mds_groups_rank(e->groups, MDS_AXIS_TENSOR) == 0;
+
+    if (n == 0)
+        return MDS_OK;
+    MDS_TRY(mds_dev_copy_out(e->dev, e->load_here, e->expert_load,
+                             n * (int64_t)sizeof *e->load_here));
+    for (int64_t i = 0; i < n; i++)
+        e->load[i] = counts ? (double)e->load_here[i] : 0;
+    return mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), e->load, (int)n,
+                                   MDS_COMM_SUM);
+}
+
 /* ---- the parts of a step ---- */
 
 static enum mds_rc sum_gradients(struct mds_engine *e)
@@ -411,6 +431,7 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
     MDS_TRY(run_pipeline(e, &e->train, step, e->config->batch.accumulation));
     MDS_TRY(sum_gradients(e));
     MDS_TRY(read_back(e, &sums));
+    MDS_TRY(read_load(e));
     loss = sums.targets > 0 ? sums.loss_sum / sums.targets : 0;
     e->grad_scale = e->scale.scale;
     if (sums.targets > 0)
@@ -425,6 +446,7 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
                                     .seen = share_seen(e, sums.pairs),
                                     .grad_norm = e->grad_norm,
                                     .loss_scale = e->scale.scale,
+                                    .expert_load = e->load,
                                     .overflow = e->overflow};
     return MDS_OK;
 }

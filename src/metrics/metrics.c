@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "io/jsonl.h"
 #include "metrics/console.h"
+#include "metrics/experts.h"
 #include "metrics/outputs.h"
 #include "metrics/tensorboard.h"
 
@@ -31,6 +32,7 @@ struct mds_metrics {
     double elapsed_s, loss_sum;
     struct mds_pairs seen;
     struct mds_kind_losses by_kind;
+    int64_t *idle; /* [layers, experts]: steps in a row without a token, or NULL */
 };
 
 static int64_t step_tokens(const struct mds_metrics *m)
@@ -217,6 +219,9 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
     m = mds_zalloc(1, sizeof *m);
     if (!m)
         return MDS_EMEM;
+    if (run->model.experts > 0) /* without memory nobody is warned */
+        m->idle = mds_zalloc((size_t)(run->model.layers * run->model.experts),
+                             sizeof *m->idle);
     m->run = *run;
     m->on_terminal = is_terminal(STDOUT_FILENO);
     m->valid_loss = NAN;
@@ -316,6 +321,37 @@ static void write_kind_scalars(struct mds_metrics *m, const char *group,
     }
 }
 
+/* ---- experts ---- */
+
+static struct mds_expert_load load_of(const struct mds_metrics *m, const double *load)
+{
+    return mds_expert_load_of(load, m->run.model.layers, m->run.model.experts);
+}
+
+static void record_load(struct mds_metrics *m, const double *load)
+{
+    struct mds_expert_load l;
+
+    if (!load)
+        return;
+    l = load_of(m, load);
+    mds_jsonl_add_real(m->json, "expert_load_most", l.most);
+    mds_jsonl_add_real(m->json, "expert_entropy", l.entropy);
+    mds_jsonl_add_int(m->json, "experts_idle", l.idle);
+}
+
+static void write_load_scalars(struct mds_metrics *m, const struct mds_metrics_step *s)
+{
+    struct mds_expert_load l;
+
+    if (!s->expert_load)
+        return;
+    l = load_of(m, s->expert_load);
+    write_scalar(m, "experts/load of the busiest", s->iteration, l.most);
+    write_scalar(m, "experts/entropy", s->iteration, l.entropy);
+    write_scalar(m, "experts/idle", s->iteration, (double)l.idle);
+}
+
 static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
                         const struct mds_interval *now)
 {
@@ -332,6 +368,7 @@ static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
     mds_jsonl_add_real(j, "lm_loss", s->loss);
     record_kinds(m, s->by_kind);
     mds_jsonl_add_real(j, "grad_norm", s->grad_norm);
+    record_load(m, s->expert_load);
     if (s->loss_scale > 0)
         mds_jsonl_add_real(j, "loss_scale", s->loss_scale);
     mds_jsonl_add_int(j, "skipped", s->skipped);
@@ -365,6 +402,7 @@ static void write_step_scalars(struct mds_metrics *m, const struct mds_metrics_s
     for (size_t i = 0; i < sizeof points / sizeof *points; i++)
         write_scalar(m, points[i].tag, s->iteration, points[i].value);
     write_kind_scalars(m, "training", s->iteration, s->by_kind);
+    write_load_scalars(m, s);
     if (s->loss_scale > 0)
         write_scalar(m, "loss-scale/loss-scale", s->iteration, s->loss_scale);
 }
@@ -396,6 +434,9 @@ void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
     count_step(m, s);
     record_step(m, s, &now);
     write_step_scalars(m, s, &now);
+    if (s->expert_load && m->idle)
+        mds_expert_warn_of_idle(s->iteration, s->expert_load, m->run.model.layers,
+                                m->run.model.experts, m->idle);
     if (s->iteration % m->run.log_interval == 0 || s->iteration == m->run.iters) {
         log_interval(m, s);
     } else if (m->on_terminal) {
@@ -601,6 +642,7 @@ enum mds_rc mds_metrics_close(struct mds_metrics *m,
         record_write_failure(m);
     if (mds_jsonl_close(m->json))
         record_write_failure(m);
+    free(m->idle);
     rc = m->rc && summary ? mds_fail(m->rc, "%s", m->why) : MDS_OK;
     free(m);
     return rc;

@@ -53,6 +53,7 @@ struct mds_metrics_step {
     const struct mds_kind_losses *by_kind; /* or NULL: tokens have no kinds */
     struct mds_pairs seen;                 /* shares, as in struct mds_flops_model */
     double grad_norm;
+    const double *expert_load; /* [layers, experts] tokens; NULL without experts */
     double loss_scale; /* that the step's gradients were made with; 0: none, no fp16 */
     int skipped;       /* the update was left out (overflow, or not finite) */
 };

@@ -123,19 +123,43 @@ enum mds_rc mds_gpt_route(void *ctx, const struct mds_block_call *call)
     return mds_op_route_sort(b->c->par.dev, &sort);
 }
 
-/* How many rows of each sequence, or of all of the micro-batch, go to each expert: on
- * all ranks that share the sequences. */
-static enum mds_rc count_load(const struct block_pass *b, const struct map *m,
+/* How many rows of each of `groups` go to each expert. */
+static enum mds_rc count_rows(const struct block_pass *b, const struct map *m,
                               int64_t groups, float **load)
 {
-    const struct mds_groups *ranks = b->c->g->groups;
     int64_t E = b->c->g->cfg.experts.n;
     struct mdsk_route_load a = {
         .R = m->R, .E = E, .k = m->k, .groups = groups, .choice = m->choice};
 
     MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK, groups * E, load));
     a.load = *load;
-    MDS_TRY(mds_op_route_load(b->c->par.dev, &a));
+    return mds_op_route_load(b->c->par.dev, &a);
+}
+
+/* For the logs. */
+static enum mds_rc report_load(const struct block_pass *b, const struct map *m)
+{
+    int64_t E = b->c->g->cfg.experts.n;
+    struct mdsk_add add = {.n = E};
+    float *load;
+
+    if (!b->c->run->expert_load)
+        return MDS_OK;
+    MDS_TRY(count_rows(b, m, 1, &load));
+    add.x = load;
+    add.y = b->c->run->expert_load + b->id->number * E;
+    return mds_op_add(b->c->par.dev, &add);
+}
+
+/* Of each sequence, or of all of the micro-batch: on all ranks that share the
+ * sequences. */
+static enum mds_rc count_load(const struct block_pass *b, const struct map *m,
+                              int64_t groups, float **load)
+{
+    const struct mds_groups *ranks = b->c->g->groups;
+    int64_t E = b->c->g->cfg.experts.n;
+
+    MDS_TRY(count_rows(b, m, groups, load));
     if (mds_groups_size(ranks, MDS_AXIS_ULYSSES) > 1)
         MDS_TRY(mds_par_sum(&b->c->par, MDS_AXIS_ULYSSES, *load, groups * E));
     if (mds_groups_size(ranks, MDS_AXIS_RING) > 1)
@@ -193,6 +217,7 @@ enum mds_rc mds_gpt_route_bwd(void *ctx, const struct mds_block_call *call)
                                          ? b->c->norm_sums + router->sum_at
                                          : mds_gpt_grad(b->c, router->gamma)};
 
+    MDS_TRY(report_load(b, &m));
     MDS_TRY(add_losses(b, &m, &a));
     return mds_op_route_bwd(b->c->par.dev, &a);
 }

@@ -76,6 +76,9 @@ struct mds_gpt_run {
     int training;                         /* 0: forward only, without dropout */
     uint32_t step;                        /* of the optimizer; part of dropout's key */
     float grad_scale;                     /* of the sum of losses */
+    /* [layers of the model, experts] on the device, or NULL: how many of this rank's
+     * tokens go to each is added, in backward. */
+    float *expert_load;
     /* Called when a block has been queued on the device (on CPUs: computed), unless
      * NULL; layer: in the whole model, from 0. */
     void (*block_queued)(void *ctx, int backward, int layer);

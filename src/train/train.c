@@ -209,6 +209,7 @@ static void report_step(struct run *r, const struct mds_step_result *s, int take
                                  .by_kind = &s->by_kind,
                                  .seen = s->seen,
                                  .grad_norm = s->grad_norm,
+                                 .expert_load = s->expert_load,
                                  .loss_scale = fp16 ? s->loss_scale : 0,
                                  .skipped = s->overflow || !taken};
 

@@ -37,7 +37,8 @@ test_expect_success 'all experts are the MLP, in any layout; the router is that 
     test "$(mds_ckpt info --tensors llama-one | grep -c "layer.*experts.*weight")" -eq 45
 '
 test_expect_success 'it trains, and its experts become different' '
-    pretrain --load llama-4 --finetune --train-iters 10 --save trained --moe-aux-loss-coeff 0.01 && grep "experts 4 (2 active)" out &&
+    pretrain --load llama-4 --finetune --train-iters 10 --save trained --moe-aux-loss-coeff 0.01 --metrics-jsonl m.jsonl &&
+    grep "experts 4 (2 active)" out && grep "| busiest expert: [1-4]\.[0-9]* |" out && grep "\"expert_entropy\":[01]" m.jsonl &&
     validation trained >now && test "$(cat now)" != "$(cat want)"
 '
 # refused WORDS OPTIONS...: in one line that has the words, and nothing appears

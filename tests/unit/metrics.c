@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "metrics/console.h"
+#include "metrics/experts.h"
 #include "metrics/flops.h"
 #include "metrics/memory.h"
 #include "metrics/metrics.h"
@@ -700,6 +701,33 @@ static void test_preflight(void **state)
     assert_fault(r, 1, "2 uncorrected ECC errors");
 }
 
+/* ---- experts ---- */
+
+static void test_expert_load(void **state)
+{
+    static const double even[] = {5, 5, 5, 5}, one[] = {0, 20, 0, 0},
+                        both[] = {4, 4, 4, 4, 0, 8, 8, 0};
+    struct mds_expert_load l = mds_expert_load_of(even, 1, 4);
+
+    (void)state;
+    assert_true(l.most == 1 && fabs(l.entropy - 1) < 1e-15 && l.idle == 0);
+    l = mds_expert_load_of(one, 1, 4);
+    assert_true(l.most == 4 && fabs(l.entropy) < 1e-15 && l.idle == 3);
+    l = mds_expert_load_of(both, 2, 4);
+    assert_true(l.most == 2 && fabs(l.entropy - 0.75) < 1e-15 && l.idle == 2);
+}
+
+static void test_idle_experts(void **state)
+{
+    static const double load[] = {1, 0, 2, 3};
+    int64_t idle[4] = {7, 7, 0, 0};
+
+    (void)state;
+    for (int64_t i = 1; i <= 250; i++)
+        mds_expert_warn_of_idle(i, load, 2, 2, idle);
+    assert_true(idle[0] == 0 && idle[1] == 257 && idle[2] == 0 && idle[3] == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -716,6 +744,8 @@ int main(void)
         cmocka_unit_test(test_unwritable_sinks),
         cmocka_unit_test(test_memory_table),
         cmocka_unit_test(test_spikes),
+        cmocka_unit_test(test_expert_load),
+        cmocka_unit_test(test_idle_experts),
         cmocka_unit_test(test_stragglers),
         cmocka_unit_test(test_preflight),
     };

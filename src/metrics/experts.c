@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "metrics/experts.h"
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* Of one block; the sum of its loads is > 0. */
+static void add_block(struct mds_expert_load *out, const double *load, int64_t experts)
+{
+    double sum = 0, most = 0;
+
+    for (int64_t e = 0; e < experts; e++) {
+        sum += load[e];
+        most = load[e] > most ? load[e] : most;
+        out->idle += load[e] == 0;
+    }
+    for (int64_t e = 0; e < experts; e++)
+        if (load[e] > 0 && experts > 1)
+            out->entropy -= load[e] / sum * log(load[e] / sum) / log((double)experts);
+    most *= (double)experts / sum;
+    out->most = most > out->most ? most : out->most;
+}
+
+struct mds_expert_load mds_expert_load_of(const double *load, int64_t blocks,
+                                          int64_t experts)
+{
+    struct mds_expert_load out = {0};
+
+    for (int64_t b = 0; b < blocks; b++)
+        add_block(&out, load + b * experts, experts);
+    out.entropy = experts > 1 ? out.entropy / (double)blocks : 1;
+    return out;
+}
+
+void mds_expert_warn_of_idle(int64_t iteration, const double *load, int64_t blocks,
+                             int64_t experts, int64_t *idle)
+{
+    int64_t n = 0, first = 0;
+
+    for (int64_t i = blocks * experts - 1; i >= 0; i--) {
+        idle[i] = load[i] > 0 ? 0 : idle[i] + 1;
+        if (idle[i] >= MDS_EXPERT_IDLE_STEPS && idle[i] < 2 * MDS_EXPERT_IDLE_STEPS) {
+            first = i;
+            n++;
+        }
+    }
+    if (n > 0 && iteration % MDS_EXPERT_IDLE_STEPS == 0)
+        mds_warn("iteration %" PRId64 ": %" PRId64 " of %" PRId64
+                 " experts (number %" PRId64 " of block %" PRId64
+                 ") computed no token in the last %d steps; a larger "
+                 "--moe-aux-loss-coeff keeps them busy",
+                 iteration, n, blocks * experts, first % experts, first / experts,
+                 MDS_EXPERT_IDLE_STEPS);
+}
