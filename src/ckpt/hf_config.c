@@ -432,65 +432,53 @@ static const struct form neox_form = {
                 "  linear_bias: true\n",
     .tied = "false",
 };
+/* What llama and those of its shape have in common. */
+#define OF_LLAMA                                                                       \
+    .activation = "hidden_act", .activation_fallback = "silu", .gated = 1,             \
+    .tied = "false"
+
 static const struct form llama_form = {
     .numbers = {size_numbers, llama_numbers, llama_heads},
     .fixed = llama_fixed,
-    .activation = "hidden_act",
-    .activation_fallback = "silu",
-    .gated = 1,
+    OF_LLAMA,
     .constant = "  position: rope\n  norm: RMSNorm\n",
-    .tied = "false",
 };
 static const struct form mistral_form = {
     .numbers = {size_numbers, llama_numbers, mistral_heads},
     .fixed = llama_fixed,
-    .activation = "hidden_act",
-    .activation_fallback = "silu",
-    .gated = 1,
+    OF_LLAMA,
     .constant = "  position: rope\n  norm: RMSNorm\n"
                 "  linear_bias: false\n",
-    .tied = "false",
 };
 static const struct form qwen2_form = {
     .numbers = {size_numbers, llama_numbers, qwen2_heads},
     .fixed = llama_fixed,
-    .activation = "hidden_act",
-    .activation_fallback = "silu",
-    .gated = 1,
+    OF_LLAMA,
     .constant = "  position: rope\n  norm: RMSNorm\n"
                 "  linear_bias: false\n  qkv_bias: true\n",
-    .tied = "false",
 };
 static const struct form qwen3_form = {
     .numbers = {size_numbers, llama_numbers, qwen3_heads},
     .fixed = qwen3_fixed,
-    .activation = "hidden_act",
-    .activation_fallback = "silu",
-    .gated = 1,
+    OF_LLAMA,
     .constant = "  position: rope\n  norm: RMSNorm\n"
                 "  qk_layernorm: true\n  linear_bias: false\n",
-    .tied = "false",
 };
 
 static const struct form mixtral_form = {
     .numbers = {size_numbers, mixtral_numbers, mistral_heads},
     .fixed = mixtral_fixed,
-    .activation = "hidden_act",
-    .activation_fallback = "silu",
-    .gated = 1,
+    OF_LLAMA,
     .constant = "  position: rope\n  norm: RMSNorm\n  linear_bias: false\n",
-    .tied = "false",
 };
 static const struct form qwen3_moe_form = {
     .numbers = {size_numbers, llama_numbers, qwen3_moe_numbers},
     .fixed = qwen3_moe_fixed,
-    .activation = "hidden_act",
-    .activation_fallback = "silu",
-    .gated = 1,
+    OF_LLAMA,
     .constant = "  position: rope\n  norm: RMSNorm\n"
                 "  qk_layernorm: true\n  linear_bias: false\n",
-    .tied = "false",
 };
+#undef OF_LLAMA
 
 static const struct form *const forms[] = {
     [MDS_HF_GPT2] = &gpt2_form,           [MDS_HF_NEOX] = &neox_form,

@@ -24,6 +24,7 @@ struct mds_ckpt_reader {
     int64_t clock;
     int64_t words; /* of the model; 0: as many as the checkpoint has */
     enum mds_resize resize;
+    mds_ckpt_find_name *find; /* NULL: names are the same, and all are there */
     struct {
         int64_t tensor;
         float *row; /* [columns] */
@@ -67,6 +68,11 @@ int64_t mds_ckpt_reader_bytes(void)
 {
     return (int64_t)FILES * MDS_RANK_FILE_FETCHES * MDS_RANK_FILE_BLOCK *
            (int64_t)sizeof(float);
+}
+
+void mds_ckpt_reader_rename(struct mds_ckpt_reader *r, mds_ckpt_find_name *find)
+{
+    r->find = find;
 }
 
 const struct mds_ckpt_index *mds_ckpt_reader_index(const struct mds_ckpt_reader *r)
@@ -238,26 +244,46 @@ static enum mds_rc put_mean(struct mds_ckpt_reader *r, const struct mds_param *p
     return MDS_OK;
 }
 
+static int64_t find_tensor(const struct mds_ckpt_reader *r, const struct mds_param *p)
+{
+    char name[sizeof p->spec.name];
+
+    if (!r->find)
+        return mds_ckpt_index_find(r->ix, p->spec.name);
+    r->find(p->spec.name, name);
+    return mds_ckpt_index_find(r->ix, name);
+}
+
+/* Of what the checkpoint does not have. */
+static void put_start(const struct mds_param *p, uint64_t seed, enum mds_ckpt_what what,
+                      int64_t first, int64_t n, float *out)
+{
+    if (what == MDS_CKPT_WEIGHT)
+        mds_param_init_values(p, seed, first, n, out);
+    else
+        memset(out, 0, (size_t)n * sizeof *out);
+}
+
 /* Elements first .. first + n - 1 of this rank's shard of a parameter. */
 static enum mds_rc read_shard(struct mds_ckpt_reader *r, const struct mds_param *p,
                               uint64_t seed, enum mds_ckpt_what what, int64_t first,
                               int64_t n, float *out)
 {
-    int64_t tensor = mds_ckpt_index_find(r->ix, p->spec.name), rows;
+    int64_t tensor = find_tensor(r, p), rows;
     struct mds_ckpt_part need[MDS_PART_SPLIT];
     int parts = mds_part_split(p, first, n, need), grows;
 
+    if (tensor < 0 && r->find) {
+        put_start(p, seed, what, first, n, out);
+        return MDS_OK;
+    }
     if (tensor < 0)
         return mds_fail(MDS_EBUG, "%s: no %s", r->ix->path, p->spec.name);
     grows = gets_words(r, &r->ix->tensor[tensor]);
     /* Not the padding that the checkpoint has where this model has words. */
     rows = grows ? r->ix->state.vocab : r->ix->tensor[tensor].rows;
-    if (rows < p->spec.rows) {
-        if (what == MDS_CKPT_WEIGHT)
-            mds_param_init_values(p, seed, first, n, out);
-        else
-            memset(out, 0, (size_t)n * sizeof *out);
-    }
+    if (rows < p->spec.rows)
+        put_start(p, seed, what, first, n, out);
     if (grows && what == MDS_CKPT_WEIGHT && r->resize == MDS_RESIZE_MEAN)
         MDS_TRY(put_mean(r, p, tensor, first, n, out));
     for (int i = 0; i < parts; i++)

@@ -24,6 +24,12 @@ int64_t mds_ckpt_reader_bytes(void);
 void mds_ckpt_reader_resize(struct mds_ckpt_reader *r, int64_t words,
                             enum mds_resize how);
 
+/* Read for a model in which parameters have other names, or that the checkpoint lacks:
+ * `find` writes the checkpoint's name of one.  What is not there begins with its
+ * initial values, without moments. */
+typedef void mds_ckpt_find_name(const char *name, char out[64]);
+void mds_ckpt_reader_rename(struct mds_ckpt_reader *r, mds_ckpt_find_name *find);
+
 const struct mds_ckpt_index *mds_ckpt_reader_index(const struct mds_ckpt_reader *r);
 
 /* Read elements first .. first + n - 1 of a unit of `local`, a registry that

@@ -27,6 +27,22 @@ static inline const char *mds_config_origin(const struct mds_config_run *run,
     return mds_settings_of(&run->settings, key)->origin;
 }
 
+/* Whether this run, and not a default or its checkpoint, says what key is. */
+static inline int mds_config_is_given(const struct mds_config_run *run, const char *key)
+{
+    return mds_settings_of(&run->settings, key)->level > MDS_LEVEL_CHECKPOINT;
+}
+
+/* Warn of an option that is given, and has no effect without another. */
+static inline void mds_config_warn_ignored(const struct mds_config_run *run,
+                                           const char *key, const char *missing,
+                                           struct mds_diag *diag)
+{
+    if (mds_config_is_given(run, key))
+        mds_diag_warn(diag, mds_config_origin(run, key), "%s is ignored without %s",
+                      mds_settings_flag(&run->settings, key), missing);
+}
+
 /* If *field is 0, set it to value and record that it is derived, and how. */
 static inline void derive(struct mds_config_run *run, const char *key, int64_t *field,
                           int64_t value, const char *how)
@@ -42,6 +58,7 @@ void mds_config_resolve_window(struct mds_config_run *run, struct mds_diag *diag
 
 /* Check that type, model and layout allow FP8.  Call it after the grid is resolved. */
 void mds_config_check_fp8(const struct mds_config_run *run, struct mds_diag *diag);
+/* The same of experts. */
 void mds_config_check_experts(const struct mds_config_run *run, struct mds_diag *diag);
 
 /* Check the scaling of rotary frequencies.  Call it after heads are resolved. */

@@ -291,12 +291,12 @@ static void check_data_paths(const struct mds_config_run *run, struct mds_diag *
     else if (!d->train_paths && !run->config.train.skip_train)
         mds_diag_fault(diag, mds_config_origin(run, key),
                        "--%s-data-path needs --train-data-path", option);
-    if (mds_settings_of(&run->settings, "data.split")->level > MDS_LEVEL_CHECKPOINT)
+    if (mds_config_is_given(run, "data.split"))
         mds_diag_fault(diag, mds_config_origin(run, "data.split"),
                        "--split cuts the files of --data-path; it has no effect with "
                        "--%s-data-path",
                        option);
-    if (mds_settings_of(&run->settings, "data.split_at")->level > MDS_LEVEL_CHECKPOINT)
+    if (mds_config_is_given(run, "data.split_at"))
         mds_diag_fault(diag, mds_config_origin(run, "data.split_at"),
                        "--split-at is for --split, which has no effect with "
                        "--%s-data-path",

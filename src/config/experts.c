@@ -4,11 +4,6 @@
 
 #include <string.h>
 
-static int is_given(const struct mds_config_run *run, const char *key)
-{
-    return mds_settings_of(&run->settings, key)->level > MDS_LEVEL_CHECKPOINT;
-}
-
 static void fault(const struct mds_config_run *run, struct mds_diag *diag,
                   const char *key, const char *why)
 {
@@ -23,10 +18,7 @@ static void warn_ignored(const struct mds_config_run *run, struct mds_diag *diag
         "model.expert_balance", "model.expert_balance_loss", "model.expert_z_loss"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (is_given(run, keys[i]))
-            mds_diag_warn(diag, mds_config_origin(run, keys[i]),
-                          "%s is ignored without --num-experts",
-                          mds_settings_flag(&run->settings, keys[i]));
+        mds_config_warn_ignored(run, keys[i], "--num-experts", diag);
 }
 
 /* What blocks with experts do not have yet. */

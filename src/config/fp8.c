@@ -32,11 +32,6 @@ static void check_sizes(const struct mds_config_run *run, struct mds_diag *diag)
                            sides[i].flag, (long long)sides[i].size, (long long)unit);
 }
 
-static int is_given(const struct mds_config_run *run, const char *key)
-{
-    return mds_settings_of(&run->settings, key)->level > MDS_LEVEL_CHECKPOINT;
-}
-
 /* Warn of options that have no effect, because they need another one. */
 static void warn_ignored(const struct mds_config_run *run, struct mds_diag *diag)
 {
@@ -55,11 +50,8 @@ static void warn_ignored(const struct mds_config_run *run, struct mds_diag *diag
     };
 
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (options[i].missing && options[i].is_on && is_given(run, options[i].key))
-            mds_diag_warn(diag, mds_config_origin(run, options[i].key),
-                          "%s is ignored without %s",
-                          mds_settings_flag(&run->settings, options[i].key),
-                          options[i].missing);
+        if (options[i].missing && options[i].is_on)
+            mds_config_warn_ignored(run, options[i].key, options[i].missing, diag);
 }
 
 void mds_config_check_fp8(const struct mds_config_run *run, struct mds_diag *diag)

@@ -2,7 +2,6 @@
 #include "metrics/console.h"
 
 #include "base/units.h"
-#include "metrics/experts.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -84,10 +83,7 @@ void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
         mds_str_add(out, " loss scale: %.1f |", s->loss_scale);
     mds_str_add(out, " grad norm: %.3f |", s->grad_norm);
     if (s->expert_load)
-        mds_str_add(
-            out, " busiest expert: %.2f |",
-            mds_expert_load_of(s->expert_load, run->model.layers, run->model.experts)
-                .most);
+        mds_str_add(out, " busiest expert: %.2f |", mean->experts.most);
     mds_str_add(out, " number of skipped iterations: %3" PRId64 " |", mean->skipped);
     mds_str_add(out, " number of nan iterations: %3" PRId64 " |", mean->nan_steps);
     mds_str_add(out, " samples per second: %.3f |", mean->samples_per_s);

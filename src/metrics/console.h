@@ -4,14 +4,16 @@
 #define MDS_METRICS_CONSOLE_H
 
 #include "base/str.h"
+#include "metrics/experts.h"
 #include "metrics/metrics.h"
 
 /* Means over the steps between two console lines, and what follows from them. */
 struct mds_interval {
     int64_t steps, skipped, nan_steps;
-    double elapsed_s;      /* per step */
-    struct mds_pairs seen; /* as in struct mds_flops_model */
-    double loss;           /* mean over the steps that count: not skipped, not NaN */
+    double elapsed_s;               /* per step */
+    struct mds_pairs seen;          /* as in struct mds_flops_model */
+    struct mds_expert_load experts; /* of the last step */
+    double loss; /* mean over the steps that count: not skipped, not NaN */
     struct mds_kind_losses by_kind; /* over these steps */
     double samples_per_s, tokens_per_s;
     double tokens_per_s_per_rank;

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "io/jsonl.h"
 #include "metrics/console.h"
-#include "metrics/experts.h"
 #include "metrics/outputs.h"
 #include "metrics/tensorboard.h"
 
@@ -323,33 +322,19 @@ static void write_kind_scalars(struct mds_metrics *m, const char *group,
 
 /* ---- experts ---- */
 
-static struct mds_expert_load load_of(const struct mds_metrics *m, const double *load)
+static void record_load(struct mds_metrics *m, const struct mds_expert_load *l)
 {
-    return mds_expert_load_of(load, m->run.model.layers, m->run.model.experts);
+    mds_jsonl_add_real(m->json, "expert_load_most", l->most);
+    mds_jsonl_add_real(m->json, "expert_entropy", l->entropy);
+    mds_jsonl_add_int(m->json, "experts_idle", l->idle);
 }
 
-static void record_load(struct mds_metrics *m, const double *load)
+static void write_load_scalars(struct mds_metrics *m, int64_t iteration,
+                               const struct mds_expert_load *l)
 {
-    struct mds_expert_load l;
-
-    if (!load)
-        return;
-    l = load_of(m, load);
-    mds_jsonl_add_real(m->json, "expert_load_most", l.most);
-    mds_jsonl_add_real(m->json, "expert_entropy", l.entropy);
-    mds_jsonl_add_int(m->json, "experts_idle", l.idle);
-}
-
-static void write_load_scalars(struct mds_metrics *m, const struct mds_metrics_step *s)
-{
-    struct mds_expert_load l;
-
-    if (!s->expert_load)
-        return;
-    l = load_of(m, s->expert_load);
-    write_scalar(m, "experts/load of the busiest", s->iteration, l.most);
-    write_scalar(m, "experts/entropy", s->iteration, l.entropy);
-    write_scalar(m, "experts/idle", s->iteration, (double)l.idle);
+    write_scalar(m, "experts/load of the busiest", iteration, l->most);
+    write_scalar(m, "experts/entropy", iteration, l->entropy);
+    write_scalar(m, "experts/idle", iteration, (double)l->idle);
 }
 
 static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
@@ -368,7 +353,8 @@ static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
     mds_jsonl_add_real(j, "lm_loss", s->loss);
     record_kinds(m, s->by_kind);
     mds_jsonl_add_real(j, "grad_norm", s->grad_norm);
-    record_load(m, s->expert_load);
+    if (s->expert_load)
+        record_load(m, &now->experts);
     if (s->loss_scale > 0)
         mds_jsonl_add_real(j, "loss_scale", s->loss_scale);
     mds_jsonl_add_int(j, "skipped", s->skipped);
@@ -402,17 +388,20 @@ static void write_step_scalars(struct mds_metrics *m, const struct mds_metrics_s
     for (size_t i = 0; i < sizeof points / sizeof *points; i++)
         write_scalar(m, points[i].tag, s->iteration, points[i].value);
     write_kind_scalars(m, "training", s->iteration, s->by_kind);
-    write_load_scalars(m, s);
+    if (s->expert_load)
+        write_load_scalars(m, s->iteration, &now->experts);
     if (s->loss_scale > 0)
         write_scalar(m, "loss-scale/loss-scale", s->iteration, s->loss_scale);
 }
 
-static void log_interval(struct mds_metrics *m, const struct mds_metrics_step *s)
+static void log_interval(struct mds_metrics *m, const struct mds_metrics_step *s,
+                         const struct mds_interval *now)
 {
     struct mds_str text = {0};
     struct mds_interval mean;
 
     finish_interval(m, s->iteration, &mean);
+    mean.experts = now->experts;
     if (m->run.short_lines) {
         mds_console_short_step(&text, &m->run, s, &mean, m->valid_loss);
         mds_str_add(&text, "\n");
@@ -430,6 +419,9 @@ void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
     struct mds_str text = {0};
 
     m->run.iters = s->last_iteration;
+    if (s->expert_load)
+        now.experts = mds_expert_load_of(s->expert_load, m->run.model.layers,
+                                         m->run.model.experts);
     fill_rates(m, s->iteration, &now);
     count_step(m, s);
     record_step(m, s, &now);
@@ -438,7 +430,7 @@ void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
         mds_expert_warn_of_idle(s->iteration, s->expert_load, m->run.model.layers,
                                 m->run.model.experts, m->idle);
     if (s->iteration % m->run.log_interval == 0 || s->iteration == m->run.iters) {
-        log_interval(m, s);
+        log_interval(m, s, &now);
     } else if (m->on_terminal) {
         mds_console_short_step(&text, &m->run, s, &now, m->valid_loss);
         print_to_console(m, &text);

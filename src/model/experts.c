@@ -123,8 +123,8 @@ enum mds_rc mds_gpt_route(void *ctx, const struct mds_block_call *call)
     return mds_op_route_sort(b->c->par.dev, &sort);
 }
 
-/* How many rows of each of `groups` go to each expert. */
-static enum mds_rc count_rows(const struct block_pass *b, const struct map *m,
+/* load [groups, experts]: how many rows of each group go to each expert. */
+static enum mds_rc count_load(const struct block_pass *b, const struct map *m,
                               int64_t groups, float **load)
 {
     int64_t E = b->c->g->cfg.experts.n;
@@ -136,39 +136,37 @@ static enum mds_rc count_rows(const struct block_pass *b, const struct map *m,
     return mds_op_route_load(b->c->par.dev, &a);
 }
 
-/* For the logs. */
-static enum mds_rc report_load(const struct block_pass *b, const struct map *m)
+/* For the logs, which sum it over ranks. */
+static enum mds_rc report_load(const struct block_pass *b, int64_t groups,
+                               const float *load)
 {
     int64_t E = b->c->g->cfg.experts.n;
-    struct mdsk_add add = {.n = E};
-    float *load;
+    float *sum = b->c->run->expert_load;
 
-    if (!b->c->run->expert_load)
-        return MDS_OK;
-    MDS_TRY(count_rows(b, m, 1, &load));
-    add.x = load;
-    add.y = b->c->run->expert_load + b->id->number * E;
-    return mds_op_add(b->c->par.dev, &add);
-}
+    for (int64_t i = 0; i < groups && sum; i++) {
+        struct mdsk_add add = {.n = E, .x = load + i * E, .y = sum + b->id->number * E};
 
-/* Of each sequence, or of all of the micro-batch: on all ranks that share the
- * sequences. */
-static enum mds_rc count_load(const struct block_pass *b, const struct map *m,
-                              int64_t groups, float **load)
-{
-    const struct mds_groups *ranks = b->c->g->groups;
-    int64_t E = b->c->g->cfg.experts.n;
-
-    MDS_TRY(count_rows(b, m, groups, load));
-    if (mds_groups_size(ranks, MDS_AXIS_ULYSSES) > 1)
-        MDS_TRY(mds_par_sum(&b->c->par, MDS_AXIS_ULYSSES, *load, groups * E));
-    if (mds_groups_size(ranks, MDS_AXIS_RING) > 1)
-        MDS_TRY(mds_par_sum(&b->c->par, MDS_AXIS_RING, *load, groups * E));
+        MDS_TRY(mds_op_add(b->c->par.dev, &add));
+    }
     return MDS_OK;
 }
 
-/* The losses are means over tokens, as the model's.  Of tensor ranks, which compute the
- * same gradient and then sum it, the first adds theirs.
+/* On all ranks that share the sequences. */
+static enum mds_rc sum_load(const struct block_pass *b, int64_t groups, float *load)
+{
+    const struct mds_groups *ranks = b->c->g->groups;
+    int64_t n = groups * b->c->g->cfg.experts.n;
+
+    if (mds_groups_size(ranks, MDS_AXIS_ULYSSES) > 1)
+        MDS_TRY(mds_par_sum(&b->c->par, MDS_AXIS_ULYSSES, load, n));
+    if (mds_groups_size(ranks, MDS_AXIS_RING) > 1)
+        MDS_TRY(mds_par_sum(&b->c->par, MDS_AXIS_RING, load, n));
+    return MDS_OK;
+}
+
+/* Load is counted over each sequence, or over all of the micro-batch.  The losses are
+ * means over tokens, as the model's.  Of tensor ranks, which compute the same gradient
+ * and then sum it, the first adds theirs.
  *
  * The balance of T tokens: coeff E / (k T^2) * sum over e of load[e] * sum of
  * probabilities of e; its gradient, times T, adds to that of the sum of losses. */
@@ -176,19 +174,23 @@ static enum mds_rc add_losses(const struct block_pass *b, const struct map *m,
                               struct mdsk_route_bwd *a)
 {
     const struct mds_experts_config *x = &b->c->g->cfg.experts;
+    int balances = x->balance != MDS_BALANCE_NONE && x->balance_coeff > 0;
     int64_t B = b->c->par.B, T = b->c->run->S;
-    float *load = NULL;
+    float *load;
 
     a->groups = x->balance == MDS_BALANCE_SEQUENCE ? B : 1;
     T *= B / a->groups;
-    if (x->balance != MDS_BALANCE_NONE && x->balance_coeff > 0)
-        MDS_TRY(count_load(b, m, a->groups, &load));
+    MDS_TRY(count_load(b, m, a->groups, &load));
+    MDS_TRY(report_load(b, a->groups, load));
+    if (balances)
+        MDS_TRY(sum_load(b, a->groups, load));
     if (mds_groups_rank(b->c->g->groups, MDS_AXIS_TENSOR) > 0)
         return MDS_OK;
-    a->load = load;
-    if (load)
+    if (balances) {
+        a->load = load;
         a->balance = (float)((double)b->c->run->grad_scale * x->balance_coeff *
                              (double)x->n / ((double)m->k * (double)T));
+    }
     a->z = b->c->run->grad_scale * (float)x->z_coeff;
     return MDS_OK;
 }
@@ -217,7 +219,6 @@ enum mds_rc mds_gpt_route_bwd(void *ctx, const struct mds_block_call *call)
                                          ? b->c->norm_sums + router->sum_at
                                          : mds_gpt_grad(b->c, router->gamma)};
 
-    MDS_TRY(report_load(b, &m));
     MDS_TRY(add_losses(b, &m, &a));
     return mds_op_route_bwd(b->c->par.dev, &a);
 }

@@ -97,7 +97,7 @@ static mds_tid dense(const struct form *f, mds_tid x)
 }
 
 /* Which experts each row goes to, and where its copies are. */
-static const struct mds_step *route(const struct form *f, mds_tid x)
+static struct mds_step route(const struct form *f, mds_tid x)
 {
     const struct mds_experts_config *e = &f->m->experts;
     int rest = part(MDS_ACT_REST);
@@ -112,7 +112,7 @@ static const struct mds_step *route(const struct form *f, mds_tid x)
         mds_add_tensor(f->p, "first", MDS_ROWS_ONE, MDS_ELEM_I32, e->n + 1, rest);
     s->out[3] =
         mds_add_tensor(f->p, "scores", MDS_ROWS_GEMM, MDS_ELEM_F32, e->n + 1, rest);
-    return s;
+    return *s;
 }
 
 /* A step of copies of rows; more: what else it reads. */
@@ -131,7 +131,7 @@ static mds_tid copies(const struct form *f, enum mds_step_op op, int layer,
 static mds_tid experts(const struct form *f, mds_tid x)
 {
     int64_t wide = mdsk_activation_inputs(f->m->activation, 1, f->F);
-    const struct mds_step r = *route(f, x);
+    const struct mds_step r = route(f, x);
     mds_tid c =
         copies(f, MDS_STEP_DISPATCH, -1, "copies", f->m->hidden, x, r.out[0], NEVER);
     mds_tid u = copies(f, MDS_STEP_EXPERTS, LAYER_UP, "u", wide, c, r.out[2],

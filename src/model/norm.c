@@ -16,7 +16,7 @@ struct norm_ids mds_gpt_add_summed(struct registrar *reg, struct mds_param_spec 
                                    int64_t size)
 {
     struct norm_ids id = {.beta = -1, .size = size, .sum_at = -1};
-    int sums = s->partial != 0;
+    int sums = s->partial != 0; /* registering adds axes */
 
     id.gamma = mds_gpt_add_param(reg, s);
     if (!sums)

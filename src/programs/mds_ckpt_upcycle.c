@@ -3,10 +3,7 @@
  * (Komatsuzaki et al. 2022, arXiv:2212.05055).  As a token's weights add up to 1, the
  * model computes what it did, until its experts learn different things.
  */
-#include "base/alloc.h"
 #include "base/str.h"
-#include "engine/engine.h"
-#include "kernels/experts.h"
 #include "programs/mds_ckpt.h"
 
 #include <stdio.h>
@@ -14,7 +11,7 @@
 #include <string.h>
 
 struct source {
-    const struct mds_ckpt_input *dense;
+    struct mds_ckpt_reader *reader;
     uint64_t seed;
 };
 
@@ -32,72 +29,18 @@ static void dense_name(const char *name, char out[64])
         snprintf(out, 64, "%s", name);
 }
 
-/* This rank's part of a weight of the dense model. */
-static enum mds_rc read_shard(const struct source *s, const struct mds_param *p,
-                              int64_t tensor, float *out)
-{
-    struct mds_ckpt_part part = {.rows = p->rows, .cols = p->cols ? p->cols : 1};
-
-    if (p->spec.shard == MDS_SHARD_ROWS)
-        part.row = p->spec.part * p->rows;
-    if (p->spec.shard == MDS_SHARD_COLS)
-        part.col = p->spec.part * p->cols;
-    return mds_ckpt_reader_part(s->dense->reader, MDS_CKPT_WEIGHT, tensor, &part, out);
-}
-
-/* What the dense model does not have, the router, begins as in any new run. */
-static enum mds_rc fill_param(const struct source *s, const struct mds_param *p,
-                              const struct mds_param_overlap *here, float *out)
-{
-    char theirs[64];
-    int64_t tensor;
-    float *shard;
-    enum mds_rc rc;
-
-    dense_name(p->spec.name, theirs);
-    tensor = mds_ckpt_index_find(s->dense->ix, theirs);
-    if (tensor < 0) {
-        mds_param_init_values(p, s->seed, here->first, here->n, out);
-        return MDS_OK;
-    }
-    shard = mds_zalloc((size_t)p->count, sizeof *shard);
-    if (!shard)
-        return MDS_EMEM;
-    rc = read_shard(s, p, tensor, shard);
-    if (!rc)
-        memcpy(out, shard + here->first, (size_t)here->n * sizeof *out);
-    free(shard);
-    return rc;
-}
-
-static int has_router(const struct mds_params *local, const struct mds_param_unit *u)
-{
-    for (int id = u->first_param; id < u->first_param + u->params; id++)
-        if (strstr(mds_params_get(local, id)->spec.name, ".router."))
-            return 1;
-    return 0;
-}
-
+/* What the dense model does not have, the router, begins as in any new run; so do
+ * moments. */
 static enum mds_rc fill(void *ctx, const struct mds_params *local,
                         enum mds_ckpt_what what, int unit, int64_t first, int64_t n,
                         float *out)
 {
     const struct source *s = ctx;
-    const struct mds_param_unit *u = mds_params_unit(local, unit);
 
-    if (what == MDS_CKPT_WEIGHT && !has_router(local, u))
-        return mds_ckpt_reader_fill(s->dense->reader, local, s->seed, what, unit, first,
-                                    n, out);
+    if (what == MDS_CKPT_WEIGHT)
+        return mds_ckpt_reader_fill(s->reader, local, s->seed, what, unit, first, n,
+                                    out);
     memset(out, 0, (size_t)n * sizeof *out);
-    if (what != MDS_CKPT_WEIGHT)
-        return MDS_OK;
-    for (int id = u->first_param; id < u->first_param + u->params; id++) {
-        const struct mds_param *p = mds_params_get(local, id);
-        struct mds_param_overlap here = mds_param_overlap(local, p, first, n);
-
-        if (here.n > 0)
-            MDS_TRY(fill_param(s, p, &here, out + here.at));
-    }
     return MDS_OK;
 }
 
@@ -158,12 +101,13 @@ static enum mds_rc write_experts(const struct mds_ckpt_input *dense,
                                  struct mds_config_run *run,
                                  const struct mds_invocation *c)
 {
-    struct source s = {dense, (uint64_t)run->config.train.seed};
+    struct source s = {dense->reader, (uint64_t)run->config.train.seed};
     const struct mds_make_source source = {&s, fill};
     const struct mds_ckpt_state start = {.loss_scale = 1};
     struct mds_str origin = {0};
     enum mds_rc rc = MDS_EMEM;
 
+    mds_ckpt_reader_rename(dense->reader, dense_name);
     mds_str_add(&origin, "made from: %s, its MLPs as %lld experts each\n",
                 dense->ix->path, (long long)run->config.model.experts.n);
     if (!origin.failed)

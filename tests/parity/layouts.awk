@@ -198,6 +198,12 @@ function on(t, s, u, r, p, d) {
     ranks = tp * ulysses * ring * pp * dp
 }
 
+# Each stage of ZeRO, two of them with offload.
+function each_stage(    zero) {
+    for (zero = 0; zero < 4; zero++)
+        exact(zero, zero == 1 ? "cpu" : zero == 3 ? "rest" : "none", zero == 3 ? "full" : "none", 2 * zero)
+}
+
 # A block of another form, on grids that have each kind of group, with each way of keeping
 # or computing again what it saves.
 function variant(form) {
@@ -223,7 +229,7 @@ function variant(form) {
 }
 
 # FP8 wherever a tensor that is cast is one rank's part, or a tile, of that of one rank.
-function fp8(form,    zero) {
+function fp8(form) {
     variant(form)
     on(4, 0, 1, 1, 1, 1)
     exact(0, "none", "none", 0)
@@ -234,8 +240,7 @@ function fp8(form,    zero) {
     on(1, 0, 1, 1, 2, 1)
     exact(0, "none", "none", 0)
     on(1, 0, 1, 1, 1, 2)
-    for (zero = 0; zero < 4; zero++)
-        exact(zero, zero == 1 ? "cpu" : zero == 3 ? "rest" : "none", zero == 3 ? "full" : "none", 2 * zero)
+    each_stage()
 }
 
 # FP8 except for weights' gradients, which read what the casts have read; and FP8 of other
@@ -253,7 +258,7 @@ function fp8_in_short(form) {
 }
 
 # Experts have no tiles, so far, and no chunks of messages.
-function routed(form,    zero) {
+function routed(form) {
     model = form
     untiled = 1
     on(1, 0, 1, 1, 1, 1)
@@ -279,8 +284,7 @@ function routed(form,    zero) {
     on(1, 0, 1, 1, 2, 1)
     exact(0, "none", "none", 0)
     on(1, 0, 1, 1, 1, 2)
-    for (zero = 0; zero < 4; zero++)
-        exact(zero, zero == 1 ? "cpu" : zero == 3 ? "rest" : "none", zero == 3 ? "full" : "none", 2 * zero)
+    each_stage()
     half("bf16", 2, "none")
     on(2, 1, 2, 1, 2, 1)
     exact(1, "cpu", "full", 2)
