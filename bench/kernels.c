@@ -12,7 +12,7 @@
  * read and written a second, for bench/ceiling.py and bench/account.py; or, beside
  * their floors, norm=ROWS,COLUMNS, fp8-cast=ROWS,COLUMNS,
  * embedding=TOKENS,HIDDEN,WORDS, loss=ROWS,WORDS, and step=PARAMETERS, the optimizer's
- * part of a step. */
+ * part of a step; or beside one product of all rows, experts=ROWS,IN,OUT,EXPERTS. */
 #include "bench/kernels.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static int print_usage(void)
                     "attention=SEQUENCES,TOKENS,HEADS,HEAD_DIM[,WINDOW] | "
                     "norm=ROWS,COLUMNS | fp8-cast=ROWS,COLUMNS | "
                     "embedding=TOKENS,HIDDEN,WORDS | loss=ROWS,WORDS | "
-                    "step=PARAMETERS | copy]...\n");
+                    "step=PARAMETERS | experts=ROWS,IN,OUT,EXPERTS | copy]...\n");
     return 1;
 }
 
@@ -66,6 +66,9 @@ static int run_work(const struct bench *b, const char *word)
         bench_loss(b, n[0], (int32_t)n[1]);
     else if (sscanf(word, "step=%lld", &n[0]) == 1 && n[0] > 0)
         bench_step(b, n[0]);
+    else if (sscanf(word, "experts=%lld,%lld,%lld,%lld", &n[0], &n[1], &n[2], &n[3]) ==
+             4)
+        bench_experts(b, n[0], n[1], n[2], n[3]);
     else if (strcmp(word, "copy") == 0)
         printf("copy %.6g\n", 1e9 / b->dev->copy_s(1e9));
     else

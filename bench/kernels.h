@@ -84,6 +84,11 @@ void bench_fp8_cast(const struct bench *b, int64_t rows, int64_t cols);
 void bench_embedding(const struct bench *b, int64_t tokens, int64_t H, int32_t words);
 void bench_loss(const struct bench *b, int64_t rows, int32_t words);
 
+/* Linear layers of E experts, whose rows differ by half of their mean, a line for each
+ * direction: beside the same product of all rows with one matrix. */
+void bench_experts(const struct bench *b, int64_t rows, int64_t in, int64_t out,
+                   int64_t E);
+
 /* What an optimizer's step does with that many parameters, a line each. */
 void bench_step(const struct bench *b, int64_t parameters);
 

@@ -177,6 +177,66 @@ void bench_product(const struct bench *b, int64_t rows, int64_t in, int64_t out)
            (long long)out, p.l[0].s, p.l[1].s, p.l[2].s);
 }
 
+/* first [E+1]: experts with 3/4 and 5/4 of the mean in turns. */
+static int32_t *uneven_rows(const struct bench *b, int64_t rows, int64_t E)
+{
+    int32_t *there = b->dev->alloc((E + 1) * (int64_t)sizeof *there);
+    int32_t first[MDSK_EXPERTS_MOST + 1];
+
+    for (int64_t e = 0; e <= E; e++)
+        first[e] = (int32_t)(rows * (4 * e - (e < E ? e % 2 : 0)) / (4 * E));
+    b->dev->put(there, first, (E + 1) * (int64_t)sizeof *there);
+    return there;
+}
+
+static void print_experts(const char *name, const struct laps *l,
+                          const struct laps *dense, double flops)
+{
+    printf("experts %-12s %10.1f us %9.1f GFLOP/s  dense %10.1f us  %.2f\n", name,
+           l->s * 1e6, flops / l->s * 1e-9, dense->s * 1e6, dense->s / l->s);
+}
+
+void bench_experts(const struct bench *b, int64_t rows, int64_t in, int64_t out,
+                   int64_t E)
+{
+    struct mdsk_experts_fwd fwd = {.rows = rows,
+                                   .E = E,
+                                   .in = in,
+                                   .out = out,
+                                   .step = in * out,
+                                   .dtype = b->dtype};
+    struct mdsk_experts_bwd_input input = {.rows = rows,
+                                           .E = E,
+                                           .in = in,
+                                           .out = out,
+                                           .step = in * out,
+                                           .dtype = b->dtype};
+    struct mdsk_experts_bwd_weight weight = {.rows = rows,
+                                             .E = E,
+                                             .in = in,
+                                             .out = out,
+                                             .step = in * out,
+                                             .dtype = b->dtype};
+    struct laps l[3] = {{0}};
+    double flops = mdsk_experts_fwd_cost(&fwd).flops;
+    struct linear dense;
+
+    time_products(b, rows, in, out, 0, &dense);
+    fwd.first = input.first = weight.first = uneven_rows(b, rows, E);
+    fwd.x = weight.x = input.dx = random_tensor(b, rows * in);
+    fwd.w = input.w = random_tensor(b, E * in * out);
+    fwd.y = random_tensor(b, rows * out);
+    input.dy = weight.dy = fwd.y;
+    weight.dw = zero_floats(b, E * in * out);
+    TIME(b, &l[0], experts_fwd, &fwd);
+    TIME(b, &l[1], experts_bwd_input, &input);
+    TIME(b, &l[2], experts_bwd_weight, &weight);
+    b->dev->free_all();
+    print_experts("fwd", &l[0], &dense.l[0], flops);
+    print_experts("bwd input", &l[1], &dense.l[1], flops);
+    print_experts("bwd weight", &l[2], &dense.l[2], flops);
+}
+
 /* Codes [rows, cols] of random numbers, with their scale. */
 static struct mdsk_fp8_operand random_codes(const struct bench *b, int64_t rows,
                                             int64_t cols, enum mdsk_dtype type)

@@ -12,6 +12,7 @@ kernels_cuda_c = \
   kernels/cuda/gemm_plan.c kernels/cuda/gemm.c kernels/cuda/gemm.h kernels/cuda/autotune.c \
   kernels/cuda/hopper/attention.h \
   kernels/cuda/hopper/backward.h \
+  kernels/cuda/hopper/experts.h \
   kernels/cuda/table.c
 kernels_cudnn_c = \
   kernels/cuda/cudnn_attention.c kernels/cuda/cudnn_attention.h \
@@ -28,6 +29,7 @@ kernels_hopper_c = \
 kernels_hopper_cu = \
   kernels/cuda/hopper/backward_bf16.cu \
   kernels/cuda/hopper/backward_f16.cu \
+  kernels/cuda/hopper/experts.cu \
   kernels/cuda/hopper/forward_bf16.cu \
   kernels/cuda/hopper/forward_f16.cu
 kernels_cuda_cu = \

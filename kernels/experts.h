@@ -120,38 +120,35 @@ struct mdsk_weigh_bwd {
 /* y = x W^T for the copies of each expert
  *
  *   rows        copies of all experts
- *   w [E]       on the host: each expert's W [out,in]  dtype
+ *   w           each expert's W [out,in], the next one `step` elements on  dtype
  *   x [rows,in], y [rows,out]  dtype; no alias */
 struct mdsk_experts_fwd {
-    int64_t rows, E, in, out;
+    int64_t rows, E, in, out, step;
     enum mdsk_dtype dtype;
     const int32_t *first;
-    const void *const *w;
-    const void *x;
+    const void *w, *x;
     void *y;
 };
 
 /* dx = dy W;  dy [rows,out], dx [rows,in]  dtype; no alias */
 struct mdsk_experts_bwd_input {
-    int64_t rows, E, in, out;
+    int64_t rows, E, in, out, step;
     enum mdsk_dtype dtype;
     const int32_t *first;
-    const void *const *w;
-    const void *dy;
+    const void *w, *dy;
     void *dx;
 };
 
-/* dW += dy^T x, or written for experts with `write` set, also if no row goes there
+/* dW += dy^T x, or dW = if `write`, also of experts to which no row goes
  *
- *   dw [E]      on the host: each expert's dW [out,in]  f32
- *   write [E]   on the host */
+ *   dw          each expert's dW [out,in], the next one `step` elements on  f32 */
 struct mdsk_experts_bwd_weight {
-    int64_t rows, E, in, out;
+    int64_t rows, E, in, out, step;
     enum mdsk_dtype dtype;
+    int write;
     const int32_t *first;
-    float *const *dw;
-    const unsigned char *write;
     const void *x, *dy;
+    float *dw;
 };
 
 #endif

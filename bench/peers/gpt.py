@@ -20,7 +20,8 @@ The model is mds_pretrain's GPT: norms before the layers, biases, GELU (tanh), o
 embedding and head. With --llama KV,FFN it is Llama: RMSNorm, SwiGLU of width FFN, KV
 key/value heads, no biases, a separate head. The residual stream is bf16 as in mds; autocast
 alone would leave it fp32 and make the peer a few percent slower. Gradients are summed over
-GPUs in fp32.
+GPUs in fp32. With --experts N,K the MLP is N of them, K for a token, multiplied by torch's
+grouped_mm; no loss balances them.
 
 float8 needs torchao beside torch. With --documents FILE rows hold several documents: a line of
 FILE has the lengths of a row's documents, and FlexAttention keeps attention within each.
@@ -133,6 +134,37 @@ def make_norm(o):
     return nn.RMSNorm(o.hidden, eps=1e-5) if o.llama else nn.LayerNorm(o.hidden)
 
 
+def grouped_mm(x, w, ends):
+    """Rows of x up to ends[e] by the transpose of w[e] [E, out, in]."""
+    if GPU:
+        return torch._grouped_mm(x, w.to(x.dtype).transpose(-2, -1), offs=ends)
+    parts = x.tensor_split(ends[:-1].long())
+    return torch.cat([F.linear(p, e.to(x.dtype)) for p, e in zip(parts, w)])
+
+
+class Experts(nn.Module):
+    def __init__(self, o):
+        super().__init__()
+        self.n, self.k = o.experts
+        self.router = nn.Linear(o.hidden, self.n, bias=False)
+        self.up = nn.Parameter(torch.empty(self.n, 2 * o.ffn, o.hidden))
+        self.down = nn.Parameter(torch.empty(self.n, o.hidden, o.ffn))
+
+    def forward(self, x):
+        rows = x.reshape(-1, x.shape[-1])
+        logits, choice = self.router(rows).float().topk(self.k, dim=-1)
+        order = choice.flatten().argsort(stable=True)
+        count = torch.zeros(self.n, dtype=torch.int32, device=x.device)
+        count.index_add_(0, choice.flatten(), torch.ones_like(choice.flatten(), dtype=torch.int32))
+        ends = count.cumsum(0).to(torch.int32)
+        copies = rows[order // self.k].to(torch.bfloat16)
+        gate, up = grouped_mm(copies, self.up, ends).chunk(2, -1)
+        weight = logits.softmax(-1).flatten()[order].to(gate.dtype)
+        y = grouped_mm(F.silu(gate) * up * weight[:, None], self.down, ends)
+        back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=x.device))
+        return y[back].view(-1, self.k, x.shape[-1]).sum(1).view_as(x)
+
+
 class Block(nn.Module):
     def __init__(self, o, recompute):
         super().__init__()
@@ -142,8 +174,10 @@ class Block(nn.Module):
         self.norm1, self.norm2 = make_norm(o), make_norm(o)
         self.qkv = nn.Linear(hidden, qkv_width(o), bias=bias)
         self.out = nn.Linear(hidden, hidden, bias=bias)
-        self.up = nn.Linear(hidden, gates * o.ffn, bias=bias)
-        self.down = nn.Linear(o.ffn, hidden, bias=bias)
+        self.experts = Experts(o) if o.experts else None
+        if not o.experts:
+            self.up = nn.Linear(hidden, gates * o.ffn, bias=bias)
+            self.down = nn.Linear(o.ffn, hidden, bias=bias)
 
     def attend(self, x, table, mask):
         B, S, H = x.shape
@@ -168,6 +202,8 @@ class Block(nn.Module):
         return self.out(y.transpose(1, 2).reshape(B, S, H))
 
     def mlp(self, x):
+        if self.experts:
+            return self.experts(x)
         if not self.swiglu:
             return self.down(F.gelu(self.up(x), approximate="tanh"))
         gate, up = self.up(x).chunk(2, -1)
@@ -292,7 +328,7 @@ class Settings:
 
 def causal_flops(o, tokens):
     """FLOPs as mds counts them (src/metrics/flops.h)."""
-    mlp = (3 if o.llama else 2) * o.ffn
+    mlp = (3 if o.llama else 2) * o.ffn * (o.experts[1] if o.experts else 1)
     layer = o.hidden * (qkv_width(o) + o.hidden + mlp)
     products = o.layers * layer + o.vocab * o.hidden
     return 6 * products * tokens + 6 * o.layers * o.hidden * o.seq * tokens
@@ -461,6 +497,7 @@ def options():
     p.add_argument("--seq", type=int, default=1024)
     p.add_argument("--vocab", type=int, default=50304)
     p.add_argument("--llama", metavar="KV,FFN", help="Llama's block; implies rope")
+    p.add_argument("--experts", metavar="N,K", help="a mixture of experts; needs --llama")
     p.add_argument("--rotary-base", type=float, default=1e4)
     p.add_argument("--position", choices=("learned", "rope"), default="learned")
     p.add_argument("--documents", metavar="FILE", help="rows of documents; needs rope and 1 a step")
@@ -471,6 +508,9 @@ def options():
     o = p.parse_args()
     if o.documents and o.position != "rope":
         p.error("--documents needs --position rope")
+    if o.experts and not o.llama:
+        p.error("--experts needs --llama")
+    o.experts = o.experts and tuple(map(int, o.experts.split(",")))
     o.kv_heads, o.ffn = o.heads, 4 * o.hidden
     if o.llama:
         o.kv_heads, o.ffn = map(int, o.llama.split(","))

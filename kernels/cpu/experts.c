@@ -137,7 +137,7 @@ int mdsk_experts_fwd_cpu(void *stream, const struct mdsk_experts_fwd *a)
             .out = a->out,
             .dtype = a->dtype,
             .x = row_of(a->dtype, a->x, a->first[e], a->in),
-            .w = a->w[e],
+            .w = row_of(a->dtype, a->w, e, a->step),
             .y = row_to(a->dtype, a->y, a->first[e], a->out)};
 
         err = one.R > 0 ? mdsk_linear_fwd_cpu(stream, &one) : 0;
@@ -156,7 +156,7 @@ int mdsk_experts_bwd_input_cpu(void *stream, const struct mdsk_experts_bwd_input
             .out = a->out,
             .dtype = a->dtype,
             .dy = row_of(a->dtype, a->dy, a->first[e], a->out),
-            .w = a->w[e],
+            .w = row_of(a->dtype, a->w, e, a->step),
             .dx = row_to(a->dtype, a->dx, a->first[e], a->in)};
 
         err = one.R > 0 ? mdsk_linear_bwd_input_cpu(stream, &one) : 0;
@@ -174,10 +174,10 @@ int mdsk_experts_bwd_weight_cpu(void *stream, const struct mdsk_experts_bwd_weig
             .in = a->in,
             .out = a->out,
             .dtype = a->dtype,
-            .write = a->write[e],
+            .write = a->write,
             .x = row_of(a->dtype, a->x, a->first[e], a->in),
             .dy = row_of(a->dtype, a->dy, a->first[e], a->out),
-            .dw = a->dw[e]};
+            .dw = a->dw + e * a->step};
 
         if (one.R > 0)
             err = mdsk_linear_bwd_weight_cpu(stream, &one);

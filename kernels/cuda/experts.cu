@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies of rows in the order of experts, and the experts' linear layers: a product for
- * each expert, for which the host waits for the numbers of rows. */
+/* Copies of rows in the order of experts, and the experts' linear layers, which are
+ * where Hopper's kernel does not serve a product for each expert, for which the host
+ * waits for the numbers of rows. */
+#include "kernels/cuda/hopper/experts.h"
 #include "kernels/experts.h"
 
 #include "kernels/cuda/launch.cuh"
@@ -150,7 +152,11 @@ extern "C" int mdsk_weigh_bwd_cuda(void *stream, const struct mdsk_weigh_bwd *a)
 extern "C" int mdsk_experts_fwd_cuda(void *stream, const struct mdsk_experts_fwd *a)
 {
     int32_t first[MDSK_EXPERTS_MOST + 1];
-    int err = fetch_first(stream, a->first, a->E, first);
+    int err = mdsk_hopper_experts_fwd((cudaStream_t)stream, a);
+
+    if (err != -ENOTSUP)
+        return err;
+    err = fetch_first(stream, a->first, a->E, first);
 
     for (int64_t e = 0; e < a->E && !err; e++) {
         struct mdsk_linear_fwd one = {};
@@ -160,7 +166,7 @@ extern "C" int mdsk_experts_fwd_cuda(void *stream, const struct mdsk_experts_fwd
         one.out = a->out;
         one.dtype = a->dtype;
         one.x = row(a->x, a->dtype, first[e], a->in);
-        one.w = a->w[e];
+        one.w = row(a->w, a->dtype, e, a->step);
         one.y = row(a->y, a->dtype, first[e], a->out);
         err = one.R > 0 ? mdsk_linear_fwd_cuda(stream, &one) : 0;
     }
@@ -171,7 +177,11 @@ extern "C" int mdsk_experts_bwd_input_cuda(void *stream,
                                            const struct mdsk_experts_bwd_input *a)
 {
     int32_t first[MDSK_EXPERTS_MOST + 1];
-    int err = fetch_first(stream, a->first, a->E, first);
+    int err = mdsk_hopper_experts_bwd_input((cudaStream_t)stream, a);
+
+    if (err != -ENOTSUP)
+        return err;
+    err = fetch_first(stream, a->first, a->E, first);
 
     for (int64_t e = 0; e < a->E && !err; e++) {
         struct mdsk_linear_bwd_input one = {};
@@ -181,7 +191,7 @@ extern "C" int mdsk_experts_bwd_input_cuda(void *stream,
         one.out = a->out;
         one.dtype = a->dtype;
         one.dy = row(a->dy, a->dtype, first[e], a->out);
-        one.w = a->w[e];
+        one.w = row(a->w, a->dtype, e, a->step);
         one.dx = row(a->dx, a->dtype, first[e], a->in);
         err = one.R > 0 ? mdsk_linear_bwd_input_cuda(stream, &one) : 0;
     }
@@ -192,7 +202,11 @@ extern "C" int mdsk_experts_bwd_weight_cuda(void *stream,
                                             const struct mdsk_experts_bwd_weight *a)
 {
     int32_t first[MDSK_EXPERTS_MOST + 1];
-    int err = fetch_first(stream, a->first, a->E, first);
+    int err = mdsk_hopper_experts_bwd_weight((cudaStream_t)stream, a);
+
+    if (err != -ENOTSUP)
+        return err;
+    err = fetch_first(stream, a->first, a->E, first);
 
     for (int64_t e = 0; e < a->E && !err; e++) {
         struct mdsk_linear_bwd_weight one = {};
@@ -201,10 +215,10 @@ extern "C" int mdsk_experts_bwd_weight_cuda(void *stream,
         one.in = a->in;
         one.out = a->out;
         one.dtype = a->dtype;
-        one.write = a->write[e];
+        one.write = a->write;
         one.x = row(a->x, a->dtype, first[e], a->in);
         one.dy = row(a->dy, a->dtype, first[e], a->out);
-        one.dw = a->dw[e];
+        one.dw = a->dw + e * a->step;
         if (one.R > 0)
             err = mdsk_linear_bwd_weight_cuda(stream, &one);
         else if (one.write)

@@ -108,10 +108,6 @@ struct mds_model_config {
     struct mds_experts_config experts;
 };
 
-/* Why a model with experts does not train there: the kernels are written, no more. */
-#define MDS_EXPERTS_ON_GPUS                                                            \
-    "experts have not been tried on GPUs; they train on CPUs (--device cpu)"
-
 /* The inner width of the MLP, or of each expert. */
 static inline int64_t mds_model_inner(const struct mds_model_config *m)
 {

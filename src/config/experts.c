@@ -2,7 +2,6 @@
 /* --num-experts and the options that go with it. */
 #include "config/config_impl.h"
 
-#include <string.h>
 
 static void fault(const struct mds_config_run *run, struct mds_diag *diag,
                   const char *key, const char *why)
@@ -39,8 +38,6 @@ static void check_features(const struct mds_config_run *run, struct mds_diag *di
     if (act->mlp_tile > 0)
         fault(run, diag, "train.mlp_tile",
               "experts are not computed in tiles; leave it out");
-    if (c->output.device && strcmp(c->output.device, "cuda") == 0)
-        fault(run, diag, "train.device", MDS_EXPERTS_ON_GPUS);
     if (c->parallel.tensor_chunks > 1)
         fault(run, diag, "parallel.tensor_chunks",
               "rows of experts are sent in one piece; leave it out");

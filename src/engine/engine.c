@@ -276,8 +276,6 @@ static enum mds_rc create_engine_parts(struct mds_engine *e,
 {
     const struct mds_engine_need *need = spec->need;
 
-    if (e->config->model.experts.n > 0 && strcmp(mds_dev_name(e->dev), "cuda") == 0)
-        return mds_fail(MDS_ENOSUP, "--num-experts: %s", MDS_EXPERTS_ON_GPUS);
     MDS_TRY(build_model(e));
     MDS_TRY(mds_gpt_step_create(e->gpt, &e->gpt_step));
     if (mds_gpt_tied_unit(e->gpt) >= 0)

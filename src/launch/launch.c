@@ -493,16 +493,6 @@ static void compare_with_plan(const struct mds_launch *l, const struct mds_estim
     mds_config_run_destroy(asked);
 }
 
-/* "auto" is a GPU where there are some. */
-static enum mds_rc check_device(const struct mds_launch *l, const struct mds_config *c)
-{
-    int on_gpu = l->machine->node.gpus > 0 && strcmp(c->output.device, "cpu") != 0;
-
-    return c->model.experts.n > 0 && on_gpu
-               ? mds_fail(MDS_EUSER, "--num-experts: %s", MDS_EXPERTS_ON_GPUS)
-               : MDS_OK;
-}
-
 /* Resolve for the ranks.  A line that is only printed needs no data.  The nodes' disks
  * are not here: each rank looks at its own, this is a dry run. */
 static enum mds_rc resolve_for_ranks(const struct mds_launch *l,
@@ -527,8 +517,6 @@ static enum mds_rc resolve_for_ranks(const struct mds_launch *l,
         mds_diag_log(&diag);
     if (!rc)
         rc = mds_launch_check_paths(&run->config.data);
-    if (!rc)
-        rc = check_device(l, &run->config);
     mds_diag_fini(&diag);
     return rc;
 }

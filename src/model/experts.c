@@ -296,11 +296,19 @@ static const struct linear_ids *width_of(const struct block_pass *b, int layer)
     return layer == LAYER_UP ? &b->id->mlp.up : &b->id->mlp.down;
 }
 
-static int weight_of(const struct block_pass *b, int layer, int expert)
+/* The layer's weights of the first expert, and how many elements on the next one's are:
+ * all experts have parameters of the same sizes, one after the other. */
+static int first_weight(const struct block_pass *b, int layer, int64_t *step)
 {
-    const struct expert_ids *id = &b->id->mlp.expert[expert];
+    const struct expert_ids *id = b->id->mlp.expert;
+    const struct mds_params *ps = b->c->g->ps;
+    int first = layer == LAYER_UP ? id[0].up : id[0].down;
 
-    return layer == LAYER_UP ? id->up : id->down;
+    *step = 0;
+    if (b->c->g->cfg.experts.n > 1)
+        *step = mds_params_get(ps, layer == LAYER_UP ? id[1].up : id[1].down)->offset -
+                mds_params_get(ps, first)->offset;
+    return first;
 }
 
 static int64_t copies_of(const struct block_pass *b)
@@ -308,29 +316,23 @@ static int64_t copies_of(const struct block_pass *b)
     return mds_par_rows(&b->c->par) * b->c->g->cfg.experts.topk;
 }
 
-static void find_weights(const struct block_pass *b, int layer,
-                         const void *w[MDSK_EXPERTS_MOST])
-{
-    for (int e = 0; e < b->c->g->cfg.experts.n; e++)
-        w[e] = mds_gpt_weight(b->c, weight_of(b, layer, e));
-}
-
 enum mds_rc mds_gpt_experts(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
     const struct linear_ids *l = width_of(b, call->step->layer);
-    const void *w[MDSK_EXPERTS_MOST];
+    int64_t step;
+    int first = first_weight(b, call->step->layer, &step);
     struct mdsk_experts_fwd a = {.rows = copies_of(b),
                                  .E = b->c->g->cfg.experts.n,
                                  .in = l->in,
                                  .out = l->out,
+                                 .step = step,
                                  .dtype = b->c->par.dtype,
                                  .first = call->in[1],
-                                 .w = w,
+                                 .w = mds_gpt_weight(b->c, first),
                                  .x = call->in[0],
                                  .y = call->out[0]};
 
-    find_weights(b, call->step->layer, w);
     return mds_op_experts_fwd(b->c->par.dev, &a);
 }
 
@@ -338,18 +340,19 @@ enum mds_rc mds_gpt_experts_bwd_x(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
     const struct linear_ids *l = width_of(b, call->step->layer);
-    const void *w[MDSK_EXPERTS_MOST];
+    int64_t step;
+    int first = first_weight(b, call->step->layer, &step);
     struct mdsk_experts_bwd_input a = {.rows = copies_of(b),
                                        .E = b->c->g->cfg.experts.n,
                                        .in = l->in,
                                        .out = l->out,
+                                       .step = step,
                                        .dtype = b->c->par.dtype,
                                        .first = call->in[1],
-                                       .w = w,
+                                       .w = mds_gpt_weight(b->c, first),
                                        .dy = call->in[0],
                                        .dx = call->out[0]};
 
-    find_weights(b, call->step->layer, w);
     return mds_op_experts_bwd_input(b->c->par.dev, &a);
 }
 
@@ -357,25 +360,26 @@ enum mds_rc mds_gpt_experts_bwd_w(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
     const struct linear_ids *l = width_of(b, call->step->layer);
-    unsigned char write[MDSK_EXPERTS_MOST];
-    float *dw[MDSK_EXPERTS_MOST];
+    int64_t step;
+    int first = first_weight(b, call->step->layer, &step);
     struct mdsk_experts_bwd_weight a = {.rows = copies_of(b),
                                         .E = b->c->g->cfg.experts.n,
                                         .in = l->in,
                                         .out = l->out,
+                                        .step = step,
                                         .dtype = b->c->par.dtype,
                                         .first = call->in[1],
-                                        .dw = dw,
-                                        .write = write,
+                                        .dw = mds_gpt_grad(b->c, first),
                                         .x = call->in[0],
                                         .dy = call->in[2]};
 
     for (int e = 0; e < a.E; e++) {
-        int id = weight_of(b, call->step->layer, e);
+        const struct expert_ids *id = &b->id->mlp.expert[e];
 
-        dw[e] = mds_gpt_grad(b->c, id);
-        write[e] = (unsigned char)mds_params_test_and_clear_uninit(b->c->g->ps, id,
-                                                                   l->in * l->out);
+        /* all or none: they are written together */
+        a.write = mds_params_test_and_clear_uninit(
+            b->c->g->ps, call->step->layer == LAYER_UP ? id->up : id->down,
+            l->in * l->out);
     }
     return mds_op_experts_bwd_weight(b->c->par.dev, &a);
 }

@@ -94,16 +94,17 @@ enum mds_rc mds_check_weigh_bwd(struct mds_dev *dev, const struct mdsk_weigh_bwd
     return mds_contract_dtype(dev, "weigh_bwd", a->dtype);
 }
 
-static int layers_ok(int64_t rows, int64_t E, int64_t in, int64_t out)
+static int layers_ok(int64_t rows, int64_t E, int64_t in, int64_t out, int64_t step)
 {
-    return rows >= 1 && E >= 1 && E <= MDSK_EXPERTS_MOST && in >= 1 && out >= 1;
+    return rows >= 1 && E >= 1 && E <= MDSK_EXPERTS_MOST && in >= 1 && out >= 1 &&
+           (E == 1 || step >= in * out);
 }
 
-static const char layers[] = "rows, in, out >= 1, 1 <= E <= 256";
+static const char layers[] = "rows, in, out >= 1, 1 <= E <= 256, step >= in out";
 
 enum mds_rc mds_check_experts_fwd(struct mds_dev *dev, const struct mdsk_experts_fwd *a)
 {
-    if (!layers_ok(a->rows, a->E, a->in, a->out))
+    if (!layers_ok(a->rows, a->E, a->in, a->out, a->step))
         return mds_contract_broken("experts_fwd", layers);
     if (!a->first || !a->w || !a->x || !a->y || a->x == a->y)
         return mds_contract_broken("experts_fwd", "first, w, x, y given, x, y apart");
@@ -113,7 +114,7 @@ enum mds_rc mds_check_experts_fwd(struct mds_dev *dev, const struct mdsk_experts
 enum mds_rc mds_check_experts_bwd_input(struct mds_dev *dev,
                                         const struct mdsk_experts_bwd_input *a)
 {
-    if (!layers_ok(a->rows, a->E, a->in, a->out))
+    if (!layers_ok(a->rows, a->E, a->in, a->out, a->step))
         return mds_contract_broken("experts_bwd_input", layers);
     if (!a->first || !a->w || !a->dy || !a->dx || a->dy == a->dx)
         return mds_contract_broken("experts_bwd_input",
@@ -124,10 +125,9 @@ enum mds_rc mds_check_experts_bwd_input(struct mds_dev *dev,
 enum mds_rc mds_check_experts_bwd_weight(struct mds_dev *dev,
                                          const struct mdsk_experts_bwd_weight *a)
 {
-    if (!layers_ok(a->rows, a->E, a->in, a->out))
+    if (!layers_ok(a->rows, a->E, a->in, a->out, a->step))
         return mds_contract_broken("experts_bwd_weight", layers);
-    if (!a->first || !a->dw || !a->write || !a->x || !a->dy)
-        return mds_contract_broken("experts_bwd_weight",
-                                   "first, dw, write, x, dy given");
+    if (!a->first || !a->dw || !a->x || !a->dy)
+        return mds_contract_broken("experts_bwd_weight", "first, dw, x, dy given");
     return mds_contract_dtype(dev, "experts_bwd_weight", a->dtype);
 }

@@ -595,11 +595,8 @@ static int weigh_bwd(void *stream, const struct mdsk_weigh_bwd *a)
 static int experts_fwd(void *stream, const struct mdsk_experts_fwd *a)
 {
     struct mdsk_experts_fwd b = *a;
-    const void *w[MDSK_EXPERTS_MOST];
 
-    for (int64_t e = 0; e < a->E; e++)
-        w[e] = in(a->w[e], a->dtype, a->in * a->out);
-    b.w = w;
+    b.w = in(a->w, a->dtype, (a->E - 1) * a->step + a->in * a->out);
     b.first = in_i32(a->first, a->E + 1);
     b.x = in(a->x, a->dtype, a->rows * a->in);
     b.y = out(a->y, a->dtype, a->rows * a->out);
@@ -609,11 +606,8 @@ static int experts_fwd(void *stream, const struct mdsk_experts_fwd *a)
 static int experts_bwd_input(void *stream, const struct mdsk_experts_bwd_input *a)
 {
     struct mdsk_experts_bwd_input b = *a;
-    const void *w[MDSK_EXPERTS_MOST];
 
-    for (int64_t e = 0; e < a->E; e++)
-        w[e] = in(a->w[e], a->dtype, a->in * a->out);
-    b.w = w;
+    b.w = in(a->w, a->dtype, (a->E - 1) * a->step + a->in * a->out);
     b.first = in_i32(a->first, a->E + 1);
     b.dy = in(a->dy, a->dtype, a->rows * a->out);
     b.dx = out(a->dx, a->dtype, a->rows * a->in);
@@ -623,11 +617,8 @@ static int experts_bwd_input(void *stream, const struct mdsk_experts_bwd_input *
 static int experts_bwd_weight(void *stream, const struct mdsk_experts_bwd_weight *a)
 {
     struct mdsk_experts_bwd_weight b = *a;
-    float *dw[MDSK_EXPERTS_MOST];
 
-    for (int64_t e = 0; e < a->E; e++)
-        dw[e] = out(a->dw[e], MDSK_F32, a->in * a->out);
-    b.dw = dw;
+    b.dw = out(a->dw, MDSK_F32, (a->E - 1) * a->step + a->in * a->out);
     b.first = in_i32(a->first, a->E + 1);
     b.x = in(a->x, a->dtype, a->rows * a->in);
     b.dy = in(a->dy, a->dtype, a->rows * a->out);

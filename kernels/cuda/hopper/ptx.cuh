@@ -145,6 +145,16 @@ __device__ inline void store_box(const void *map, const void *from, int x, int y
                  : "memory");
 }
 
+/* Add a box of floats to memory; each element once, so the sum is exact. */
+__device__ inline void add_box(const void *map, const void *from, int x, int y, int z,
+                               int w)
+{
+    asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group"
+                 " [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+                 "r"(shared_address(from)), "r"(x), "r"(y), "r"(z), "r"(w)
+                 : "memory");
+}
+
 /* Add floats to memory that is contiguous: both ends and bytes multiples of 16. */
 __device__ inline void add_floats(float *to, const void *from, uint32_t bytes)
 {
