@@ -14,7 +14,7 @@
 #ifndef MDSK_EXPERTS_H
 #define MDSK_EXPERTS_H
 
-#include "kernels/types.h"
+#include "kernels/activation.h"
 
 enum { MDSK_EXPERTS_MOST = 256 };
 
@@ -94,8 +94,13 @@ struct mdsk_combine {
     void *y;
 };
 
-/* y[c] = weight[from[c]] x[c]:  x, y [R k,F]  dtype;  weight [R,k]  f32 */
+/* y[c] = weight[from[c]] f(x[c]), f as in activation.h
+ *
+ *   x       [R k,F], gated [R k,2F]   dtype
+ *   y       [R k,F]; no alias         dtype
+ *   weight  [R,k]                     f32 */
 struct mdsk_weigh {
+    enum mdsk_activation_kind kind;
     int64_t R, F, k;
     enum mdsk_dtype dtype;
     const int32_t *from;
@@ -104,10 +109,12 @@ struct mdsk_weigh {
     void *y;
 };
 
-/* dx[c] = weight[from[c]] dy[c],  dweight[from[c]] = sum of x[c] dy[c]
+/* dx[c] = weight[from[c]] f'(x[c]) dy[c],  dweight[from[c]] = sum of f(x[c]) dy[c]
  *
- *   x, dy, dx [R k,F]  dtype; dx may be dy.  dweight [R,k] f32, written */
+ *   x  as forward;  dy [R k,F];  dx like x; no alias   dtype
+ *   dweight [R,k]  f32, written */
 struct mdsk_weigh_bwd {
+    enum mdsk_activation_kind kind;
     int64_t R, F, k;
     enum mdsk_dtype dtype;
     const int32_t *from;

@@ -516,16 +516,18 @@ struct mdsk_cost mdsk_weigh_cost(const struct mdsk_weigh *a)
 {
     double copies = (double)a->R * (double)a->k;
 
-    return bytes_only(copies *
-                      (2 * (double)a->F * dtype_bytes(a->dtype) + 2 * sizeof(float)));
+    double columns = (double)(mdsk_activation_inputs(a->kind, 1, a->F) + a->F);
+
+    return bytes_only(copies * (columns * dtype_bytes(a->dtype) + 2 * sizeof(float)));
 }
 
 struct mdsk_cost mdsk_weigh_bwd_cost(const struct mdsk_weigh_bwd *a)
 {
     double copies = (double)a->R * (double)a->k;
 
-    return bytes_only(copies *
-                      (3 * (double)a->F * dtype_bytes(a->dtype) + 3 * sizeof(float)));
+    double columns = (double)(2 * mdsk_activation_inputs(a->kind, 1, a->F) + a->F);
+
+    return bytes_only(copies * (columns * dtype_bytes(a->dtype) + 3 * sizeof(float)));
 }
 
 /* Weights of all experts count, also of those that no row goes to. */

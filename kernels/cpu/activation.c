@@ -116,6 +116,24 @@ static const struct {
                 float *dgate, float *dup);
 } gated[MDSK_ACTIVATION_KINDS] = {[MDSK_SWIGLU] = {swiglu, swiglu_bwd}};
 
+void mdsk_activate_row(enum mdsk_activation_kind kind, int64_t F, const float *x,
+                       float *y)
+{
+    if (mdsk_activation_of(kind)->gated)
+        gated[kind].fwd(F, x, x + F, y);
+    else
+        ungated[kind].fwd(F, x, y);
+}
+
+void mdsk_activate_row_bwd(enum mdsk_activation_kind kind, int64_t F, const float *x,
+                           const float *dy, float *dx)
+{
+    if (mdsk_activation_of(kind)->gated)
+        gated[kind].bwd(F, x, x + F, dy, dx, dx + F);
+    else
+        ungated[kind].bwd(F, x, dy, dx);
+}
+
 /* Tasks for threads: the rows of a gated function; otherwise ranges of MDSK_GRAIN
  * elements, whatever the rows. */
 static int64_t tasks_of(enum mdsk_activation_kind kind, int64_t R, int64_t F)

@@ -61,6 +61,12 @@ float *mdsk_scratch(int64_t floats);
 /* A second scratch, for GEMMs: the operations that call them hold the first. */
 float *mdsk_scratch_gemm(int64_t floats);
 
+/* One row of an activation function, in f32: x [F], gated [2F]; y, dy [F]; dx as x. */
+void mdsk_activate_row(enum mdsk_activation_kind kind, int64_t F, const float *x,
+                       float *y);
+void mdsk_activate_row_bwd(enum mdsk_activation_kind kind, int64_t F, const float *x,
+                           const float *dy, float *dx);
+
 /* y[i] += x[i] for i < n, by the calling thread. */
 void mdsk_add_to(int64_t n, const float *x, float *y);
 

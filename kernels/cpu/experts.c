@@ -72,7 +72,8 @@ MDSK_DISPATCH static float dot(int64_t n, const float *x, const float *y)
 int mdsk_weigh_cpu(void *stream, const struct mdsk_weigh *a)
 {
     int threads = mdsk_threads_for(a->R * a->k * a->F);
-    int64_t floats = mdsk_staging_floats(a->dtype, a->F);
+    int64_t wide = mdsk_activation_inputs(a->kind, 1, a->F);
+    int64_t floats = wide + a->F;
     float *staging = mdsk_scratch(threads * floats);
 
     (void)stream;
@@ -81,10 +82,11 @@ int mdsk_weigh_cpu(void *stream, const struct mdsk_weigh *a)
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t c = 0; c < a->R * a->k; c++) {
         float *mine = staging + omp_get_thread_num() * floats;
-        const float *x = mdsk_read(a->dtype, a->x, c * a->F, a->F, mine);
-        float *y = mdsk_fill(a->dtype, a->y, c * a->F, mine);
+        const float *x = mdsk_read(a->dtype, a->x, c * wide, wide, mine);
+        float *y = mdsk_fill(a->dtype, a->y, c * a->F, mine + wide);
 
-        scale(a->F, a->weight[a->from[c]], x, y);
+        mdsk_activate_row(a->kind, a->F, x, y);
+        scale(a->F, a->weight[a->from[c]], y, y);
         mdsk_put(a->dtype, y, a->F, a->y, c * a->F);
     }
     return 0;
@@ -93,7 +95,8 @@ int mdsk_weigh_cpu(void *stream, const struct mdsk_weigh *a)
 int mdsk_weigh_bwd_cpu(void *stream, const struct mdsk_weigh_bwd *a)
 {
     int threads = mdsk_threads_for(a->R * a->k * a->F);
-    int64_t floats = mdsk_staging_floats(a->dtype, 2 * a->F);
+    int64_t wide = mdsk_activation_inputs(a->kind, 1, a->F);
+    int64_t floats = 2 * (wide + a->F);
     float *staging = mdsk_scratch(threads * floats);
 
     (void)stream;
@@ -102,13 +105,16 @@ int mdsk_weigh_bwd_cpu(void *stream, const struct mdsk_weigh_bwd *a)
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t c = 0; c < a->R * a->k; c++) {
         float *mine = staging + omp_get_thread_num() * floats;
-        const float *x = mdsk_read(a->dtype, a->x, c * a->F, a->F, mine);
-        const float *dy = mdsk_read(a->dtype, a->dy, c * a->F, a->F, mine + a->F);
-        float *dx = mdsk_fill(a->dtype, a->dx, c * a->F, mine + a->F);
+        float *y = mine + wide, *other = y + a->F;
+        const float *x = mdsk_read(a->dtype, a->x, c * wide, wide, mine);
+        const float *dy = mdsk_read(a->dtype, a->dy, c * a->F, a->F, other);
+        float *dx = mdsk_fill(a->dtype, a->dx, c * wide, other + a->F);
 
-        a->dweight[a->from[c]] = dot(a->F, x, dy);
-        scale(a->F, a->weight[a->from[c]], dy, dx);
-        mdsk_put(a->dtype, dx, a->F, a->dx, c * a->F);
+        mdsk_activate_row(a->kind, a->F, x, y);
+        a->dweight[a->from[c]] = dot(a->F, y, dy);
+        scale(a->F, a->weight[a->from[c]], dy, y);
+        mdsk_activate_row_bwd(a->kind, a->F, x, y, dx);
+        mdsk_put(a->dtype, dx, wide, a->dx, c * wide);
     }
     return 0;
 }

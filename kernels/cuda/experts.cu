@@ -5,6 +5,7 @@
 #include "kernels/cuda/hopper/experts.h"
 #include "kernels/experts.h"
 
+#include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace
@@ -43,14 +44,53 @@ template <class T> struct combine {
     }
 };
 
-template <class T> struct weigh {
+/* N elements of f(x) from column `at` on; x: the row, of F columns, or twice as many. */
+template <class A, int N, class T>
+__device__ void activate(const T *x, int64_t F, int64_t at, float (&y)[N])
+{
+    float u[N];
+
+    load(x + at, y);
+    if constexpr (A::is_gated)
+        load(x + F + at, u);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if constexpr (A::is_gated)
+            y[i] = A::fwd(y[i], u[i]);
+        else
+            y[i] = A::fwd(y[i]);
+}
+
+/* dx of those from dy. */
+template <class A, int N, class T>
+__device__ void activate_bwd(const T *x, int64_t F, int64_t at, const float (&dy)[N],
+                             T *dx)
+{
+    float v[N], u[N];
+
+    load(x + at, v);
+    if constexpr (A::is_gated)
+        load(x + F + at, u);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if constexpr (A::is_gated)
+            A::bwd(v[i], u[i], dy[i], &v[i], &u[i]);
+        else
+            v[i] = A::bwd(v[i], dy[i]);
+    store(v, dx + at);
+    if constexpr (A::is_gated)
+        store(u, dx + F + at);
+}
+
+template <class T, class A> struct weigh {
     struct mdsk_weigh a;
 
     template <int N> __device__ void run(int64_t c, int64_t at) const
     {
+        constexpr int wide = A::is_gated ? 2 : 1;
         float v[N], w = a.weight[a.from[c]];
 
-        load((const T *)a.x + c * a.F + at, v);
+        activate<A>((const T *)a.x + c * wide * a.F, a.F, at, v);
 #pragma unroll
         for (int i = 0; i < N; i++)
             v[i] *= w;
@@ -59,25 +99,29 @@ template <class T> struct weigh {
 };
 
 /* A warp a copy. */
-template <class T, int N> __global__ void weigh_bwd_kernel(struct mdsk_weigh_bwd a)
+template <class T, class A, int N>
+__global__ void weigh_bwd_kernel(struct mdsk_weigh_bwd a)
 {
+    constexpr int wide = A::is_gated ? 2 : 1;
     int64_t c = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+    const T *x = (const T *)a.x + c * wide * a.F;
+    T *dx = (T *)a.dx + c * wide * a.F;
     float w, sum = 0;
 
     if (c >= a.R * a.k)
         return;
     w = a.weight[a.from[c]];
     for (int64_t at = threadIdx.x * N; at < a.F; at += 32 * N) {
-        float x[N], dy[N];
+        float y[N], dy[N];
 
-        load((const T *)a.x + c * a.F + at, x);
         load((const T *)a.dy + c * a.F + at, dy);
+        activate<A>(x, a.F, at, y);
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            sum += x[i] * dy[i];
+            sum += y[i] * dy[i];
             dy[i] *= w;
         }
-        store(dy, (T *)a.dx + c * a.F + at);
+        activate_bwd<A>(x, a.F, at, dy, dx);
     }
     sum = warp_sum(sum);
     if (threadIdx.x == 0)
@@ -131,7 +175,18 @@ extern "C" int mdsk_combine_cuda(void *stream, const struct mdsk_combine *a)
 
 extern "C" int mdsk_weigh_cuda(void *stream, const struct mdsk_weigh *a)
 {
-    return each_of<weigh>(stream, a, a->R * a->k, a->F);
+    return with_storage(a->dtype, aligned({a->x, a->y}), [&](auto type, auto width) {
+        typedef decltype(type) T;
+        constexpr int N = width();
+
+        return with_function<T>(a->kind, [&](auto f) {
+            weigh<T, decltype(f)> rows = {*a};
+
+            return N > 1 && a->F % N == 0
+                       ? each_row<N>(stream, a->R * a->k, a->F, rows)
+                       : each_row<1>(stream, a->R * a->k, a->F, rows);
+        });
+    });
 }
 
 extern "C" int mdsk_weigh_bwd_cuda(void *stream, const struct mdsk_weigh_bwd *a)
@@ -143,9 +198,14 @@ extern "C" int mdsk_weigh_bwd_cuda(void *stream, const struct mdsk_weigh_bwd *a)
         constexpr int N = width();
         constexpr int warps = 8;
         unsigned blocks = mdsk_cuda_blocks(ceil_div(a->R * a->k, warps));
-        auto kernel = a->F % N == 0 ? weigh_bwd_kernel<T, N> : weigh_bwd_kernel<T, 1>;
 
-        return launch(kernel, blocks, dim3(32, warps), stream, *a);
+        return with_function<T>(a->kind, [&](auto f) {
+            typedef decltype(f) A;
+            auto kernel =
+                a->F % N == 0 ? weigh_bwd_kernel<T, A, N> : weigh_bwd_kernel<T, A, 1>;
+
+            return launch(kernel, blocks, dim3(32, warps), stream, *a);
+        });
     });
 }
 

@@ -11,33 +11,48 @@ namespace
 
 using namespace mdsk;
 
-/* Rows of a warp: they share what it reads of W. */
-constexpr int ROWS = 4, WARPS = 8;
+/* Rows of a warp, and experts at a time: they share what it reads. */
+constexpr int ROWS = 4, AT_ONCE = 8, WARPS = 8;
 
-/* logits [ROWS][E] of a warp's rows, in shared memory */
-template <class T>
+/* logits [ROWS][E] of a warp's rows, in shared memory; N columns of a lane at a time */
+template <class T, int N>
 __device__ void warp_logits(const struct mdsk_route &a, int64_t row, float *logits)
 {
+    const T *x = (const T *)a.x;
     int lane = threadIdx.x;
 
-    for (int64_t e = 0; e < a.E; e++) {
-        const T *w = (const T *)a.w + e * a.H;
-        float sum[ROWS] = {};
+    for (int64_t first = 0; first < a.E; first += AT_ONCE) {
+        float sum[ROWS][AT_ONCE] = {};
 
-        for (int64_t i = lane; i < a.H; i += 32) {
-            float v = widen(w[i]);
+        for (int64_t c = lane * N; c < a.H; c += 32 * N) {
+            float v[ROWS][N] = {};
 
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
                 if (row + r < a.R)
-                    sum[r] += v * widen(((const T *)a.x)[(row + r) * a.H + i]);
+                    load(x + (row + r) * a.H + c, v[r]);
+#pragma unroll
+            for (int e = 0; e < AT_ONCE; e++) {
+                float w[N] = {};
+
+                if (first + e < a.E)
+                    load((const T *)a.w + (first + e) * a.H + c, w);
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                    for (int i = 0; i < N; i++)
+                        sum[r][e] += v[r][i] * w[i];
+            }
         }
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            sum[r] = warp_sum(sum[r]);
-            if (lane == 0)
-                logits[r * a.E + e] = sum[r];
-        }
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int e = 0; e < AT_ONCE; e++) {
+                float total = warp_sum(sum[r][e]);
+
+                if (lane == 0 && first + e < a.E)
+                    logits[r * a.E + first + e] = total;
+            }
     }
     __syncwarp();
 }
@@ -110,7 +125,7 @@ __device__ void route_row(const struct mdsk_route &a, int64_t r, const float *lo
                              : expf(logit[choice[j]] - logit[choice[0]]) / over;
 }
 
-template <class T> __global__ void route_kernel(struct mdsk_route a)
+template <class T, int N> __global__ void route_kernel(struct mdsk_route a)
 {
     extern __shared__ float shared[];
     int64_t row = ((int64_t)blockIdx.x * WARPS + threadIdx.y) * ROWS;
@@ -118,7 +133,7 @@ template <class T> __global__ void route_kernel(struct mdsk_route a)
 
     if (row >= a.R)
         return;
-    warp_logits<T>(a, row, logits);
+    warp_logits<T, N>(a, row, logits);
     for (int r = 0; r < ROWS && row + r < a.R; r++)
         route_row(a, row + r, logits + r * a.E);
 }
@@ -272,48 +287,64 @@ template <class T> struct input_bwd {
     }
 };
 
-/* Experts of a block: they share what it reads of x. */
-constexpr int TOGETHER = 8;
+/* Rows whose dlogits a block has in shared memory. */
+constexpr int NEAR = 64;
 
-/* parts [gridDim.y][E,H]: a thread a column, a block some rows */
-template <class T>
+/* parts [gridDim.y][E,H]: a thread N columns and AT_ONCE experts, a block some rows */
+template <class T, int N>
 __global__ void weight_bwd_kernel(struct mdsk_route_bwd a, int64_t rows, float *parts)
 {
-    int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    __shared__ __align__(16) float dlogits[NEAR][AT_ONCE];
+    int64_t c = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * N;
     int64_t begin = blockIdx.y * rows, end = begin + rows < a.R ? begin + rows : a.R;
-    int first = blockIdx.z * TOGETHER;
-    float sum[TOGETHER] = {};
+    int first = blockIdx.z * AT_ONCE;
+    float sum[AT_ONCE][N] = {};
 
-    if (c >= a.H)
-        return;
-    for (int64_t r = begin; r < end; r++) {
-        float x = widen(((const T *)a.x)[r * a.H + c]);
+    for (int64_t near = begin; near < end; near += NEAR) {
+        int n = end - near < NEAR ? (int)(end - near) : NEAR;
 
+        __syncthreads();
+        for (int i = threadIdx.x; i < n * AT_ONCE; i += blockDim.x) {
+            int e = first + i % AT_ONCE;
+
+            dlogits[i / AT_ONCE][i % AT_ONCE] =
+                e < a.E ? a.dlogits[(near + i / AT_ONCE) * a.E + e] : 0;
+        }
+        __syncthreads();
+        for (int r = 0; r < n && c < a.H; r++) {
+            float x[N], d[AT_ONCE];
+
+            load((const T *)a.x + (near + r) * a.H + c, x);
+            load(dlogits[r], d);
 #pragma unroll
-        for (int e = 0; e < TOGETHER; e++)
-            if (first + e < a.E)
-                sum[e] += a.dlogits[r * a.E + first + e] * x;
+            for (int e = 0; e < AT_ONCE; e++)
+#pragma unroll
+                for (int i = 0; i < N; i++)
+                    sum[e][i] += d[e] * x[i];
+        }
     }
 #pragma unroll
-    for (int e = 0; e < TOGETHER; e++)
-        if (first + e < a.E)
-            parts[(blockIdx.y * a.E + first + e) * a.H + c] = sum[e];
+    for (int e = 0; e < AT_ONCE; e++)
+        if (first + e < a.E && c < a.H)
+            store(sum[e], parts + (blockIdx.y * a.E + first + e) * a.H + c);
 }
 
 template <class T> int weight_bwd(void *stream, const struct mdsk_route_bwd *a)
 {
     constexpr int threads = 128;
+    bool wide = a->H % 2 == 0 && aligned({a->x});
     int64_t n = ceil_div(a->R, 512) < 64 ? ceil_div(a->R, 512) : 64;
     int64_t rows = ceil_div(a->R, n), cols = a->E * a->H;
-    dim3 blocks(mdsk_cuda_blocks(ceil_div(a->H, threads)), (unsigned)n,
-                (unsigned)ceil_div(a->E, TOGETHER));
+    dim3 blocks(mdsk_cuda_blocks(ceil_div(a->H, threads * (wide ? 2 : 1))), (unsigned)n,
+                (unsigned)ceil_div(a->E, AT_ONCE));
     float *parts = (float *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_REDUCE,
                                               n * cols * (int64_t)sizeof *parts);
     int err;
 
     if (!parts)
         return -ENOMEM;
-    err = launch(weight_bwd_kernel<T>, blocks, threads, stream, *a, rows, parts);
+    err = launch(wide ? weight_bwd_kernel<T, 2> : weight_bwd_kernel<T, 1>, blocks,
+                 threads, stream, *a, rows, parts);
     return err ? err : add_parts(stream, n, cols, parts, a->dw, cols, NULL);
 }
 
@@ -326,11 +357,13 @@ unsigned expert_threads(int64_t E)
 
 extern "C" int mdsk_route_cuda(void *stream, const struct mdsk_route *a)
 {
-    return with_storage(a->dtype, false, [&](auto type, auto) {
+    return with_storage(a->dtype, aligned({a->x, a->w}), [&](auto type, auto width) {
         typedef decltype(type) T;
+        constexpr int N = width();
         size_t shared = (size_t)(WARPS * ROWS * a->E) * sizeof(float);
 
-        return launch_with(shared, route_kernel<T>,
+        return launch_with(shared,
+                           a->H % N == 0 ? route_kernel<T, N> : route_kernel<T, 1>,
                            mdsk_cuda_blocks(ceil_div(a->R, WARPS * ROWS)),
                            dim3(32, WARPS), stream, *a);
     });

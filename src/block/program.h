@@ -56,7 +56,7 @@ enum mds_arg {
  *   route          x                       map, weights, first, scores
  *   dispatch       x, map                  copies of x for experts
  *   experts        x of copies, first      y: the linear layer of each copy's expert
- *   weigh          x of copies, weights, map               weight times x
+ *   weigh          u of copies, weights, map               weight times activation
  *   combine        x of copies, map        of each row the sum over its copies
  *   gather         x, rows of this rank    x, rows of all tensor ranks
  *   enter          x                       x: the same; its gradient is summed
@@ -78,7 +78,7 @@ enum mds_arg {
  *   route'         x, map, weights, scores, d weights, d   d + dx, work
  *   experts' x     dy of copies, first     dx
  *   experts' w     x of copies, first, dy
- *   weigh'         x of copies, weights, map, dy           dx, d weights
+ *   weigh'         u of copies, weights, map, dy           du, d weights
  *   prefetch       none                    none: starts to copy the next block's x
  *
  * Dispatch's backward is combine, and combine's is dispatch.  A map has the experts of
@@ -97,7 +97,7 @@ enum mds_arg {
     X(ROUTE, "route", -1, 0)                                                           \
     X(DISPATCH, "dispatch", -1, 0)                                                     \
     X(EXPERTS, "experts", -1, 0)                                                       \
-    X(WEIGH, "weigh", 0, 0)                                                            \
+    X(WEIGH, "weigh", -1, 0)                                                           \
     X(COMBINE, "combine", -1, 0)                                                       \
     X(GATHER, "gather", -1, 0)                                                         \
     X(ENTER, "enter", -1, 0)                                                           \
@@ -115,7 +115,7 @@ enum mds_arg {
     X(ROUTE_BWD, "route'", 5, 1)                                                       \
     X(EXPERTS_BWD_X, "experts' x", -1, 0)                                              \
     X(EXPERTS_BWD_W, "experts' w", -1, 0)                                              \
-    X(WEIGH_BWD, "weigh'", 3, 0)                                                       \
+    X(WEIGH_BWD, "weigh'", -1, 0)                                                      \
     X(CAST, "cast", -1, 0)                                                             \
     X(PREFETCH, "prefetch", -1, 0)                                                     \
     X(ACQUIRE, "acquire", -1, 0)                                                       \

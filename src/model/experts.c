@@ -259,7 +259,8 @@ enum mds_rc mds_gpt_weigh(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
     const struct map m = map_at(b, call->in[2]);
-    struct mdsk_weigh a = {.R = m.R,
+    struct mdsk_weigh a = {.kind = b->c->g->cfg.activation,
+                           .R = m.R,
                            .F = b->id->mlp.down.in,
                            .k = m.k,
                            .dtype = b->c->par.dtype,
@@ -275,7 +276,8 @@ enum mds_rc mds_gpt_weigh_bwd(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
     const struct map m = map_at(b, call->in[2]);
-    struct mdsk_weigh_bwd a = {.R = m.R,
+    struct mdsk_weigh_bwd a = {.kind = b->c->g->cfg.activation,
+                               .R = m.R,
                                .F = b->id->mlp.down.in,
                                .k = m.k,
                                .dtype = b->c->par.dtype,

@@ -137,11 +137,10 @@ static mds_tid experts(const struct form *f, mds_tid x)
     mds_tid u = copies(f, MDS_STEP_EXPERTS, LAYER_UP, "u", wide, c, r.out[2],
                        part(MDS_ACT_MLP_IN));
     mds_tid g =
-        copies(f, MDS_STEP_ACTIVATE, -1, "g", f->F, u, -1, part(MDS_ACT_MLP_ACT));
-    struct mds_step *s;
+        copies(f, MDS_STEP_WEIGH, -1, "g", f->F, u, r.out[1], part(MDS_ACT_MLP_ACT));
+    struct mds_step *s = &f->p->step[f->p->steps - 1];
 
-    g = copies(f, MDS_STEP_WEIGH, -1, "weighed", f->F, g, r.out[1], NEVER);
-    f->p->step[f->p->steps - 1].in[2] = r.out[0];
+    s->in[2] = r.out[0];
     c = copies(f, MDS_STEP_EXPERTS, LAYER_DOWN, "down", f->m->hidden, g, r.out[2],
                NEVER);
     s = mds_add_step(f->p, MDS_STEP_COMBINE, -1);

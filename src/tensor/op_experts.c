@@ -89,8 +89,8 @@ enum mds_rc mds_check_weigh_bwd(struct mds_dev *dev, const struct mdsk_weigh_bwd
     if (!a->from || !a->weight || !a->x || !a->dy || !a->dx || !a->dweight)
         return mds_contract_broken("weigh_bwd",
                                    "from, weight, x, dy, dx, dweight given");
-    if (a->dx == a->x)
-        return mds_contract_broken("weigh_bwd", "dx is not x");
+    if (a->dx == a->x || a->dx == a->dy)
+        return mds_contract_broken("weigh_bwd", "dx is not x or dy");
     return mds_contract_dtype(dev, "weigh_bwd", a->dtype);
 }
 

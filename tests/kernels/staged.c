@@ -574,7 +574,7 @@ static int weigh(void *stream, const struct mdsk_weigh *a)
 
     b.from = in_i32(a->from, a->R * a->k);
     b.weight = in(a->weight, MDSK_F32, a->R * a->k);
-    b.x = in(a->x, a->dtype, a->R * a->k * a->F);
+    b.x = in(a->x, a->dtype, mdsk_activation_inputs(a->kind, a->R * a->k, a->F));
     b.y = out(a->y, a->dtype, a->R * a->k * a->F);
     return done(mdsk_cuda()->weigh(stream, &b));
 }
@@ -585,9 +585,9 @@ static int weigh_bwd(void *stream, const struct mdsk_weigh_bwd *a)
 
     b.from = in_i32(a->from, a->R * a->k);
     b.weight = in(a->weight, MDSK_F32, a->R * a->k);
-    b.x = in(a->x, a->dtype, a->R * a->k * a->F);
+    b.x = in(a->x, a->dtype, mdsk_activation_inputs(a->kind, a->R * a->k, a->F));
     b.dy = in(a->dy, a->dtype, a->R * a->k * a->F);
-    b.dx = out(a->dx, a->dtype, a->R * a->k * a->F);
+    b.dx = out(a->dx, a->dtype, mdsk_activation_inputs(a->kind, a->R * a->k, a->F));
     b.dweight = out(a->dweight, MDSK_F32, a->R * a->k);
     return done(mdsk_cuda()->weigh_bwd(stream, &b));
 }
