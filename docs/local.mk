@@ -58,6 +58,7 @@ EXTRA_DIST += \
   docs/adr/0035-events-of-a-run.md \
   docs/adr/0034-update-rules.md \
   docs/adr/0037-experts-as-steps.md \
+  docs/adr/0040-experts-on-hopper.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

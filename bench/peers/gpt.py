@@ -390,14 +390,14 @@ class Clock:
         return [a.elapsed_time(b) / 1e3 for a, b in pairs]
 
 
-def make_adamw(parameters):
+def make_adamw(parameters, lr):
     matrices = [p for p in parameters if p.ndim >= 2]
     others = [p for p in parameters if p.ndim < 2]
     groups = [
         {"params": matrices, "weight_decay": 0.1},
         {"params": others, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), fused=True)
+    return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.95), fused=True)
 
 
 def train(o, settings, device, ranks):
@@ -408,7 +408,7 @@ def train(o, settings, device, ranks):
     )
     model, run = build(o, settings, device, ranks)
     parameters = list(model.parameters())
-    adamw = make_adamw(parameters)
+    adamw = make_adamw(parameters, o.lr)
     table = None
     if o.position == "rope":
         table = rotary_table(o.seq, o.hidden // o.heads, o.rotary_base, device)
@@ -501,6 +501,7 @@ def options():
     p.add_argument("--rotary-base", type=float, default=1e4)
     p.add_argument("--position", choices=("learned", "rope"), default="learned")
     p.add_argument("--documents", metavar="FILE", help="rows of documents; needs rope and 1 a step")
+    p.add_argument("--lr", type=float, default=1e-4)
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--warmup", type=int, default=4)
     p.add_argument("--eager", action="store_true", help="compile nothing")
