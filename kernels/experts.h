@@ -132,6 +132,7 @@ struct mdsk_weigh_bwd {
 struct mdsk_experts_fwd {
     int64_t rows, E, in, out, step;
     enum mdsk_dtype dtype;
+    int by_rows; /* as in linear.h */
     const int32_t *first;
     const void *w, *x;
     void *y;

@@ -13,10 +13,12 @@
  *   y, gelu  [R, out]   dtype; no alias
  *
  * Sums are in f32.  Each backend may compute GELU from y before or after y is rounded
- * to dtype. */
+ * to dtype.  by_rows: on CPUs a row of y has the same bits whatever other rows there
+ * are, which OpenBLAS does not promise; on GPUs nothing. */
 struct mdsk_linear_fwd {
     int64_t R, in, out;
     enum mdsk_dtype dtype;
+    int by_rows;
     const void *x, *w, *b;
     void *y, *gelu;
 };

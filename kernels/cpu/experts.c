@@ -142,6 +142,7 @@ int mdsk_experts_fwd_cpu(void *stream, const struct mdsk_experts_fwd *a)
             .in = a->in,
             .out = a->out,
             .dtype = a->dtype,
+            .by_rows = a->by_rows,
             .x = row_of(a->dtype, a->x, a->first[e], a->in),
             .w = row_of(a->dtype, a->w, e, a->step),
             .y = row_to(a->dtype, a->y, a->first[e], a->out)};

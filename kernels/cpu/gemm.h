@@ -23,6 +23,14 @@ int mdsk_gemm(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
 int mdsk_gemm_builtin(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
                       const struct mdsk_operand *b, float *c, int64_t ldc, int add);
 
+/* Which of them: by_rows 1: a row of C has the same bits whatever other rows A has. */
+typedef int mdsk_gemm_fn(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
+                         const struct mdsk_operand *b, float *c, int64_t ldc, int add);
+static inline mdsk_gemm_fn *mdsk_gemm_of(int by_rows)
+{
+    return by_rows ? mdsk_gemm_builtin : mdsk_gemm;
+}
+
 /* An operand in 16 or 8 bits; ld and transposed as in mdsk_operand.  scale, code: its
  * FP8 format and scale (fp8.h); without them it has the dtype of the GEMM. */
 struct mdsk_half_operand {
@@ -40,6 +48,7 @@ struct mdsk_half_operand {
 struct mdsk_gemm_half {
     int64_t m, n, k;
     enum mdsk_dtype dtype, to;
+    int by_rows;
     struct mdsk_half_operand a, b;
     const void *bias;
     void *c;

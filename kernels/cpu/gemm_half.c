@@ -74,7 +74,7 @@ static int multiply_block(const struct mdsk_gemm_half *p, int64_t i, int64_t j,
         struct mdsk_operand a = widen_operand(p->dtype, &p->a, i, m, q, k, a_room);
         struct mdsk_operand b = widen_operand(p->dtype, &p->b, q, k, j, n, b_room);
         int add = q > 0 || p->bias || p->add;
-        int err = mdsk_gemm(m, n, k, &a, &b, c, ldc, add);
+        int err = mdsk_gemm_of(p->by_rows)(m, n, k, &a, &b, c, ldc, add);
 
         if (err)
             return err;

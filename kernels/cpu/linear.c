@@ -15,6 +15,7 @@ static int half_fwd(const struct mdsk_linear_fwd *a)
                                .k = a->in,
                                .dtype = a->dtype,
                                .to = a->dtype,
+                               .by_rows = a->by_rows,
                                .a = {a->x, a->in, 0},
                                .b = {a->w, a->in, 1},
                                .bias = a->b,
@@ -36,7 +37,8 @@ static int gemm_and_bias(const struct mdsk_linear_fwd *a)
         for (int64_t r = 0; r < a->R; r++)
             memcpy(y + r * a->out, a->b, (size_t)a->out * sizeof *y);
     }
-    return mdsk_gemm(a->R, a->out, a->in, &x, &w, y, a->out, a->b != NULL);
+    return mdsk_gemm_of(a->by_rows)(a->R, a->out, a->in, &x, &w, y, a->out,
+                                    a->b != NULL);
 }
 
 int mdsk_linear_fwd_cpu(void *stream, const struct mdsk_linear_fwd *a)

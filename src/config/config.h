@@ -188,11 +188,13 @@ struct mds_train_config {
     int64_t seed;
     int64_t eval_interval, eval_iters; /* eval_iters 0: no evaluation */
     int skip_train;                    /* evaluate the loaded weights, then exit */
-    int token_losses;        /* no option: evaluation keeps each token's loss */
-    enum mds_hidden hidden;  /* no option: of evaluation */
-    int64_t log_interval;    /* steps; 0: by the length of the run */
-    int64_t exit_interval;   /* exit after a step divisible by it; 0: never */
-    double exit_duration_s;  /* 0: no limit */
+    int token_losses;       /* no option: evaluation keeps each token's loss */
+    enum mds_hidden hidden; /* no option: of evaluation */
+    int64_t prefill;        /* no option: generation reads so many tokens of a prompt at
+                                a time; 0: no generation */
+    int64_t log_interval;   /* steps; 0: by the length of the run */
+    int64_t exit_interval;  /* exit after a step divisible by it; 0: never */
+    double exit_duration_s; /* 0: no limit */
     int exit_signal_handler; /* on a signal, finish the step, save and exit */
     enum mds_nonfinite on_nonfinite;
     int64_t nonfinite_limit; /* steps skipped in a row; returns to one checkpoint */

@@ -212,6 +212,8 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
                             e->n_scalars * (int64_t)sizeof *e->scalars, &scalars));
     e->scalars = scalars;
     MDS_TRY(alloc_load(e));
+    if (e->config->train.prefill > 0)
+        MDS_TRY(mds_engine_alloc_generation(e));
     if (!mds_dev_kernels(e->dev))
         return MDS_OK;
     e->host_start = mds_zalloc((size_t)mds_max(b->accumulation * e->starts_here, 1),
@@ -330,6 +332,7 @@ void mds_engine_destroy(struct mds_engine *e)
     free(e->load);
     free(e->load_here);
     free(e->staged);
+    free(e->host_logits);
     free(e->host_start);
     free(e->has_documents);
     destroy_pipeline(&e->eval);

@@ -141,6 +141,24 @@ enum mds_rc mds_engine_each_hidden(
     const struct mds_engine *e, int64_t micro_batches,
     enum mds_rc (*visit)(void *ctx, const struct mds_engine_hidden *part), void *ctx);
 
+/* Some consecutive tokens of B sequences, on the host; the same on all ranks of the
+ * replica. */
+struct mds_engine_tokens {
+    int64_t B; /* up to the micro-batch */
+    int64_t first, n;
+    const int32_t *token; /* [n, B]: those of each place side by side */
+};
+
+/* Generation, of a configuration with train.prefill: let the model read tokens first ..
+ * first + n - 1 of some sequences, after it has read those before, of the same B.  Their
+ * keys and values are kept; first 0 begins other sequences.  n is 1, or up to
+ * train.prefill; first + n is up to model.seq_length.
+ *
+ * logits, unless NULL: out, [B, model.vocab], what follows each last token; on all ranks
+ * of the replica.  Collective over tensor ranks. */
+enum mds_rc mds_engine_decode(struct mds_engine *e, const struct mds_engine_tokens *t,
+                              float *logits);
+
 /* Replace losses[n] by their sums over all ranks.  Collective over the world. */
 enum mds_rc mds_engine_sum_losses(const struct mds_engine *e,
                                   struct mds_kind_losses *losses, int n);

@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "base/minmax.h"
 #include "engine/internal.h"
-#include "kernels/half.h"
 
 #include <stdlib.h>
 
@@ -49,14 +48,6 @@ static int64_t part_tokens(const struct mds_engine *e)
                    1);
 }
 
-static float value_at(enum mdsk_dtype type, const char *raw, int64_t i)
-{
-    if (type == MDSK_F32)
-        return ((const float *)raw)[i];
-    return type == MDSK_BF16 ? mdsk_bf16_to_f32(((const uint16_t *)raw)[i])
-                             : mdsk_f16_to_f32(((const uint16_t *)raw)[i]);
-}
-
 /* c->raw [n, B, H], row by row. */
 static enum mds_rc visit_rows(const struct collection *c,
                               struct mds_engine_hidden *part)
@@ -69,7 +60,7 @@ static enum mds_rc visit_rows(const struct collection *c,
         for (int64_t s = 0; s < part->n; s++)
             for (int64_t h = 0; h < H; h++)
                 c->values[s * H + h] =
-                    value_at(type, c->raw, (s * B + part->row) * H + h);
+                    mds_engine_value(type, c->raw, (s * B + part->row) * H + h);
         MDS_TRY(c->visit(c->ctx, part));
     }
     return MDS_OK;

@@ -4,6 +4,7 @@
 #define MDS_ENGINE_INTERNAL_H
 
 #include "engine/engine.h"
+#include "kernels/half.h"
 #include "model/gpt.h"
 #include "optim/loss_scale.h"
 #include "pipeline/pipe.h"
@@ -48,6 +49,10 @@ struct mds_engine {
     double *loss;            /* in state: [accumulation, tokens_here], or NULL */
     char *hidden;            /* in state: hidden states of [accumulation], or NULL */
     int64_t hidden_bytes;    /* of a micro-batch */
+    void *cache;             /* in state: keys and values, or NULL */
+    void *logits;            /* in state: [tensor ranks, B, words of a rank], or NULL */
+    char *host_logits;       /* host: the same; NULL without kernels */
+    int64_t words;           /* of a rank */
     int32_t *staged;         /* host: [tokens_here] */
     double grad_scale;       /* of the last backward's gradients: what they are divided
                                 by before the update */
@@ -65,6 +70,18 @@ struct mds_engine {
 
 /* Bytes that this rank writes into a checkpoint: 12 for each element it owns. */
 int64_t mds_engine_save_bytes(const struct mds_engine *e);
+
+/* Element i of values in the type of the model. */
+static inline float mds_engine_value(enum mdsk_dtype type, const char *raw, int64_t i)
+{
+    if (type == MDSK_F32)
+        return ((const float *)raw)[i];
+    return type == MDSK_BF16 ? mdsk_bf16_to_f32(((const uint16_t *)raw)[i])
+                             : mdsk_f16_to_f32(((const uint16_t *)raw)[i]);
+}
+
+/* Memory for generation, of a configuration that has any. */
+enum mds_rc mds_engine_alloc_generation(struct mds_engine *e);
 
 /* Experts of all blocks whose load is counted. */
 static inline int64_t mds_engine_loads(const struct mds_engine *e)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/engine/libmds_engine.a
 src_engine_libmds_engine_a_SOURCES = \
+  src/engine/decode.c \
   src/engine/engine.c src/engine/engine.h \
   src/engine/gather.c \
   src/engine/hidden.c \
@@ -16,7 +17,7 @@ tests_mpi_axes_SOURCES = tests/mpi/axes.c tests/mpi/ranks.c tests/mpi/ranks.h
 tests_mpi_axes_LDADD = $(engine_libs)
 
 unit_tests += tests/unit/engine tests/unit/engine_fp8 tests/unit/engine_memory \
-  tests/unit/engine_documents
+  tests/unit/engine_documents tests/unit/engine_decode
 engine_fixture = tests/unit/engine_fixture.c tests/unit/engine_fixture.h
 tests_unit_engine_SOURCES = tests/unit/engine.c $(engine_fixture)
 tests_unit_engine_LDADD = $(engine_libs) $(CMOCKA_LIBS)
@@ -24,6 +25,8 @@ tests_unit_engine_fp8_SOURCES = tests/unit/engine_fp8.c $(engine_fixture)
 tests_unit_engine_fp8_LDADD = $(engine_libs) $(CMOCKA_LIBS)
 tests_unit_engine_documents_SOURCES = tests/unit/engine_documents.c $(engine_fixture)
 tests_unit_engine_documents_LDADD = $(engine_libs) $(CMOCKA_LIBS)
+tests_unit_engine_decode_SOURCES = tests/unit/engine_decode.c $(engine_fixture)
+tests_unit_engine_decode_LDADD = $(engine_libs) $(CMOCKA_LIBS)
 tests_unit_engine_memory_SOURCES = tests/unit/engine_memory.c $(engine_fixture)
 tests_unit_engine_memory_LDFLAGS = -Wl,--wrap=mds_zalloc,--wrap=mds_realloc,--wrap=mds_gpt_uses_lists
 tests_unit_engine_memory_LDADD = $(engine_libs) $(CMOCKA_LIBS)

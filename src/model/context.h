@@ -116,6 +116,12 @@ struct context {
     int head_group, head_groups; /* attention's heads here: which group, of how many */
 };
 
+/* Whether keys and values are kept. */
+static inline int mds_gpt_generates(const struct context *c)
+{
+    return c->run->cache.kv != NULL;
+}
+
 /* Elements of the residual stream, or of its gradient: [slice rows, H]. */
 static inline int64_t mds_gpt_residual_size(const struct context *c)
 {

@@ -330,6 +330,7 @@ enum mds_rc mds_gpt_experts(void *ctx, const struct mds_block_call *call)
                                  .out = l->out,
                                  .step = step,
                                  .dtype = b->c->par.dtype,
+                                 .by_rows = mds_gpt_generates(b->c),
                                  .first = call->in[1],
                                  .w = mds_gpt_weight(b->c, first),
                                  .x = call->in[0],

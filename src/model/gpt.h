@@ -83,7 +83,17 @@ struct mds_gpt_run {
      * NULL; layer: in the whole model, from 0. */
     void (*block_queued)(void *ctx, int backward, int layer);
     void *ctx;
+    /* Generation, unless kv is NULL: the caches of this rank's blocks, one after the
+     * other, with room for `tokens` tokens of B sequences each.  The micro-batch then
+     * is tokens first .. first + S - 1. */
+    struct mds_gpt_cache {
+        void *kv;
+        int64_t tokens, first;
+    } cache;
 };
+
+/* Bytes of such caches. */
+int64_t mds_gpt_cache_bytes(const struct mds_gpt *g, int64_t B, int64_t tokens);
 
 /* One micro-batch: token and targets of [tokens here, B] on the device (sequence-major,
  * parallel/shard.h).  token is for the first model chunk; targets, and the sums that
@@ -96,6 +106,9 @@ struct mds_gpt_batch {
      * is written to in place of a loss, after the final norm if train->hidden says so.
      */
     void *hidden;
+    /* Generation: where the logits of each sequence's last token go, [tensor ranks, B,
+     * words of a rank]; NULL: they are not wanted. */
+    void *logits;
     /* struct mds_par; for all model chunks */
     const int32_t *key_start, *host_key_start, *position_start;
 };

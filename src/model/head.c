@@ -2,6 +2,7 @@
 /* The final norm, the output layer and the loss, tile by tile. */
 #include "model/modules.h"
 #include "parallel/vocab.h"
+#include "tensor/op.h"
 
 void mds_gpt_add_head(struct registrar *reg)
 {
@@ -172,5 +173,63 @@ enum mds_rc mds_gpt_final_norm(const struct context *c, struct residual x, void 
                                  mds_gpt_residual_at(&t, x.x), x.branch, x.branch,
                                  mds_gpt_residual_at(&t, out), mean, rstd, NULL));
     mds_arena_release(c->par.arena, mark);
+    return mds_params_release(g->ps, g->head.unit);
+}
+
+/* ---- generation ---- */
+
+/* Of a rank's words, gathered from all tensor ranks. */
+static enum mds_rc gather_logits(const struct context *c, const void *x, void *out)
+{
+    struct mds_head h = head_spec(c);
+    struct mds_comm *tp = mds_group(c->g->groups, MDS_AXIS_TENSOR);
+    int64_t n = c->par.B * h.words;
+    void *own = mds_par_at(&c->par, out, mds_comm_rank(tp) * n);
+    struct mdsk_linear_fwd a = {.R = c->par.B,
+                                .in = h.H,
+                                .out = h.words,
+                                .dtype = c->par.dtype,
+                                .by_rows = 1,
+                                .x = x,
+                                .w = h.weight,
+                                .y = own};
+
+    MDS_TRY(mds_op_linear_fwd(c->par.dev, &a));
+    if (mds_comm_size(tp) == 1)
+        return MDS_OK;
+    return mds_comm_all_gather(tp, own, out,
+                               n * (int64_t)mdsk_dtype_size(c->par.dtype));
+}
+
+/* The last B rows are the last token's. */
+static enum mds_rc last_token_logits(const struct context *c, struct residual x,
+                                     void *out)
+{
+    const struct mds_par *p = &c->par;
+    int64_t n = p->B * c->g->cfg.hidden, at = mds_gpt_residual_size(c) - n;
+    void *branch = x.branch ? mds_par_at(p, x.branch, at) : NULL, *y = NULL;
+    float *mean = NULL, *rstd = NULL;
+
+    MDS_TRY(mds_gpt_scratch(c, n, &y));
+    MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, p->B, &mean));
+    MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, p->B, &rstd));
+    MDS_TRY(mds_gpt_norm_fwd(c, &c->g->head.norm, p->B, mds_par_at(p, x.x, at), branch,
+                             branch, y, mean, rstd, NULL));
+    return gather_logits(c, y, out);
+}
+
+enum mds_rc mds_gpt_logits(const struct context *c, struct residual x, void *out)
+{
+    const struct mds_gpt *g = c->g;
+    int tied = g->head.weight == g->embedding.word;
+    struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
+
+    MDS_TRY(mds_params_acquire(g->ps, g->head.unit));
+    if (tied)
+        MDS_TRY(mds_params_acquire(g->ps, g->embedding.word_unit));
+    MDS_TRY(last_token_logits(c, x, out));
+    mds_arena_release(c->par.arena, mark);
+    if (tied)
+        MDS_TRY(mds_params_release(g->ps, g->embedding.word_unit));
     return mds_params_release(g->ps, g->head.unit);
 }

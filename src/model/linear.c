@@ -57,6 +57,7 @@ static struct mdsk_linear_fwd linear_fwd(const struct context *c,
                                     .in = id->in,
                                     .out = id->out,
                                     .dtype = c->par.dtype,
+                                    .by_rows = mds_gpt_generates(c),
                                     .x = in.x,
                                     .w = weight_of(c, id),
                                     .b = id->part ? id->part->b

@@ -94,7 +94,7 @@ static enum mds_rc compile(const struct context *c, struct typed_lists *l, int i
                                       .gradient_bytes = mds_gpt_fp8_gradient_bytes};
     struct mds_block_policy policy = policy_of(c, l, is_fp8, &fp8, kind);
 
-    if (l->is_there[kind])
+    if (l->is_there[kind] && l->forward[kind].rows[MDS_ROWS_GEMM] == R)
         return MDS_OK;
     mds_step_list_init(&l->forward[kind], rows, (int)mdsk_dtype_size(c->par.dtype));
     mds_gpt_declare_block(&c->g->cfg, policy.ranks.tensor, kind != LISTS_EVALUATION,

@@ -413,6 +413,10 @@ void mds_gpt_add_head(struct registrar *reg);
 enum mds_rc mds_gpt_head(const struct context *c, int word_is_here, struct residual x,
                          const struct mds_targets *targets, void *d);
 
+/* out [tensor ranks, B, words of a rank] = the logits of each sequence's last token;
+ * the stream may be overwritten. */
+enum mds_rc mds_gpt_logits(const struct context *c, struct residual x, void *out);
+
 /* out [Rs,H] = the final norm of the residual stream, which may be overwritten. */
 enum mds_rc mds_gpt_final_norm(const struct context *c, struct residual x, void *out);
 

@@ -182,6 +182,16 @@ static enum mds_rc rotate(void *ctx, const struct mds_block_call *call)
                                 call->step->op == MDS_STEP_ROPE_BWD);
 }
 
+/* Of a block; generation has one model chunk, which begins at block 0. */
+static struct mds_kv_cache cache_of(const struct context *c, int block)
+{
+    const struct mds_gpt_cache *all = &c->run->cache;
+    int64_t bytes = mds_gpt_cache_bytes(c->g, c->par.B, all->tokens);
+
+    return (struct mds_kv_cache){
+        .kv = (char *)all->kv + bytes / c->g->max_layers * block, .first = all->first};
+}
+
 static enum mds_rc attend(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
@@ -191,6 +201,12 @@ static enum mds_rc attend(void *ctx, const struct mds_block_call *call)
     if (!lse)
         MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK,
                                   mds_saved_elements(b->c, SAVED_LSE), &lse));
+    if (mds_gpt_generates(b->c)) {
+        struct mds_kv_cache cache = cache_of(b->c, b->id->number);
+
+        return mds_attention_cached_fwd(&b->c->par, &a, &cache, call->in[0],
+                                        call->out[0], lse);
+    }
     return mds_attention_fwd(&b->c->par, &a, call->in[0], call->out[0], lse);
 }
 

@@ -308,6 +308,8 @@ static enum mds_rc leave_chunk(const struct context *c, const struct pass *p,
         return c->run->train->hidden == MDS_HIDDEN_NORMED
                    ? mds_gpt_final_norm(c, x, p->batch->hidden)
                    : mds_gpt_form_sum(c, x, p->batch->hidden);
+    if (mds_gpt_generates(c))
+        return p->batch->logits ? mds_gpt_logits(c, x, p->batch->logits) : MDS_OK;
     return mds_gpt_head(c, c->g->chunk[0].is.is_first, x, &p->batch->targets,
                         c->run->training ? p->saved->d : NULL);
 }
@@ -359,6 +361,8 @@ enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int chunk, int buffer,
                            .out = out};
 
     mds_gpt_context(s->g, &s->run, batch, &s->c);
+    if (mds_gpt_generates(&s->c) && !mds_gpt_uses_lists(&s->c))
+        return mds_fail(MDS_EBUG, "a cache of keys and values, and blocks in tiles");
     return mds_gpt_uses_lists(&s->c) ? forward_by_lists(&s->c, &p, &s->lists)
                                      : explicit_forward(&s->c, &p);
 }

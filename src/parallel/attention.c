@@ -307,3 +307,35 @@ enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attentio
     mds_arena_release(p->arena, mark);
     return MDS_OK;
 }
+
+/* ---- attention over a cache ---- */
+
+static enum mds_rc append(const struct mds_par *p, const struct mds_attention *a,
+                          const struct mds_kv_cache *cache, const void *qkv)
+{
+    int64_t row = (a->A + 2 * a->G) * a->D, kv = 2 * a->G * a->D;
+
+    return mds_par_copy_rows(p, mds_par_rows(p), kv, mds_par_at(p, qkv, a->A * a->D),
+                             row, mds_par_at(p, cache->kv, cache->first * p->B * kv),
+                             kv);
+}
+
+enum mds_rc mds_attention_cached_fwd(const struct mds_par *p,
+                                     const struct mds_attention *a,
+                                     const struct mds_kv_cache *cache, const void *qkv,
+                                     void *o, float *lse)
+{
+    struct attention_inside in = attention_inside(p, a);
+    int64_t kv = 2 * a->G * a->D;
+    struct mdsk_attention_fwd f = {
+        .shape = attention_shape(p, a, p->tokens.n, cache->first + p->tokens.n),
+        .q = attention_heads(p, qkv, in.row, 0, 0, a->D),
+        .k = attention_heads(p, cache->kv, kv, 0, 0, a->D),
+        .v = attention_heads(p, cache->kv, kv, 0, a->G, a->D),
+        .o = attention_result(p, &in, o, 0),
+        .lse = lse};
+
+    f.shape.q_offset = f.shape.first_query = cache->first;
+    MDS_TRY(append(p, a, cache, qkv));
+    return mds_op_attention_fwd(p->dev, &f);
+}

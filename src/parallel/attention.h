@@ -53,6 +53,21 @@ enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attentio
                               const void *inside, const void *heads, const float *lse,
                               const void *d_heads, void *dinside);
 
+/* Keys and values of what a sequence has had so far, of a group of ranks that split it
+ * neither by heads nor by tokens (Ulysses, ring). */
+struct mds_kv_cache {
+    void *kv;      /* [tokens, B, 2 G D]: of each token its keys, then its values */
+    int64_t first; /* tokens that it has: p's tokens are those that follow */
+};
+
+/* Append keys and values of p's tokens, qkv [rows, (A + 2G) D], to the cache, which has
+ * room for them, and let p's queries attend to all that it has then.  o, lse as
+ * above. */
+enum mds_rc mds_attention_cached_fwd(const struct mds_par *p,
+                                     const struct mds_attention *a,
+                                     const struct mds_kv_cache *cache, const void *qkv,
+                                     void *o, float *lse);
+
 /* ---- Ulysses all-to-all of a token range ----
  *
  * Exchange tokens first .. first + n - 1 of p's between the outside layout (rows [n B,

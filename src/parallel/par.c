@@ -34,6 +34,14 @@ void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sa
         p->sequence_parallel ? mds_groups_rank(g, MDS_AXIS_TENSOR) : 0, p->chunks);
 }
 
+void mds_par_move_tokens(struct mds_par *p, int64_t first)
+{
+    struct mds_shard_tokens *const of[] = {&p->ring, &p->tokens, &p->slice};
+
+    for (int i = 0; i < 3; i++)
+        of[i]->run[0].first += first;
+}
+
 int64_t mds_par_chunk(const struct mds_par *p, int i)
 {
     int parts = token_shards(p);

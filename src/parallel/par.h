@@ -32,6 +32,9 @@ struct mds_par {
  * then limited to at least 1 and at most MDS_SHARD_CHUNKS and the slice's tokens. */
 void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sample);
 
+/* Let the sequences' first token, of ranks that do not split them, be token `first`. */
+void mds_par_move_tokens(struct mds_par *p, int64_t first);
+
 /* Copy p, which has one chunk, to *tile, restricted to tokens at .. at + n - 1 of its
  * slice: for operations that handle each row independently.  With sequence parallelism
  * tile->tokens.n counts the tiles of all tensor ranks; use no other field of it. */
