@@ -253,26 +253,14 @@ static enum mds_rc close_output(struct embedding *g, enum mds_rc rc)
 
 /* ---- all of it ---- */
 
-static enum mds_rc embed_input(struct embedding *g, const char *input)
+static enum mds_rc embed_record(void *ctx, struct mds_infer_records *in,
+                                struct mds_infer_record *r)
 {
-    struct mds_infer_records *in;
-    struct mds_infer_record r;
-    int found = 1;
-    enum mds_rc rc;
+    struct embedding *g = ctx;
 
-    MDS_TRY(mds_infer_records_open(input, &g->m->vocabulary, &in));
-    for (;;) {
-        rc = mds_infer_records_next(in, &r, &found);
-        if (rc || !found)
-            break;
-        rc = add_record(g, &r);
-        if (!rc && mds_infer_batch_is_full(g->batch))
-            rc = run_batch(g);
-        if (rc)
-            break;
-    }
-    mds_infer_records_close(in);
-    return rc;
+    (void)in;
+    MDS_TRY(add_record(g, r));
+    return mds_infer_batch_is_full(g->batch) ? run_batch(g) : MDS_OK;
 }
 
 static void report_end(const struct embedding *g)
@@ -296,8 +284,9 @@ enum mds_rc mds_infer_embed_run(const struct mds_infer_embed *s,
         mds_infer_batch_read_by(g.batch, (struct mds_infer_reader){read_part, &g});
         rc = open_output(&g);
     }
-    for (size_t i = 0; !rc && i < s->n_inputs; i++)
-        rc = embed_input(&g, s->inputs[i]);
+    if (!rc)
+        rc = mds_infer_records_each(s->inputs, s->n_inputs, &m->vocabulary,
+                                    embed_record, &g);
     if (!rc)
         rc = run_batch(&g);
     rc = close_output(&g, rc);

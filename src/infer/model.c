@@ -176,12 +176,63 @@ enum mds_rc mds_infer_model_want_hidden(struct mds_infer_model *m, int64_t layer
     return MDS_OK;
 }
 
-/* ---- the shape of a step ---- */
-
 static int is_given(const struct mds_infer_model *m, const char *key)
 {
     return mds_settings_of(&m->run->settings, key)->level == MDS_LEVEL_CLI;
 }
+
+/* ---- generation ---- */
+
+/* Blocks run by lists, which read a few rows at a time: there is nothing to tile.  The
+ * norms of one row cannot be shared by ranks. */
+enum mds_rc mds_infer_model_want_generation(struct mds_infer_model *m)
+{
+    static const char *const no_effect[] = {"parallel.sequence_parallel",
+                                            "parallel.tensor_chunks",
+                                            "batch.accumulation",
+                                            "train.sequence_tile",
+                                            "train.attention_chunk",
+                                            "train.attention_head_groups",
+                                            "train.mlp_tile",
+                                            "train.loss_tile",
+                                            NULL};
+    struct mds_config *c = &m->run->config;
+
+    for (int i = 0; no_effect[i]; i++)
+        if (is_given(m, no_effect[i]))
+            return mds_fail(MDS_EUSER, "%s does not concern generation; leave it out",
+                            mds_settings_of(&m->run->settings, no_effect[i])->spelled);
+    m->generates = 1;
+    c->train.token_losses = 0;
+    c->data.reset_attention_mask = c->data.reset_position_ids = 0;
+    c->data.eod_mask_loss = 0;
+    c->model.fp8.format = MDS_FP8_NONE; /* its scales are of all rows together */
+    return MDS_OK;
+}
+
+/* Of a resolved layout. */
+static enum mds_rc check_generation(const struct mds_infer_model *m)
+{
+    const struct mds_parallel_config *p = &m->run->config.parallel;
+    const char *what = p->pipeline > 1  ? "--pipeline-model-parallel-size"
+                       : p->ring > 1    ? "--context-parallel-size"
+                       : p->ulysses > 1 ? "--ds-sequence-parallel-size"
+                                        : NULL;
+
+    if (what)
+        return mds_fail(MDS_EUSER,
+                        "%s: generation shares a sequence's keys and values by heads "
+                        "only; use --tensor-model-parallel-size instead",
+                        what);
+    if (p->zero_stage == 3 && p->data > 1)
+        return mds_fail(
+            MDS_EUSER, "--zero-stage 3: ranks that generate different sequences do not "
+                       "fetch weights together; use --tensor-model-parallel-size, "
+                       "which shards them, too");
+    return MDS_OK;
+}
+
+/* ---- the shape of a step ---- */
 
 int64_t mds_infer_model_limit(const struct mds_infer_model *m)
 {
@@ -208,6 +259,27 @@ enum mds_rc mds_infer_model_check_length(const struct mds_infer_model *m,
     return mds_fail(MDS_EUSER,
                     "%s: %s has %" PRId64 " tokens, and %s takes %" PRId64 "; %s",
                     input, name, tokens, m->path, limit, remedy);
+}
+
+enum mds_rc mds_infer_model_measure(const struct mds_infer_model *m,
+                                    char *const *inputs, size_t n,
+                                    mds_infer_visit_fn *visit, void *ctx,
+                                    struct mds_infer_need *need)
+{
+    int64_t limit = mds_infer_model_limit(m);
+
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(inputs[i], "-") != 0) {
+            MDS_TRY(mds_infer_records_each(&inputs[i], 1, &m->vocabulary, visit, ctx));
+        } else if (limit == INT64_MAX) {
+            return mds_fail(MDS_EUSER, "standard input is read once only: give "
+                                       "--seq-length, the longest sequence in tokens");
+        } else {
+            need->longest = need->longest_prompt = limit;
+            need->tokens = need->sequences = INT64_MAX / 2;
+        }
+    }
+    return MDS_OK;
 }
 
 /* What a row's length has to be a multiple of; more than 1 without ranks, too, so that
@@ -239,7 +311,7 @@ static void choose_batch(struct mds_infer_model *m, const struct mds_infer_need 
     int64_t replicas =
         mds_max(ranks / mds_axes_model_ranks(mds_axes, c->parallel.size), 1);
     int64_t row = c->model.seq_length + 1;
-    int64_t rows = (need->tokens + row - 1) / row;
+    int64_t rows = m->generates ? need->sequences : (need->tokens + row - 1) / row;
 
     if (!is_given(m, "batch.accumulation"))
         c->batch.accumulation = c->parallel.pipeline > 1 ? 2 * c->parallel.pipeline : 1;
@@ -248,7 +320,7 @@ static void choose_batch(struct mds_infer_model *m, const struct mds_infer_need 
     c->batch.micro = mds_max(need->batch_tokens / c->model.seq_length, 1);
     rows = (rows + replicas * c->batch.accumulation - 1) /
            (replicas * c->batch.accumulation);
-    if (need->tokens > 0)
+    if (rows > 0)
         c->batch.micro = mds_max(mds_min(c->batch.micro, rows), 1);
 }
 
@@ -289,6 +361,13 @@ enum mds_rc mds_infer_model_resolve(struct mds_infer_model *m,
     mds_diag_fini(&diag);
     if (!rc)
         rc = mds_config_set_vocab(run, m->vocabulary.size);
+    if (!rc && m->generates) {
+        run->config.train.prefill = mds_max(
+            mds_min(need->batch_tokens / run->config.batch.micro,
+                    mds_min(need->longest_prompt, run->config.model.seq_length)),
+            1);
+        rc = check_generation(m);
+    }
     return rc ? rc : cut_model(m);
 }
 

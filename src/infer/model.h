@@ -9,6 +9,7 @@
 #include "config/options.h"
 #include "data/tokenizer.h"
 #include "engine/engine.h"
+#include "infer/records.h"
 #include "transport/world.h"
 
 struct mds_infer_model {
@@ -20,6 +21,7 @@ struct mds_infer_model {
     int64_t trained;                  /* tokens of a sequence in training; 0: unknown */
     int64_t layer;  /* whose hidden states are asked for; 0: scores are */
     int64_t layers; /* of the whole model */
+    int generates;
     /* from start on */
     struct mds_world world;
     struct mds_groups groups;
@@ -39,12 +41,24 @@ enum mds_rc mds_infer_model_find(struct mds_infer_model *m, const char *load,
  * and the final norm), in place of scores.  The model then ends there. */
 enum mds_rc mds_infer_model_want_hidden(struct mds_infer_model *m, int64_t layer);
 
+/* Likewise: ask for generation.  MDS_EUSER for options that it cannot heed. */
+enum mds_rc mds_infer_model_want_generation(struct mds_infer_model *m);
+
 /* What is to be evaluated. */
 struct mds_infer_need {
-    int64_t longest;      /* tokens of one sequence */
-    int64_t tokens;       /* of all; 0: many */
+    int64_t longest; /* tokens of one sequence */
+    int64_t tokens;  /* of all; 0: many */
+    /* of generation, instead of tokens */
+    int64_t sequences, longest_prompt;
     int64_t batch_tokens; /* of a micro-batch, unless options say --micro-batch-size */
 };
+
+/* Read the inputs once: `visit` adds each record to *need.  Standard input is read once
+ * only, so it may have as much as the model takes.  Before resolving. */
+enum mds_rc mds_infer_model_measure(const struct mds_infer_model *m,
+                                    char *const *inputs, size_t n,
+                                    mds_infer_visit_fn *visit, void *ctx,
+                                    struct mds_infer_need *need);
 
 /* Choose the shape of a step, and resolve the configuration for so many ranks; the
  * smallest number that the layout allows if ranks is 0. */

@@ -378,6 +378,38 @@ enum mds_rc mds_infer_records_next(struct mds_infer_records *r,
     return MDS_OK;
 }
 
+static enum mds_rc visit_input(const char *input, const struct mds_vocabulary *v,
+                               mds_infer_visit_fn *visit, void *ctx)
+{
+    struct mds_infer_records *in;
+    struct mds_infer_record r;
+    int found = 1;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_infer_records_open(input, v, &in));
+    do {
+        rc = mds_infer_records_next(in, &r, &found);
+        if (!rc && found)
+            rc = visit(ctx, in, &r);
+    } while (!rc && found);
+    mds_infer_records_close(in);
+    return rc;
+}
+
+enum mds_rc mds_infer_records_each(char *const *inputs, size_t n,
+                                   const struct mds_vocabulary *v,
+                                   mds_infer_visit_fn *visit, void *ctx)
+{
+    for (size_t i = 0; i < n; i++)
+        MDS_TRY(visit_input(inputs[i], v, visit, ctx));
+    return MDS_OK;
+}
+
+const char *mds_infer_records_input(const struct mds_infer_records *r)
+{
+    return strcmp(r->path, "-") == 0 ? "standard input" : r->path;
+}
+
 /* Of tokens that are not of bases, too, some may have no complement: those stay. */
 static void reverse_ids(struct mds_infer_records *r)
 {

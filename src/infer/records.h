@@ -8,6 +8,7 @@
 
 #include "data/tokenizer.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct mds_infer_records;
@@ -29,6 +30,17 @@ void mds_infer_records_close(struct mds_infer_records *r); /* NULL is fine */
 /* The next one; *found is 0 after the last. */
 enum mds_rc mds_infer_records_next(struct mds_infer_records *r,
                                    struct mds_infer_record *out, int *found);
+
+/* Call `visit` for each record of the inputs, in turn, until it fails.  r: the record,
+ * of `in`. */
+typedef enum mds_rc mds_infer_visit_fn(void *ctx, struct mds_infer_records *in,
+                                       struct mds_infer_record *r);
+enum mds_rc mds_infer_records_each(char *const *inputs, size_t n,
+                                   const struct mds_vocabulary *v,
+                                   mds_infer_visit_fn *visit, void *ctx);
+
+/* The input's name, for messages. */
+const char *mds_infer_records_input(const struct mds_infer_records *r);
 
 /* The reverse complement of the record that next gave.  MDS_EUSER if it is not of
  * bases. */

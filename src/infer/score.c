@@ -21,58 +21,41 @@ static int strands(const struct mds_infer_score *s)
 
 /* ---- how much there is ---- */
 
-static enum mds_rc measure_input(const struct mds_infer_score *s,
-                                 const struct mds_infer_model *m, const char *input,
-                                 struct mds_infer_need *need)
+struct measuring {
+    const struct mds_infer_score *s;
+    const struct mds_infer_model *m;
+    struct mds_infer_need *need;
+};
+
+static enum mds_rc measure_record(void *ctx, struct mds_infer_records *in,
+                                  struct mds_infer_record *r)
 {
-    int64_t limit = mds_infer_model_limit(m);
-    struct mds_infer_record r;
-    struct mds_infer_records *in;
-    int found = 0;
-    enum mds_rc rc;
+    const struct measuring *g = ctx;
+    struct mds_infer_need *need = g->need;
+    int64_t n = r->n + g->s->score_eod;
+    int is_first = need->tokens == 0;
 
-    MDS_TRY(mds_infer_records_open(input, &m->vocabulary, &in));
-    do {
-        int64_t n;
-
-        rc = mds_infer_records_next(in, &r, &found);
-        if (rc || !found)
-            break;
-        n = r.n + s->score_eod;
-        rc = mds_infer_model_check_length(m, input, r.name, n, limit);
-        need->longest = mds_max(need->longest, n);
-        need->tokens += n * strands(s);
-    } while (!rc);
-    if (!rc && s->strand != MDS_INFER_FORWARD && need->tokens > 0)
-        rc = mds_infer_records_reverse(in, &r); /* says if it cannot */
-    mds_infer_records_close(in);
-    return rc;
+    MDS_TRY(mds_infer_model_check_length(g->m, mds_infer_records_input(in), r->name, n,
+                                         mds_infer_model_limit(g->m)));
+    need->longest = mds_max(need->longest, n);
+    need->tokens += n * strands(g->s);
+    if (is_first && g->s->strand != MDS_INFER_FORWARD)
+        return mds_infer_records_reverse(in, r); /* says if it cannot */
+    return MDS_OK;
 }
 
 enum mds_rc mds_infer_score_measure(const struct mds_infer_score *s,
                                     const struct mds_infer_model *m,
                                     struct mds_infer_need *need)
 {
-    int64_t limit = mds_infer_model_limit(m);
+    struct measuring g = {s, m, need};
 
-    need->longest = need->tokens = 0;
     if (s->score_eod && m->vocabulary.eod < 0)
         return mds_fail(MDS_EUSER,
                         "--score-eod: %s does not say which token ends a "
                         "document; leave it out",
                         m->path);
-    for (size_t i = 0; i < s->n_inputs; i++) {
-        if (strcmp(s->inputs[i], "-") != 0) {
-            MDS_TRY(measure_input(s, m, s->inputs[i], need));
-        } else if (limit == INT64_MAX) {
-            return mds_fail(MDS_EUSER, "standard input is read once only: give "
-                                       "--seq-length, the longest sequence in tokens");
-        } else {
-            need->longest = limit;
-            need->tokens = INT64_MAX / 2;
-        }
-    }
-    return MDS_OK;
+    return mds_infer_model_measure(m, s->inputs, s->n_inputs, measure_record, &g, need);
 }
 
 static double per(double sum, double n)
@@ -237,26 +220,13 @@ static enum mds_rc run_batch(struct scoring *g)
 
 /* ---- all of it ---- */
 
-static enum mds_rc score_input(struct scoring *g, const char *input)
+static enum mds_rc score_record(void *ctx, struct mds_infer_records *in,
+                                struct mds_infer_record *r)
 {
-    struct mds_infer_records *in;
-    struct mds_infer_record r;
-    int found = 1;
-    enum mds_rc rc;
+    struct scoring *g = ctx;
 
-    MDS_TRY(mds_infer_records_open(input, &g->m->vocabulary, &in));
-    for (;;) {
-        rc = mds_infer_records_next(in, &r, &found);
-        if (rc || !found)
-            break;
-        rc = add_record(g, in, &r);
-        if (!rc && mds_infer_batch_is_full(g->batch))
-            rc = run_batch(g);
-        if (rc)
-            break;
-    }
-    mds_infer_records_close(in);
-    return rc;
+    MDS_TRY(add_record(g, in, r));
+    return mds_infer_batch_is_full(g->batch) ? run_batch(g) : MDS_OK;
 }
 
 static enum mds_rc open_outputs(struct scoring *g)
@@ -297,8 +267,9 @@ enum mds_rc mds_infer_score_run(const struct mds_infer_score *s,
 
     if (!rc)
         rc = open_outputs(&g);
-    for (size_t i = 0; !rc && i < s->n_inputs; i++)
-        rc = score_input(&g, s->inputs[i]);
+    if (!rc)
+        rc = mds_infer_records_each(s->inputs, s->n_inputs, &m->vocabulary,
+                                    score_record, &g);
     if (!rc)
         rc = run_batch(&g);
     if (!rc)

@@ -27,7 +27,8 @@ enum mds_rc mds_infer_table_open(struct mds_infer_table *t, const char *path,
         t->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (t->fd < 0)
         return mds_fail(MDS_EIO, "%s: cannot be written: %s", path, strerror(errno));
-    mds_str_add(&t->text, "%s\n", header);
+    if (header)
+        mds_str_add(&t->text, "%s\n", header);
     return mds_infer_table_flush(t);
 }
 

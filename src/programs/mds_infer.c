@@ -5,6 +5,7 @@
 #include "comm/comm.h"
 #include "config.h"
 #include "infer/embed.h"
+#include "infer/generate.h"
 #include "infer/variants.h"
 #include "programs/ranks.h"
 #include "programs/subcommands.h"
@@ -20,12 +21,15 @@ struct options {
     char *load, *tokenizer, *output, *per_token, *vcf, *fasta;
     int64_t batch_tokens, window, layer, pool_window;
     int strand, score_eod, overwrite, pool, half;
+    int64_t new_tokens, samples, top_k, seed;
+    double temperature, top_p, complete;
 };
 
 /* Headings of --help. */
 static const char model[] = "Model";
 static const char score[] = "score";
 static const char embed[] = "embed";
+static const char generate[] = "generate";
 static const char general[] = "General";
 
 static const char *const types[] = {"f32", "f16", NULL};
@@ -90,6 +94,26 @@ static const struct mds_option rows[] = {
     {embed, NULL, "--output-type", NULL, MDS_OPT_ENUM, "f32", 0, 0, types, AT(half),
      NULL, .help = "of the numbers in the file"},
 
+    {generate, NULL, "--max-new-tokens", NULL, MDS_OPT_COUNT, "256", 1, 1e10, NULL,
+     AT(new_tokens), "tokens", .help = "behind each prompt, unless <eod> comes before"},
+    {generate, NULL, "--num-samples", NULL, MDS_OPT_INT, "1", 1, 1e6, NULL, AT(samples),
+     NULL, .help = "of each prompt"},
+    {generate, NULL, "--temperature", NULL, MDS_OPT_REAL, "0", 0, 1e3, NULL,
+     AT(temperature), NULL,
+     .help =
+         "logits are divided by it before a token is drawn; 0: the likeliest token"},
+    {generate, NULL, "--top-k", NULL, MDS_OPT_COUNT, "0", 0, 1e9, NULL, AT(top_k),
+     "tokens", .help = "draw one of the likeliest so many; 0: of all"},
+    {generate, NULL, "--top-p", NULL, MDS_OPT_REAL, "1", 1e-9, 1, NULL, AT(top_p), NULL,
+     .help = "draw one of the fewest likeliest tokens that have this probability "
+             "together"},
+    {generate, NULL, "--seed", NULL, MDS_OPT_INT, "1234", 0, 9e15, NULL, AT(seed), NULL,
+     .help = "of what is drawn: the same one draws the same, in any layout and batch"},
+    {generate, NULL, "--complete", NULL, MDS_OPT_REAL, "0", 0, 1e10, NULL, AT(complete),
+     "share",
+     .help = "hide this share of each record's tokens, or from 1 on so many, generate "
+             "them, and print how many bases are the same"},
+
     MDS_OPT_HELP_AND_VERSION(general),
     {.help = NULL},
 };
@@ -103,7 +127,7 @@ static const struct mds_option_set options = {
     .synopsis = "SUBCOMMAND [option]... FILE... [mds_pretrain's options]",
     .about =
         "Reads sequences with a trained model. score prints how likely they are, embed "
-        "writes hidden states.\n"
+        "writes hidden states, generate continues them.\n"
         "mds_pretrain's options of layout, numbers and memory follow the files, such "
         "as --context-parallel-size 4, --dtype bf16 or --dry-run; start several ranks "
         "with mpiexec. Variables of the environment are not read.",
@@ -151,8 +175,9 @@ static enum mds_rc find_model(const struct mds_invocation *c, struct mds_infer_m
 
 /* What to do. */
 struct task {
-    int has_variants, embeds;
+    int has_variants, embeds, generates;
     struct mds_infer_embed embed;
+    struct mds_infer_generate generate;
     struct mds_infer_score sequences;
     struct mds_infer_variants variants;
 };
@@ -169,6 +194,17 @@ static struct task task_of(const struct mds_invocation *c)
                                    .window = o->pool_window,
                                    .half = o->half,
                                    .overwrite = o->overwrite},
+                         .generate = {.inputs = c->operand,
+                                      .n_inputs = mds_invocation_name_count(c),
+                                      .output = o->output,
+                                      .new_tokens = o->new_tokens,
+                                      .samples = o->samples,
+                                      .sampling = {.temperature = o->temperature,
+                                                   .top_k = o->top_k,
+                                                   .top_p = o->top_p,
+                                                   .seed = (uint64_t)o->seed},
+                                      .complete = o->complete,
+                                      .overwrite = o->overwrite},
                          .sequences = {.inputs = c->operand,
                                        .n_inputs = mds_invocation_name_count(c),
                                        .output = o->output,
@@ -184,6 +220,15 @@ static struct task task_of(const struct mds_invocation *c)
                                       .overwrite = o->overwrite}};
 }
 
+static enum mds_rc measure(struct task *t, const struct mds_infer_model *m,
+                           struct mds_infer_need *need)
+{
+    if (t->generates)
+        return mds_infer_generate_measure(&t->generate, m, need);
+    return t->has_variants ? mds_infer_variants_measure(&t->variants, m, need)
+                           : mds_infer_score_measure(&t->sequences, m, need);
+}
+
 /* ranks 0: as many as the layout needs. */
 static enum mds_rc prepare(const struct mds_invocation *c, struct task *t,
                            struct mds_infer_model *m, int64_t ranks)
@@ -194,8 +239,9 @@ static enum mds_rc prepare(const struct mds_invocation *c, struct task *t,
     MDS_TRY(find_model(c, m));
     if (t->embeds)
         MDS_TRY(mds_infer_model_want_hidden(m, o->layer));
-    MDS_TRY(t->has_variants ? mds_infer_variants_measure(&t->variants, m, &need)
-                            : mds_infer_score_measure(&t->sequences, m, &need));
+    if (t->generates)
+        MDS_TRY(mds_infer_model_want_generation(m));
+    MDS_TRY(measure(t, m, &need));
     return mds_infer_model_resolve(m, &need, ranks);
 }
 
@@ -224,6 +270,8 @@ static enum mds_rc run_task(const struct task *t, struct mds_infer_model *m)
 {
     if (t->embeds)
         return mds_infer_embed_run(&t->embed, m);
+    if (t->generates)
+        return mds_infer_generate_run(&t->generate, m);
     return t->has_variants ? mds_infer_variants_run(&t->variants, m)
                            : mds_infer_score_run(&t->sequences, m);
 }
@@ -277,6 +325,51 @@ static enum mds_rc run_embed(const struct mds_invocation *c)
     return run(c, t);
 }
 
+/* Whether the command line has an option. */
+static int is_given(const struct mds_invocation *c, const char *flag)
+{
+    const struct mds_settings *s = &c->settings;
+
+    for (size_t i = 0; i < s->rows; i++)
+        if (s->set->options[i].flag && strcmp(s->set->options[i].flag, flag) == 0)
+            return s->of[i].level == MDS_LEVEL_CLI;
+    return 0;
+}
+
+/* Options that would do nothing. */
+static enum mds_rc check_generate(const struct mds_invocation *c)
+{
+    static const char *const drawn[] = {"--top-k", "--top-p", "--seed", "--num-samples",
+                                        NULL};
+    const struct options *o = c->settings.values;
+
+    if (o->complete >= 1 && o->complete != (double)(int64_t)o->complete)
+        return mds_fail(MDS_EUSER,
+                        "--complete %g: give a share below 1, or a number of tokens",
+                        o->complete);
+    if (o->complete > 0 &&
+        (is_given(c, "--max-new-tokens") || is_given(c, "--temperature")))
+        return mds_fail(
+            MDS_EUSER, "--complete generates as many tokens as it hides, the likeliest "
+                       "ones: leave out --max-new-tokens and --temperature");
+    for (int i = 0; drawn[i] && o->temperature == 0; i++)
+        if (is_given(c, drawn[i]))
+            return mds_fail(MDS_EUSER,
+                            "%s: nothing is drawn without --temperature: the likeliest "
+                            "token comes next; give both, or neither",
+                            drawn[i]);
+    return MDS_OK;
+}
+
+static enum mds_rc run_generate(const struct mds_invocation *c)
+{
+    struct task t = task_of(c);
+
+    t.generates = 1;
+    MDS_TRY(check_generate(c));
+    return run(c, t);
+}
+
 static const struct mds_subcommand subcommands[] = {
     {"score", "score --load FOLDER [option]... FILE... [mds_pretrain's options]",
      "Prints, for each record of FASTA, document of a token file or line of JSON with "
@@ -293,6 +386,13 @@ static const struct mds_subcommand subcommands[] = {
      "/name. "
      "A row is the mean of a sequence's tokens, unless --pool says otherwise.",
      "Model embed", .most = SIZE_MAX, .run = run_embed, .passes_unknown = 1},
+    {"generate", "generate --load FOLDER [option]... FILE... [mds_pretrain's options]",
+     "Continues prompts: records of FASTA, documents of a token file or lines of JSON "
+     "with a \"text\". Prints what follows each, as FASTA if the model's tokens are of "
+     "bases, else as lines of JSON.\n"
+     "With --complete it prints, for each record, how much of its hidden end the model "
+     "generates as it is.",
+     "Model generate", .most = SIZE_MAX, .run = run_generate, .passes_unknown = 1},
     {0},
 };
 

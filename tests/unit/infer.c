@@ -6,8 +6,10 @@
 
 #include "infer/per_token.h"
 #include "infer/records.h"
+#include "infer/sample.h"
 #include "infer/table.h"
 #include "infer/window.h"
+#include "infer/written.h"
 #include "io/h5.h"
 
 static void test_numbers_are_read_back_the_same(void **state)
@@ -205,9 +207,157 @@ static void test_windows_are_centred_and_moved_inwards(void **state)
     assert_true(w.first == 0 && w.n == 36 && w.read == 40);
 }
 
+/* Each token that 1000 u spread over [0, 1) select, as a string of digits. */
+static const char *chosen(const struct mds_infer_sampling *s, const float *logits,
+                          int64_t n)
+{
+    static char text[16];
+    struct mds_infer_candidate work[10];
+    char *end = text;
+
+    for (int i = 0; i < 1000; i++) {
+        int32_t id = mds_infer_sample(s, logits, n, i / 1000.0, work);
+
+        assert_in_range(id, 0, n - 1);
+        if (end == text || end[-1] != (char)('0' + id))
+            *end++ = (char)('0' + id);
+    }
+    *end = '\0';
+    return text;
+}
+
+static void test_sampling_takes_the_likeliest(void **state)
+{
+    static const float logits[] = {1, 3, 2, 3, -1}, equal[] = {2, 2, 2, 2};
+    const struct mds_infer_sampling greedy = {.top_p = 1};
+
+    (void)state;
+    assert_string_equal(chosen(&greedy, logits, 5), "1");
+    for (int64_t k = 0; k < 7; k++) {
+        static const char *const by_k[] = {"01234", "13",    "13",   "123",
+                                           "0123",  "01234", "01234"};
+        static const char *const of_equal[] = {"0", "01", "012", "0123"};
+        struct mds_infer_sampling s = {.temperature = 2, .top_k = k, .top_p = 1};
+
+        assert_string_equal(chosen(&s, logits, 5), by_k[k]);
+        assert_string_equal(chosen(&s, equal, 4), "0123"); /* ties of the last */
+        if (k < 4) {
+            s.top_k = 0;
+            s.top_p = 0.2 + 0.25 * (double)k; /* of these the smallest ids */
+            assert_string_equal(chosen(&s, equal, 4), of_equal[k]);
+        }
+    }
+}
+
+/* Probabilities 1/2, 1/4, 1/8, 1/8. */
+static void test_sampling_by_probability(void **state)
+{
+    static const double top_p[] = {1e-9, 0.49, 0.5, 0.51, 0.75, 0.76, 0.87, 0.9, 1};
+    static const char *const by_p[] = {"2",   "2",   "2",    "12",  "12",
+                                       "012", "012", "0123", "0123"};
+    float logits[] = {-2, -1, 0, -2};
+    int64_t counts[4] = {0};
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        logits[i] *= logf(2);
+    for (int i = 0; i < 9; i++) {
+        struct mds_infer_sampling s = {.temperature = 1, .top_p = top_p[i]};
+
+        assert_string_equal(chosen(&s, logits, 4), by_p[i]);
+        s.top_k = 2; /* 2/3, 1/3 */
+        assert_string_equal(chosen(&s, logits, 4), i < 4 ? "2" : "12");
+        s.top_k = 9;
+        assert_string_equal(chosen(&s, logits, 4), by_p[i]);
+    }
+    for (int i = 0; i < 8000; i++) {
+        struct mds_infer_sampling s = {.temperature = 0.5, .top_p = 1};
+
+        /* 16 : 4 : 1 : 1 of 22 */
+        counts[mds_infer_sample(&s, logits, 4, i / 8000.0, NULL)]++;
+    }
+    assert_in_range(counts[0], 363, 364);
+    assert_in_range(counts[1], 1454, 1455);
+    assert_in_range(counts[2], 5818, 5819);
+    assert_in_range(counts[3], 363, 364);
+}
+
+static void test_sampling_of_what_is_no_number(void **state)
+{
+    const float bad[][3] = {
+        {1, NAN, 2}, {NAN, 1, 1}, {INFINITY, 0, 1}, {-INFINITY, -INFINITY, -INFINITY}};
+    const float one[] = {-INFINITY, -INFINITY, 3}, far[] = {3e38F, -3e38F};
+    struct mds_infer_candidate work[3];
+
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        struct mds_infer_sampling s = {.temperature = t, .top_k = 2, .top_p = 0.9};
+
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(mds_infer_sample(&s, bad[i], 3, 0.5, work), -1);
+        assert_int_equal(mds_infer_sample(&s, one, 3, 0, work), 2);
+        assert_int_equal(mds_infer_sample(&s, one, 3, 0.999999, work), 2);
+        s.temperature *= 1e-3;
+        assert_int_equal(mds_infer_sample(&s, far, 2, 0.999999, work), 0);
+    }
+}
+
+static void test_random_numbers(void **state)
+{
+    double sum = 0, least = 1, most = 0;
+
+    (void)state;
+    for (int i = 0; i < 10000; i++) {
+        double u = mds_infer_uniform(7, i / 100, i % 10, i / 10 % 10);
+
+        sum += u / 10000;
+        least = fmin(least, u);
+        most = fmax(most, u);
+    }
+    assert_true(least >= 0 && least < 0.001 && most < 1 && most > 0.999);
+    assert_true(fabs(sum - 0.5) < 0.01);
+    assert_true(mds_infer_uniform(1, 2, 3, 4) == mds_infer_uniform(1, 2, 3, 4));
+    assert_true(mds_infer_uniform(1, 2, 3, 4) != mds_infer_uniform(2, 2, 3, 4));
+    assert_true(mds_infer_uniform(1, 2, 3, 4) != mds_infer_uniform(1, 3, 2, 4));
+    assert_true(mds_infer_uniform(1, 2, 3, 4) != mds_infer_uniform(1, 2, 4, 3));
+}
+
+static void test_tokens_as_text(void **state)
+{
+    static const int32_t codons[] = {0, 63, 64, 65, 27},
+                         bytes[] = {'"', 10, 0, 256, 'a'};
+    struct mds_str s = {0};
+
+    (void)state;
+    mds_infer_add_bases(&s, MDS_TOKENIZER_CODON, codons, 5);
+    assert_string_equal(s.s, "AAATTTNNNNNNCGT");
+    s.len = 0;
+    mds_infer_add_bases(&s, MDS_TOKENIZER_6MER_OVERLAPPING, codons, 2);
+    assert_string_equal(s.s, "AT");
+    s.len = 0;
+    mds_infer_add_bases(&s, MDS_TOKENIZER_DNA, bytes, 5);
+    assert_string_equal(s.s, "NNNNN");
+    s.len = 0;
+    mds_infer_add_json(&s, MDS_TOKENIZER_BYTES, bytes, 5);
+    assert_string_equal(s.s, "\"text\": \"\\\"\\u000a\xef\xbf\xbd\xef\xbf\xbd"
+                             "a\"");
+    s.len = 0;
+    mds_infer_add_json(&s, MDS_TOKENIZER_IDS, codons, 0);
+    assert_string_equal(s.s, "\"ids\": []");
+    s.len = 0;
+    mds_infer_add_fasta(&s, "x", "y z", "");
+    assert_string_equal(s.s, ">x y z\n");
+    mds_str_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sampling_takes_the_likeliest),
+        cmocka_unit_test(test_sampling_by_probability),
+        cmocka_unit_test(test_sampling_of_what_is_no_number),
+        cmocka_unit_test(test_random_numbers),
+        cmocka_unit_test(test_tokens_as_text),
         cmocka_unit_test(test_numbers_are_read_back_the_same),
         cmocka_unit_test(test_tables_have_whole_lines),
         cmocka_unit_test(test_values_per_token),
