@@ -57,6 +57,7 @@ EXTRA_DIST += \
   docs/adr/0033-scores-by-evaluation.md \
   docs/adr/0035-events-of-a-run.md \
   docs/adr/0034-update-rules.md \
+  docs/adr/0036-kv-cache.md \
   docs/adr/0037-experts-as-steps.md \
   docs/adr/0040-experts-on-hopper.md \
   docs/architecture.md \

@@ -150,12 +150,12 @@ struct mds_engine_tokens {
 };
 
 /* Generation, of a configuration with train.prefill: let the model read tokens first ..
- * first + n - 1 of some sequences, after it has read those before, of the same B.  Their
- * keys and values are kept; first 0 begins other sequences.  n is 1, or up to
+ * first + n - 1 of some sequences, after it has read those before, of the same B.
+ * Their keys and values are kept; first 0 begins other sequences.  n is 1, or up to
  * train.prefill; first + n is up to model.seq_length.
  *
- * logits, unless NULL: out, [B, model.vocab], what follows each last token; on all ranks
- * of the replica.  Collective over tensor ranks. */
+ * logits, unless NULL: out, [B, model.vocab], what follows each last token; on all
+ * ranks of the replica.  Collective over tensor ranks. */
 enum mds_rc mds_engine_decode(struct mds_engine *e, const struct mds_engine_tokens *t,
                               float *logits);
 

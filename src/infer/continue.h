@@ -18,8 +18,8 @@ struct mds_infer_prompt {
 };
 
 /* Continue n prompts, which are reordered, into made[size], which is zeroed.  Less than
- * `want` tokens: <eod> came next.  The model is started.  Collective; made is the same on
- * all ranks. */
+ * `want` tokens: <eod> came next.  The model is started.  Collective; made is the same
+ * on all ranks. */
 enum mds_rc mds_infer_continue(struct mds_infer_model *m,
                                const struct mds_infer_sampling *s,
                                struct mds_infer_prompt *prompt, int64_t n,

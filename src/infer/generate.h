@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sequences that a model makes: what follows prompts, or what it makes of the hidden end
- * of each record. */
+/* Sequences that a model makes: what follows prompts, or what it makes of the hidden
+ * end of each record. */
 #ifndef MDS_INFER_GENERATE_H
 #define MDS_INFER_GENERATE_H
 

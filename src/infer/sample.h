@@ -21,13 +21,13 @@ struct mds_infer_candidate {
 };
 
 /* The token of logits[n] that u, in [0, 1), selects; of equal logits the one of the
- * smallest id comes first.  work [n] is scratch.  -1 if a logit is NaN, or the largest is
- * not finite. */
+ * smallest id comes first.  work [n] is scratch.  -1 if a logit is NaN, or the largest
+ * is not finite. */
 int32_t mds_infer_sample(const struct mds_infer_sampling *s, const float *logits,
                          int64_t n, double u, struct mds_infer_candidate *work);
 
 /* A random number in [0, 1) for a token: which prompt of all, which sample of it, and
- * the token's place in the sequence.  Nothing else matters: neither layout nor batch. */
+ * the token's place in the sequence.  Neither layout nor batch matters. */
 double mds_infer_uniform(uint64_t seed, int64_t prompt, int64_t sample, int64_t place);
 
 #endif

@@ -17,7 +17,8 @@ struct mds_infer_table {
     int64_t written;     /* lines of data that are in the file */
 };
 
-/* header: a line, or NULL.  MDS_EUSER if there is such a file, unless overwrite is set. */
+/* header: a line, or NULL.  MDS_EUSER if there is such a file, unless overwrite is set.
+ */
 enum mds_rc mds_infer_table_open(struct mds_infer_table *t, const char *path,
                                  int overwrite, const char *header);
 /* Write the lines that wait in t->text, t->lines of them. */

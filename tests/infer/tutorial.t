@@ -8,7 +8,11 @@ test_description='docs/inference.md: its commands, with a smaller model and fewe
 ecoli=/usr/share/doc/bowtie/examples/genomes/NC_008253.fna.gz
 if ! test -r $ecoli; then
     skip_all='no genome of E. coli (Debian: bowtie-examples)'
-    test_done
+    test_expect_success 'four new sequences, and completed genes' '
+    test "$(grep -c "^>start/[1-4] tokens=[0-9]* end=" new.fa)" -eq 4 && test "$(wc -l <completed.tsv)" -eq 201 &&
+    sed -n "s/^mean identity 0\.//p" out >identity && cat identity && test "$(cat identity)" -gt 25
+'
+test_done
 fi
 
 test_expect_success 'a model of E. coli' '
@@ -23,7 +27,7 @@ test_expect_success 'the commands of the page run' '
         sed "/^mds_infer score --load run genes.fa\$/d; /variants.vcf/d" >commands &&
     sed "s/-f genes.awk > genes.fa/-f genes.awk | head -n 400 > genes.fa/; s/genes++ < 150/genes++ < 40/
         s/\(mds_infer .*\)/\1 --threads 1/" commands >fewer && cat fewer &&
-    test "$(grep -c mds_infer fewer)" -eq 4 && sh -e fewer >out 2>err || { cat out err && false; }
+    test "$(grep -c mds_infer fewer)" -eq 6 && sh -e fewer >out 2>err || { cat out err && false; }
 '
 test_expect_success 'genes are more likely than their codons in another order' '
     cat out && test "$(grep -c ">" genes.fa)" -eq 200 && test "$(wc -l <genes.tsv)" -eq 201 &&
@@ -33,5 +37,9 @@ test_expect_success 'a stop codon within a gene is what the model expects least'
     cat err && grep "360 alleles of 360 variants scored, in windows of 771 bases" err &&
     awk "/mean LLR/ { llr[\$1] = \$NF; n++ }
         END { exit n != 3 || llr[\"nonsense\"] >= llr[\"missense\"] || llr[\"nonsense\"] >= llr[\"synonymous\"] }" out
+'
+test_expect_success 'four new sequences, and completed genes' '
+    test "$(grep -c "^>start/[1-4] tokens=[0-9]* end=" new.fa)" -eq 4 && test "$(wc -l <completed.tsv)" -eq 201 &&
+    sed -n "s/^mean identity 0\.//p" out >identity && cat identity && test "$(cat identity)" -gt 25
 '
 test_done

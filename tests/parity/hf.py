@@ -9,6 +9,9 @@
     hf.py score MODEL FASTA TSV      each three words: does transformers' model give the
                                      log-likelihoods of mds_infer score?
 
+    hf.py generate MODEL PROMPTS FASTA  each three words: does transformers' model continue
+                                     the prompts like mds_infer generate, greedily?
+
 TRACE is mds_pretrain's --trace-dir (its batches), JSONL its --metrics-jsonl.
 """
 import importlib.util
@@ -213,6 +216,41 @@ def score(folder, fasta, table):
     return good
 
 
+EOD = 64
+NEW_TOKENS = 10
+
+
+def generated(path):
+    """The bases of each record."""
+    with open(path, encoding="ascii") as f:
+        for record in f.read().split(">")[1:]:
+            yield "".join(record.split("\n")[1:])
+
+
+def bases(ids):
+    """Up to <eod>; <unk> is no base."""
+    ids = ids[: ids.index(EOD)] if EOD in ids else ids
+    return "".join("NNN" if i > EOD else "ACGT"[i // 16] + "ACGT"[i // 4 % 4] + "ACGT"[i % 4]
+                   for i in ids)
+
+
+def generate(folder, fasta, ours):
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, torch_dtype=torch.float32).eval()
+    theirs = []
+    for ids in codons(fasta):
+        with torch.no_grad():
+            out = model.generate(
+                torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), do_sample=False,
+                max_new_tokens=NEW_TOKENS, eos_token_id=EOD, pad_token_id=EOD)
+        theirs.append(bases(out[0, len(ids) :].tolist()))
+    same = sum(a == b for a, b in zip(generated(ours), theirs, strict=True))
+    good = same == len(theirs) > 0
+    print(f"{'ok' if good else 'not ok'} - {os.path.basename(folder)}: {same} of"
+          f" {len(theirs)} prompts continued as by {type(model).__name__}", flush=True)
+    return good
+
+
 def main():
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
@@ -221,7 +259,7 @@ def main():
         make(sys.argv[2])
         return 0
     words = sys.argv[2:]
-    run = score if sys.argv[1] == "score" else check
+    run = {"check": check, "generate": generate, "score": score}[sys.argv[1]]
     return not all([run(*words[i : i + 3]) for i in range(0, len(words), 3)])
 
 

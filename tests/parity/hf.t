@@ -126,11 +126,16 @@ results "$python" "$here/hf.py" check $checks
 gzip -dc "$srcdir/tests/data/lambda.fna.gz" | grep -v '>' | tr -d '\n' | awk '{
     for (i = 0; i < 9; i++)
         printf ">r%d\n%s\n", i, substr($0, 1 + 500 * i, 40 + 15 * i) }' > genes.fa
-scores=
+scores='' continued=
 for m in made/gpt2 made/neox made/llama made/qwen2 made/mixtral out-mixtral-ours out-llama-ours out-gpt2-ours; do
     result "$m scores" mds_infer score --load $m --tokenizer codon --output "$m.tsv" genes.fa --threads 1
     scores="$scores $m genes.fa $m.tsv"
+    result "$m generates" mds_infer generate --load $m --tokenizer codon --output "$m.fa" --max-new-tokens 10 genes.fa \
+        --threads 1
+    continued="$continued $m genes.fa $m.fa"
 done
 # shellcheck disable=SC2086
 results "$python" "$here/hf.py" score $scores
+# shellcheck disable=SC2086
+results "$python" "$here/hf.py" generate $continued
 finish
