@@ -20,6 +20,7 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/fp8.c \
   kernels/cpu/gemm_builtin.c \
   kernels/cpu/gemm_half.c \
+  kernels/cpu/gemm_rows.c \
   kernels/cpu/linear.c \
   kernels/cpu/loss.c \
   kernels/cpu/norm.c \

@@ -23,12 +23,17 @@ int mdsk_gemm(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
 int mdsk_gemm_builtin(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
                       const struct mdsk_operand *b, float *c, int64_t ldc, int add);
 
-/* Which of them: by_rows 1: a row of C has the same bits whatever other rows A has. */
+/* The same; a row of C has the same bits whatever other rows there are.  Fast where B
+ * alone is transposed. */
+int mdsk_gemm_rows(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
+                   const struct mdsk_operand *b, float *c, int64_t ldc, int add);
+
+/* Which of them: by_rows 1: mdsk_gemm_rows. */
 typedef int mdsk_gemm_fn(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
                          const struct mdsk_operand *b, float *c, int64_t ldc, int add);
 static inline mdsk_gemm_fn *mdsk_gemm_of(int by_rows)
 {
-    return by_rows ? mdsk_gemm_builtin : mdsk_gemm;
+    return by_rows ? mdsk_gemm_rows : mdsk_gemm;
 }
 
 /* An operand in 16 or 8 bits; ld and transposed as in mdsk_operand.  scale, code: its

@@ -318,15 +318,16 @@ static void test_gemm(void **state)
                                        {8, 15, 700},  {129, 129, 129}};
 
     (void)state;
-    for (int t = 0; t < 64; t++) {
-        const int64_t *s = sizes[t / 8];
+    for (int t = 0; t < 128; t++) {
+        mdsk_gemm_fn *const gemm = t < 64 ? mdsk_gemm_builtin : mdsk_gemm_rows;
+        const int64_t *s = sizes[t / 8 % 8];
         int64_t m = s[0], n = s[1], k = s[2];
         int ta = t & 1, tb = t >> 1 & 1, add = t >> 2 & 1;
         struct vec a = vec_random(m * k, 1, 1), b = vec_random(k * n, 2, 1);
         struct vec c = add ? vec_random(m * n, 3, 1) : vec_unset(m * n);
         struct mdsk_operand pa = {a.f, ta ? m : k, ta}, pb = {b.f, tb ? k : n, tb};
 
-        assert_int_equal(mdsk_gemm_builtin(m, n, k, &pa, &pb, c.f, n, add), 0);
+        assert_int_equal(gemm(m, n, k, &pa, &pb, c.f, n, add), 0);
         reference(m, n, k, a.d, ta, b.d, tb, c.d, add);
         assert_near("gemm", &c, tolerance.gemm);
         vec_free(&a);
@@ -371,6 +372,53 @@ static void test_gemm_same_bits_for_any_threads(void **state)
         vec_free(&c[t]);
     vec_free(&a);
     vec_free(&b);
+}
+
+/* Of layers that ask for it, a row at a time and all together, of all types. */
+static void test_rows_do_not_depend_on_each_other(void **state)
+{
+    enum { R = 75, IN = 1037, OUT = 101 };
+    struct vec x = vec_random(R * IN, 1, 1), w = vec_random(OUT * IN, 2, 1);
+    struct vec b = vec_random(OUT, 3, 1), all = vec_unset(R * OUT),
+               one = vec_unset(OUT);
+
+    (void)state;
+    for (int t = 0; t < 3; t++) {
+        static const enum mdsk_dtype types[] = {MDSK_F32, MDSK_BF16, MDSK_F16};
+        size_t size = mdsk_dtype_size(types[t]);
+        struct mdsk_linear_fwd a = {.R = R,
+                                    .in = IN,
+                                    .out = OUT,
+                                    .dtype = types[t],
+                                    .by_rows = 1,
+                                    .x = x.f,
+                                    .w = w.f,
+                                    .b = b.f,
+                                    .y = all.f};
+
+        if (size == 2) { /* any numbers of 16 bits, but none that are not finite */
+            for (int64_t i = 0; i < R * IN; i++)
+                ((uint16_t *)x.f)[i] = (uint16_t)(i * 7919 % 0x3000);
+            for (int64_t i = 0; i < OUT * IN; i++)
+                ((uint16_t *)w.f)[i] = (uint16_t)(i * 104729 % 0x3000);
+            for (int64_t i = 0; i < OUT; i++)
+                ((uint16_t *)b.f)[i] = (uint16_t)(i * 31 % 0x3000);
+        }
+        assert_int_equal(backend()->linear_fwd(NULL, &a), 0);
+        a.R = 1;
+        a.y = one.f;
+        for (int64_t r = 0; r < R; r++) {
+            a.x = (char *)x.f + (size_t)(r * IN) * size;
+            assert_int_equal(backend()->linear_fwd(NULL, &a), 0);
+            assert_memory_equal(one.f, (char *)all.f + (size_t)(r * OUT) * size,
+                                OUT * size);
+        }
+    }
+    vec_free(&x);
+    vec_free(&w);
+    vec_free(&b);
+    vec_free(&all);
+    vec_free(&one);
 }
 
 static void test_linear_repeats(void **state)
@@ -426,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_gemm),
         cmocka_unit_test(test_gemm_keeps_to_its_columns),
         cmocka_unit_test(test_gemm_same_bits_for_any_threads),
+        cmocka_unit_test(test_rows_do_not_depend_on_each_other),
         cmocka_unit_test(test_linear_repeats),
         cmocka_unit_test(test_describe_names_library_and_threads),
     };
