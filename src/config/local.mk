@@ -5,6 +5,7 @@ src_config_libmds_config_a_SOURCES = \
   src/config/activation_rules.c \
   src/config/activation_text.c \
   src/config/activations.c src/config/activations.h \
+  src/config/build.h \
   src/config/config.h \
   src/config/config_impl.h \
   src/config/config_layout.c \
@@ -35,6 +36,14 @@ src_config_libmds_config_a_SOURCES = \
   src/config/shipped.c \
   src/config/tree.c src/config/tree.h \
   src/config/window.c
+nodist_src_config_libmds_config_a_SOURCES = src/config/commit.c
+EXTRA_DIST += src/config/commit.sh
+CLEANFILES += src/config/commit.c
+# Its time changes only when the commit does, so that nothing is linked again.
+src/config/commit.c: commit-of-now
+	@$(MKDIR_P) src/config && $(srcdir)/src/config/commit.sh $@
+commit-of-now:
+.PHONY: commit-of-now
 config_libs = src/config/libmds_config.a $(topo_libs) $(YAML_LIBS)
 
 dist_pkgdata_DATA += ALCF/models.yaml

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A table of options in print: --help, the man page, --version, --show-config. */
+#include "config/build.h"
 #include "config/optset_impl.h"
+
+#include <config.h>
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -173,6 +176,13 @@ static void print_help(const struct mds_option_set *set, FILE *f)
 static void print_version(const struct mds_option_set *set, FILE *f)
 {
     fprintf(f, "%s %s\n", set->program, set->version);
+    fprintf(f, "  %-14s %s\n", "commit", mds_build_commit);
+#ifdef __clang__
+    fprintf(f, "  %-14s %s\n", "compiler", __VERSION__);
+#else
+    fprintf(f, "  %-14s gcc %s\n", "compiler", __VERSION__);
+#endif
+    fputs(MDS_BUILT_WITH, f);
 }
 
 /* Text for troff: hyphens stay hyphens, and a word that begins with a dot or a quote is

@@ -26,6 +26,19 @@ test_expect_success 'help, version and man page need no MPI and no configuration
     grep "^.TH MDS_PRETRAIN 1" man
 '
 
+test_expect_success 'every program names its commit and its libraries' '
+    commit=$("$srcdir/src/config/commit.sh" | cut -d" " -f1) &&
+    mds_pretrain --version | sed 1d >version &&
+    grep -q -x -e "  commit  *$commit" version &&
+    for word in compiler MPI OpenMP OpenBLAS HDF5 zlib PMIx hwloc htslib CUDA cuDNN NCCL; do
+        grep -q -e "^  $word  *[^ ]" version || return 1
+    done &&
+    grep -q -e "^  HDF5  *[0-9][0-9.]*$" version &&
+    for program in mds_data mds_ckpt mds_launch mds_infer; do
+        $program --version | sed 1d | diff version - || return 1
+    done
+'
+
 if command -v mandoc >/dev/null; then
     test_expect_success 'mandoc finds no fault in the man page' '
         mds_pretrain --man >mds_pretrain.1 &&
