@@ -6,7 +6,7 @@ T_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_DRIVER = $(LOG_DRIVER)
 # Unit tests (cmocka) speak TAP; tests/tap mends cmocka's skip lines.
 LOG_COMPILER = $(top_srcdir)/tests/tap
-EXTRA_DIST += tests/tap tests/timed tests/slowest tests/unit/none.sh
+EXTRA_DIST += tests/release tests/tap tests/timed tests/slowest tests/unit/none.sh
 
 check-local: check-TESTS
 	@$(top_srcdir)/tests/slowest $(TEST_LOGS:.log=.trs)
@@ -24,3 +24,8 @@ TESTS += $(unit_tests)
 else
 TESTS += tests/unit/none.sh
 endif
+
+# Before a version is published: docs/releasing.md.
+release-check: all
+	. tests/env.sh; $(srcdir)/tests/release
+.PHONY: release-check

@@ -16,6 +16,6 @@ fi
     echo "$commit $time"
     exit
 }
-printf '/* SPDX-License-Identifier: BSD-3-Clause */\n#include "config/build.h"\n
-const char mds_build_commit[] = "%s";\n' "$commit" > "$1.$$"
+printf '/* %s: BSD-3-Clause */\n#include "config/build.h"\n
+const char mds_build_commit[] = "%s";\n' SPDX-License-Identifier "$commit" > "$1.$$"
 if cmp -s "$1.$$" "$1"; then rm "$1.$$"; else mv "$1.$$" "$1"; fi

@@ -3,6 +3,7 @@
 # Every source file says its licence: on line 1, or on line 2 after `#!`.  Not what tests
 # compare byte for byte (jobscripts/, yaml below tests/), and not what configure writes.
 cd "${srcdir:-.}" || exit 99
+spdx='SPDX-License''-Identifier: BSD-3-Clause' # in one piece it is this file's, to REUSE
 
 # unlicensed: source files below the current directory without the line
 unlicensed() {
@@ -17,7 +18,7 @@ unlicensed() {
             *.[ch] | *.cu | *.cuh | *.sh | *.t | *.py | *.awk | *.m4 | *.mk | *.ac | *.am | *.yaml | *.sh.in) ;;
             *) head -c 3 "$file" | grep -q '^#![ /]' || continue ;;
             esac
-            sed 2q "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' || echo "# $file"
+            sed 2q "$file" | grep -q "$spdx" || echo "# $file"
         done
 }
 
@@ -30,7 +31,7 @@ echo 'ok 1 - every source file has its SPDX line'
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/src"
-printf '#!/bin/sh\n# SPDX-License-Identifier: BSD-3-Clause\n' > "$tmp/good"
+printf '#!/bin/sh\n# %s\n' "$spdx" > "$tmp/good"
 printf '#!/bin/sh\n:\n' > "$tmp/bad"
 printf 'int x;\n' > "$tmp/src/bad.c"
 [ "$(cd "$tmp" && unlicensed | tr -d '\n')" = '# ./bad# ./src/bad.c' ] || printf 'not '
