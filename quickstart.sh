@@ -3,6 +3,7 @@
 # From a fresh clone to a trained genome model:
 #   ./quickstart.sh                    install what is missing, build, train a small GPT on E. coli
 #   ./quickstart.sh check [TEST...]    install what is missing, build, run the tests, or only those named
+#   ./quickstart.sh --offline [DIR]    the first without a network: of the packages in DIR; says which to bring
 # Environment: MDS_BUILD (build directory, default build), MDS_RUN (outputs, default
 # quickstart-run), JOBS (of make, default all cores), CONFIGURE_FLAGS, TRAIN_ITERS (default 600).
 set -u
@@ -13,8 +14,8 @@ run=${MDS_RUN:-$src/quickstart-run}
 jobs=${JOBS:-$(nproc 2> /dev/null || echo 2)}
 ecoli=/usr/share/doc/bowtie/examples/genomes/NC_008253.fna.gz
 
-needed='autoconf automake pkg-config make gcc mpich libmpich-dev libhdf5-dev
-    libopenblas-openmp-dev libyaml-dev zlib1g-dev'
+needed='pkg-config make gcc mpich libmpich-dev libhdf5-dev libopenblas-openmp-dev libyaml-dev zlib1g-dev'
+[ -x "$src/configure" ] || needed="autoconf automake $needed" # a release has it
 # hwloc's plugins read topologies from XML; they are only recommended by its library.
 for_launch='libhwloc-dev libhwloc-plugins libpmix-dev'
 for_train='gnuplot-nox bowtie-examples libhts-dev'
@@ -79,6 +80,35 @@ try() {
     log=$logs/$1.log
     shift
     "$@" > "$log" 2>&1 || say "'$*' failed (see $log); going on"
+}
+
+# Without a network: of what was brought.  What then lacks is named, with how to fetch it.
+install_brought() {
+    if [ -n "$brought" ] && can_install; then
+        say "installing the packages in $brought"
+        installed=yes
+        try apt-brought apt install --no-install-recommends --no-download "$brought"/*.deb
+    fi
+    # shellcheck disable=SC2046,SC2086
+    set -- $(lacking $needed $wanted)
+    [ $# -gt 0 ] || return 0
+    # shellcheck disable=SC1091
+    release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    cat << END
+==> these packages are not installed:
+$(printf '    %s\n' "$@")
+==> to bring them with all that they depend on, run this where there is a network, on a machine or in
+    a container of the same release ($release, $(dpkg --print-architecture)) that has nothing else installed,
+    and carry the folder mds-packages here:
+
+    mkdir -p mds-packages/partial
+    apt-get update
+    apt-get -y --no-install-recommends --download-only -o Dir::Cache::archives="\$PWD/mds-packages" \\
+        install $*
+
+    then: $0 --offline mds-packages
+END
+    exit 3
 }
 
 installed= # yes: something new may be here
@@ -148,10 +178,14 @@ list_missing() {
 }
 
 prepare() {
+    if [ -n "$offline" ] && command -v dpkg-query > /dev/null; then
+        install_brought
+        return
+    fi
     # shellcheck disable=SC2046,SC2086
     set -- $(command -v dpkg-query > /dev/null && lacking $needed $wanted)
     why='not installing anything (that takes Debian or Ubuntu, and root or sudo). '
-    if can_install; then
+    if [ -z "$offline" ] && can_install; then
         [ $# -gt 0 ] || return 0
         install_packages "$@"
         # shellcheck disable=SC2046,SC2086
@@ -271,11 +305,19 @@ no_test_is_missing() {
 }
 
 usage() {
-    sed -n '3,7s/^# \{0,1\}//p' "$0"
+    sed -n '3,8s/^# \{0,1\}//p' "$0"
 }
 
+offline='' brought=''
 case ${1-} in
 '') wanted="$for_launch $for_train" ;;
+--offline)
+    wanted="$for_launch $for_train" offline=yes brought=${2-}
+    [ $# -le 2 ] || { usage >&2; exit 2; }
+    if [ -n "$brought" ]; then
+        brought=$(cd "$brought" && pwd) || die "no folder $2"
+    fi
+    ;;
 check) wanted="$for_check $for_launch $for_train" ;;
 -h | --help | help)
     usage
