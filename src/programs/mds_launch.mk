@@ -24,7 +24,8 @@ dist_check_SCRIPTS += tests/slurm/run tests/pbs/run tests/hosts/run
 EXTRA_DIST += tests/hosts/hosts.sh tests/hosts/hosts.t tests/pbs/jobs.t
 EXTRA_DIST += tests/slurm/cluster.sh tests/slurm/cluster.yaml tests/slurm/setup.sh \
   tests/slurm/jobs.t tests/slurm/launchers.t tests/slurm/restart.t \
-  tests/slurm/where.t
+  tests/slurm/where.t tests/slurm/reframe.t \
+  tests/reframe/mds.py tests/reframe/settings.py
 
 # NVIDIA's management library, for hosts without one.
 TESTS += tests/cli/preflight.t
