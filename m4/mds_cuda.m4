@@ -171,6 +171,10 @@ NVCC_WARN_FLAGS="$NVCC_WARN_FLAGS -Wno-deprecated-gpu-targets"
 AS_VAR_IF([enable_werror], [yes], [NVCC_WARN_FLAGS="$NVCC_WARN_FLAGS -Werror all-warnings"])
 AC_SUBST([NVCC]) AC_SUBST([NVCC_WARN_FLAGS]) AC_SUBST([CUDA_CFLAGS]) AC_SUBST([CUDA_LIBS]) AC_SUBST([CUBLASLT_LIBS])
 AM_CONDITIONAL([HAVE_CUDA], [test -n "$NVCC"])
+# Names for timelines; of headers only, also without CUDA where CPPFLAGS finds them.
+mds_saved=$CPPFLAGS; CPPFLAGS="$CPPFLAGS $CUDA_CFLAGS"
+AC_CHECK_HEADERS([nvtx3/nvToolsExt.h])
+CPPFLAGS=$mds_saved
 AM_CONDITIONAL([HAVE_HOPPER], [test -n "$NVCC" && test "x$mds_hopper" = xyes])
 MDS_CUDA_OPTIONAL([cudnn], [CUDNN], [cudnn.h], [return (int)cudnnGetVersion();],
   [attention by own kernels])

@@ -91,6 +91,8 @@ void mds_dev_charge(struct mds_dev *dev, enum mds_op op, struct mdsk_cost cost)
 {
     dev->ledger.op[op].calls++;
     dev->ledger.op[op].cost.flops += cost.flops;
+    if (dev->kern)
+        mds_range_begin(op_names[op]);
     mds_profile_begin(dev, MDS_PROFILE_OP, (int)op, cost, NULL);
     dev->ledger.op[op].cost.bytes += cost.bytes;
 }
@@ -104,6 +106,8 @@ void mds_dev_charge_scratch(struct mds_dev *dev, int64_t bytes)
 void mds_dev_launched(struct mds_dev *dev)
 {
     mds_profile_end(dev, MDS_PROFILE_OP, NULL);
+    if (dev->kern)
+        mds_range_end();
     if (dev->ops->launched)
         dev->ops->launched(dev);
 }

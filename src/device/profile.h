@@ -70,8 +70,10 @@ void mds_profile_add(struct mds_dev *dev, enum mds_profile_kind kind, int member
                      struct mdsk_cost cost, double s);
 
 /* Name what runs between begin and end in the timelines of NVIDIA's profilers (NVTX).
- * Ranges nest.  Does nothing in builds without CUDA. */
+ * Ranges nest: a step, forward or backward, layer, operation.  Does nothing in builds
+ * without NVTX's header, which CUDA brings. */
 void mds_range_begin(const char *name);
+void mds_range_begin_step(int64_t step);
 void mds_range_end(void);
 
 #endif

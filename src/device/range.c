@@ -5,12 +5,22 @@
 #endif
 #include "device/profile.h"
 
-#ifdef HAVE_CUDA
+#ifdef HAVE_NVTX3_NVTOOLSEXT_H
 
+#include <inttypes.h>
 #include <nvtx3/nvToolsExt.h>
+#include <stdio.h>
 
 void mds_range_begin(const char *name)
 {
+    nvtxRangePushA(name);
+}
+
+void mds_range_begin_step(int64_t step)
+{
+    char name[32];
+
+    snprintf(name, sizeof name, "step %" PRId64, step);
     nvtxRangePushA(name);
 }
 
@@ -24,6 +34,11 @@ void mds_range_end(void)
 void mds_range_begin(const char *name)
 {
     (void)name;
+}
+
+void mds_range_begin_step(int64_t step)
+{
+    (void)step;
 }
 
 void mds_range_end(void)

@@ -23,6 +23,16 @@ TESTS += tests/cli/faults.t tests/cli/events.t tests/cli/onesided.t tests/cli/no
 dist_check_SCRIPTS += tests/cli/faults.t tests/cli/events.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/limits.t tests/cli/walltime.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
 EXTRA_DIST += tests/cli/setup.sh tests/cli/megatron.sh tests/cli/tworanks.sh tests/forget.sh
 
+# Preloaded and attached as sites' tools are.
+TESTS += tests/cli/tools.t
+dist_check_SCRIPTS += tests/cli/tools.t
+EXTRA_DIST += tests/cli/tools.c
+check_DATA += tests/cli/tools.so
+CLEANFILES += tests/cli/tools.so
+tests/cli/tools.so: tests/cli/tools.c
+	$(AM_V_CC)$(MKDIR_P) tests/cli && \
+	$(CC) -D_GNU_SOURCE -O1 -fPIC -shared -o $@ $(srcdir)/tests/cli/tools.c -ldl
+
 TESTS += tests/cli/steps.t
 dist_check_SCRIPTS += tests/cli/steps.t
 EXTRA_DIST += tests/cli/steps.golden

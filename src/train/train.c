@@ -8,6 +8,7 @@
 #include "ckpt/folder.h"
 #include "ckpt/hf.h"
 #include "config/options.h"
+#include "device/profile.h"
 #include "io/output.h"
 #include "metrics/outputs.h"
 #include "optim/schedule.h"
@@ -342,7 +343,9 @@ static enum mds_rc train_loop(struct run *r, const char **reason)
             MDS_TRY(evaluate(r, MDS_SPLIT_VALID, &r->valid_loss, reason));
         if (*reason)
             return mds_run_checkpoint(r, 1);
+        mds_range_begin_step(r->iteration + 1);
         MDS_TRY(train_step(r));
+        mds_range_end();
         MDS_TRY(mds_run_should_stop(r, reason));
         if (*reason && must_leave(*reason))
             mds_run_event_walltime(r, *reason);
