@@ -59,12 +59,13 @@ EXTRA_DIST += \
   docs/adr/0034-update-rules.md \
   docs/adr/0036-kv-cache.md \
   docs/adr/0037-experts-as-steps.md \
+  docs/adr/0038-install-anywhere.md \
   docs/adr/0040-experts-on-hopper.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
   docs/img/scaling.svg docs/img/tflops-by-length.svg \
-  docs/html docs/inference.md docs/install.md docs/start-developer.md docs/start-laptop.md \
+  docs/containers.md docs/html docs/inference.md docs/install.md docs/start-developer.md docs/start-laptop.md \
   docs/start-polaris.md
 # What manual pages and messages refer to is installed, and what that refers to.
 dist_doc_DATA += docs/context-extension.md docs/events.md docs/experts.md docs/running.md docs/data.md docs/fp8.md docs/genome-corpus.md docs/glossary.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/parallelism.md \

@@ -25,7 +25,7 @@ else
 TESTS += tests/unit/none.sh
 endif
 
-# Before a version is published: docs/releasing.md.
+# Before a version is published: HACKING.md.
 release-check: all
 	. tests/env.sh; $(srcdir)/tests/release
 .PHONY: release-check

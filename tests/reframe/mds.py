@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ReFrame's tests of an installed mds: docs/reframe.md
+"""ReFrame's tests of an installed mds: docs/install.md
 
     reframe -C tests/reframe/settings.py -c tests/reframe/mds.py -r
 

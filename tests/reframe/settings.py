@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# ReFrame's systems: this host, and a Slurm.  A site gives its own settings: docs/reframe.md
+# ReFrame's systems: this host, and a Slurm.  A site gives its own settings: docs/install.md
 site_configuration = {
     "systems": [
         {
