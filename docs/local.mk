@@ -60,6 +60,7 @@ EXTRA_DIST += \
   docs/adr/0036-kv-cache.md \
   docs/adr/0037-experts-as-steps.md \
   docs/adr/0038-install-anywhere.md \
+  docs/adr/0039-batch-size-schedule.md \
   docs/adr/0040-experts-on-hopper.md \
   docs/architecture.md \
   docs/benchmarks.md \

@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "config/activations.h"
+#include "config/batches.h"
 #include "config/extent.h"
 #include "config/kinds.h"
 #include "config/pairs.h"
@@ -148,9 +149,12 @@ struct mds_parallel_config {
 };
 
 /* In sequences: global = micro * accumulation * data-parallel size.  The user sets at
- * most two of the three. */
+ * most two of the three.  Where the size changes during the run, global and
+ * accumulation are those of the largest steps, which memory has to hold. */
 struct mds_batch_config {
     int64_t micro, global, accumulation;
+    char *rampup, *steps;               /* as the user wrote them, or NULL */
+    struct mds_batch_schedule schedule; /* derived from one of both */
 };
 
 /* In the order of --optimizer; ADAM is AdamW, too. */
@@ -316,8 +320,19 @@ extern const char *const mds_place_names[];
  * they differ. */
 int64_t mds_stage_blocks(const struct mds_config *c);
 
-/* What a step of a resolved configuration adds. */
-struct mds_extent mds_config_step(const struct mds_config *c);
+/* Of a resolved configuration: what the step that begins at `done` adds, its
+ * micro-batches on each rank, and how far the run is at the end of `length`, or at
+ * `done` if that is behind it. */
+struct mds_extent mds_config_step(const struct mds_config *c,
+                                  const struct mds_extent *done);
+int64_t mds_config_micro_batches(const struct mds_config *c,
+                                 const struct mds_extent *done);
+struct mds_extent mds_config_end(const struct mds_config *c,
+                                 const struct mds_extent *length,
+                                 const struct mds_extent *done);
+
+/* "4 sequences, 8 from sample 100 on, ..."; nothing of a constant size. */
+void mds_config_batches_text(const struct mds_config *c, struct mds_str *out);
 
 /* ---- levels of activation memory, of a resolved configuration ---- */
 

@@ -64,6 +64,15 @@ void mds_config_check_experts(const struct mds_config_run *run, struct mds_diag 
 /* Check the scaling of rotary frequencies.  Call it after heads are resolved. */
 void mds_config_check_rope(const struct mds_config_run *run, struct mds_diag *diag);
 
+/* Resolve the batch, and the sizes that it has during the run.  0 if it is not usable.
+ * Call it after the grid is resolved. */
+int mds_config_resolve_batch(struct mds_config_run *run, struct mds_diag *diag);
+
+/* Whether each size of a schedule is a multiple of `unit`, which is `what`; if not, a
+ * fault names the first that is not. */
+int mds_config_check_stages(const struct mds_config_run *run, int64_t unit,
+                            const char *what, struct mds_diag *diag);
+
 /* Resolve the lengths of run, decay and warm-up, and check that they are consistent.
  * Call it after the batch is resolved. */
 void mds_config_resolve_lengths(struct mds_config_run *run, struct mds_diag *diag);

@@ -318,6 +318,21 @@ static int resolve_model_chunks(struct mds_config_run *run, struct mds_diag *dia
     return 1;
 }
 
+static void check_stages_interleave(const struct mds_config_run *run,
+                                    struct mds_diag *diag)
+{
+    const struct mds_config *c = &run->config;
+    int64_t unit = c->batch.micro * c->parallel.data * c->parallel.pipeline;
+    char what[160];
+
+    snprintf(what, sizeof what,
+             "micro-batch %lld x %lld data-parallel rank%s x %lld pipeline ranks, as "
+             "interleaving needs",
+             (long long)c->batch.micro, (long long)c->parallel.data,
+             mds_plural(c->parallel.data), (long long)c->parallel.pipeline);
+    mds_config_check_stages(run, unit, what, diag);
+}
+
 static void check_pipeline_size(struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_parallel_config *p = &run->config.parallel;
@@ -331,8 +346,11 @@ static void check_pipeline_size(struct mds_config_run *run, struct mds_diag *dia
                        "blocks of the model; %lld would do",
                        (long long)p->pipeline, (long long)m->layers,
                        (long long)m->layers);
-    else if (resolve_model_chunks(run, diag) && p->virtual_stages > 1 &&
-             accumulation % p->pipeline != 0)
+    else if (!resolve_model_chunks(run, diag) || p->virtual_stages <= 1)
+        return;
+    else if (run->config.batch.schedule.n > 0)
+        check_stages_interleave(run, diag);
+    else if (accumulation % p->pipeline != 0)
         mds_diag_fault(
             diag, mds_config_origin(run, "batch.accumulation"),
             "--gradient-accumulation-steps %lld is not a multiple of %lld "

@@ -4,12 +4,6 @@
 
 #include <stdio.h>
 
-struct mds_extent mds_config_step(const struct mds_config *c)
-{
-    return (struct mds_extent){
-        {1, c->batch.global, c->batch.global * c->model.seq_length}};
-}
-
 /* A length may be given in any unit; config/extent.h follows it in that unit. */
 struct length {
     const char *keys[MDS_UNITS];
@@ -48,10 +42,10 @@ static enum mds_level level_of_key(const struct mds_config_run *run, const char 
 static int64_t steps_of(const struct mds_config_run *run, const struct length *l, int u)
 {
     static const struct mds_extent start;
-    struct mds_extent only = {{0}}, step = mds_config_step(&run->config);
+    struct mds_extent only = {{0}};
 
     only.in[u] = l->extent->in[u];
-    return mds_steps_left(&only, &start, &step);
+    return mds_config_end(&run->config, &only, &start).in[MDS_STEPS];
 }
 
 /* If a length is given in several units, drop those of lower precedence. */
@@ -132,13 +126,15 @@ static void resolve_decay(struct mds_config_run *run)
                "the whole run");
 }
 
-/* In the unit of the decay, with this run's batch if it was given in another one. */
+/* In the unit of the decay; if it was given in another one, with this run's batch,
+ * which is constant. */
 static double in_unit_of_decay(const struct mds_config_run *run,
                                const struct mds_extent *length)
 {
     enum mds_unit unit = mds_extent_unit(length),
                   to = mds_extent_unit(&run->config.optim.decay_length);
-    struct mds_extent step = mds_config_step(&run->config);
+    static const struct mds_extent start;
+    struct mds_extent step = mds_config_step(&run->config, &start);
 
     if (unit == MDS_UNITS)
         return 0;
@@ -196,6 +192,30 @@ static void check_wsd(const struct mds_config_run *run, struct mds_diag *diag)
                   mds_config_origin(run, "optim.wsd_decay_iters"), text);
 }
 
+/* The rate converts one unit into another by the steps so far (optim/schedule.c), which
+ * says little of the ones to come where their sizes differ. */
+static int units_differ(struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_optim_config *o = &run->config.optim;
+    const struct length warmup = warmup_length(run), decay = decay_length(run);
+    enum mds_unit unit = mds_extent_unit(warmup.extent),
+                  to = mds_extent_unit(decay.extent);
+    const char *key = NULL;
+
+    if (run->config.batch.schedule.n == 0)
+        return 0;
+    if (unit != MDS_UNITS && unit != to)
+        key = warmup.keys[unit];
+    else if (o->decay == MDS_LR_WSD && o->wsd_decay_iters > 0 && to != MDS_STEPS)
+        key = "optim.wsd_decay_iters";
+    if (key)
+        mds_diag_fault(diag, mds_config_origin(run, key),
+                       "%s: where the batch size changes, it has to be in %s, as %s is",
+                       mds_settings_flag(&run->settings, key), mds_unit_names[to],
+                       mds_settings_flag(&run->settings, decay.keys[to]));
+    return key != NULL;
+}
+
 void mds_config_resolve_lengths(struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct length lengths[] = {run_length(run), decay_length(run),
@@ -206,6 +226,8 @@ void mds_config_resolve_lengths(struct mds_config_run *run, struct mds_diag *dia
         resolve_length(run, &lengths[i], diag);
     resolve_decay(run);
     if (mds_extent_unit(&o->decay_length) == MDS_UNITS)
+        return;
+    if (units_differ(run, diag))
         return;
     if (o->decay == MDS_LR_WSD && o->decay_length.in[MDS_STEPS])
         derive(run, "optim.wsd_decay_iters", &o->wsd_decay_iters,

@@ -118,91 +118,6 @@ static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
     return 1;
 }
 
-/* Whether unit divides whole; if not, a fault names the nearest multiples. */
-static int check_global_batch_divides(const struct mds_config_run *run, int64_t unit,
-                                      int64_t whole, const char *what,
-                                      struct mds_diag *diag)
-{
-    int64_t below = whole / unit * unit;
-
-    if (whole % unit == 0)
-        return 1;
-    if (below > 0)
-        mds_diag_fault(diag, mds_config_origin(run, "batch.global"),
-                       "--global-batch-size %lld is not a multiple of %s = %lld; the "
-                       "nearest are %lld and %lld",
-                       (long long)whole, what, (long long)unit, (long long)below,
-                       (long long)(below + unit));
-    else
-        mds_diag_fault(diag, mds_config_origin(run, "batch.global"),
-                       "--global-batch-size %lld is less than %s = %lld, the minimum",
-                       (long long)whole, what, (long long)unit);
-    return 0;
-}
-
-/* The global batch is given: derive micro-batch and accumulation, or check them. */
-static void derive_from_global_batch(struct mds_config_run *run, struct mds_diag *diag)
-{
-    struct mds_batch_config *b = &run->config.batch;
-    long long dp = run->config.parallel.data;
-    int64_t unit = dp;
-    char what[160] = "";
-
-    if (b->micro)
-        unit *= b->micro;
-    if (b->accumulation)
-        unit *= b->accumulation;
-    if (b->micro)
-        snprintf(what, sizeof what, "micro-batch %lld x ", (long long)b->micro);
-    if (b->accumulation)
-        snprintf(what + strlen(what), sizeof what - strlen(what),
-                 "accumulation %lld x ", (long long)b->accumulation);
-    snprintf(what + strlen(what), sizeof what - strlen(what),
-             "%lld data-parallel rank%s", dp, mds_plural(dp));
-    if (!check_global_batch_divides(run, unit, b->global, what, diag))
-        return;
-    if (b->micro && b->accumulation && b->global != unit)
-        mds_diag_fault(
-            diag, mds_config_origin(run, "batch.global"),
-            "--global-batch-size %lld is not %s = %lld; leave one of them out",
-            (long long)b->global, what, (long long)unit);
-    if (b->accumulation) {
-        derive(run, "batch.micro", &b->micro, b->global / (dp * b->accumulation),
-               "global / (accumulation x data-parallel ranks)");
-    } else {
-        derive(run, "batch.micro", &b->micro, 1, "default 1");
-        derive(run, "batch.accumulation", &b->accumulation, b->global / (dp * b->micro),
-               "global / (micro x data-parallel ranks)");
-    }
-}
-
-/* 0 if the batch is not usable. */
-static int resolve_batch(struct mds_config_run *run, struct mds_diag *diag)
-{
-    struct mds_batch_config *b = &run->config.batch;
-    size_t before = diag->faults;
-    int64_t dp = run->config.parallel.data;
-    int64_t micro = b->micro ? b->micro : 1;
-    int64_t accumulation = b->accumulation ? b->accumulation : 1;
-
-    if (micro * accumulation > 100000000 / dp) {
-        mds_diag_fault(diag, NULL,
-                       "a global batch of %lld x %lld x %lld ranks is beyond "
-                       "a hundred million sequences",
-                       (long long)micro, (long long)accumulation, (long long)dp);
-        return 0;
-    }
-    if (b->global) {
-        derive_from_global_batch(run, diag);
-        return diag->faults == before;
-    }
-    derive(run, "batch.micro", &b->micro, 1, "default 1");
-    derive(run, "batch.accumulation", &b->accumulation, 1, "default 1");
-    derive(run, "batch.global", &b->global, b->micro * b->accumulation * dp,
-           "micro x accumulation x data-parallel ranks");
-    return 1;
-}
-
 /* Muon needs whole matrices. */
 static void check_muon(const struct mds_config_run *run, struct mds_diag *diag)
 {
@@ -543,7 +458,7 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
     run->world = world;
     has_model = resolve_model(run, diag);
     if (mds_config_resolve_grid(run, diag)) {
-        if (resolve_batch(run, diag))
+        if (mds_config_resolve_batch(run, diag))
             mds_config_resolve_lengths(run, diag);
         if (has_model)
             mds_config_check_layout(run, diag);

@@ -5,8 +5,10 @@ src_config_libmds_config_a_SOURCES = \
   src/config/activation_rules.c \
   src/config/activation_text.c \
   src/config/activations.c src/config/activations.h \
+  src/config/batches.c src/config/batches.h \
   src/config/build.h \
   src/config/config.h \
+  src/config/config_batch.c \
   src/config/config_impl.h \
   src/config/config_layout.c \
   src/config/config_length.c \

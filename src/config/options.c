@@ -293,6 +293,14 @@ static const struct mds_option rows[] = {
     {batch, "batch.global", "--global-batch-size", "GLOBAL_BATCH", MDS_OPT_INT, "0", 0,
      1e8, NULL, AT(batch.global), "sequences",
      .help = "sequences per step; 0: micro x accumulation x data-parallel ranks"},
+    {batch, "batch.rampup", "--rampup-batch-size", "MDS_RAMPUP_BATCH_SIZE",
+     MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(batch.rampup), "START INCREMENT SAMPLES",
+     .help = "begin with START sequences per step, and come by equal increments to "
+             "--global-batch-size when SAMPLES are consumed"},
+    {batch, "batch.steps", "--step-batch-size-schedule", "MDS_STEP_BATCH_SIZE_SCHEDULE",
+     MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(batch.steps), "TOKENS:SEQUENCES...",
+     .help = "sequences per step from a number of tokens on, in place of "
+             "--global-batch-size: \"0:768 250B:1536\""},
 
     {optim, "optim.kind", "--optimizer", "OPT", MDS_OPT_ENUM, "adamw", 0, 0, optimizers,
      AT(optim.kind), "kind",

@@ -83,6 +83,8 @@ static int is_reported_change(const char *key)
                                          "train.samples",
                                          "train.tokens",
                                          "model.dtype",
+                                         "batch.rampup",
+                                         "batch.steps",
                                          NULL};
 
     if (strncmp(key, "optim.", 6) == 0 || strncmp(key, "data.", 5) == 0)

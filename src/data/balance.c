@@ -12,7 +12,6 @@ struct row {
 };
 
 struct mds_balance {
-    int64_t n;
     double *cost;
     int64_t *order;
     struct row *row, *divided; /* divided, sum, filled: scratch of divide() */
@@ -78,19 +77,18 @@ static int all_equal(const double *cost, int64_t n)
     return 1;
 }
 
-enum mds_rc mds_balance_create(int64_t n, struct mds_balance **out)
+enum mds_rc mds_balance_create(int64_t most, struct mds_balance **out)
 {
     struct mds_balance *b = mds_zalloc(1, sizeof *b);
 
     if (!b)
         return MDS_EMEM;
-    b->n = n;
-    b->cost = mds_zalloc((size_t)n, sizeof *b->cost);
-    b->order = mds_zalloc((size_t)n, sizeof *b->order);
-    b->row = mds_zalloc((size_t)n, sizeof *b->row);
-    b->divided = mds_zalloc((size_t)n, sizeof *b->divided);
-    b->sum = mds_zalloc((size_t)n, sizeof *b->sum);
-    b->filled = mds_zalloc((size_t)n, sizeof *b->filled);
+    b->cost = mds_zalloc((size_t)most, sizeof *b->cost);
+    b->order = mds_zalloc((size_t)most, sizeof *b->order);
+    b->row = mds_zalloc((size_t)most, sizeof *b->row);
+    b->divided = mds_zalloc((size_t)most, sizeof *b->divided);
+    b->sum = mds_zalloc((size_t)most, sizeof *b->sum);
+    b->filled = mds_zalloc((size_t)most, sizeof *b->filled);
     if (!b->cost || !b->order || !b->row || !b->divided || !b->sum || !b->filled) {
         mds_balance_destroy(b);
         return MDS_EMEM;
@@ -117,15 +115,15 @@ double *mds_balance_costs(struct mds_balance *b)
     return b->cost;
 }
 
-const int64_t *mds_balance_order(struct mds_balance *b)
+const int64_t *mds_balance_order(struct mds_balance *b, int64_t n)
 {
-    for (int64_t i = 0; i < b->n; i++)
+    for (int64_t i = 0; i < n; i++)
         b->row[i] = (struct row){b->cost[i], i};
-    if (b->n > 1 && !all_equal(b->cost, b->n)) {
-        qsort(b->row, (size_t)b->n, sizeof *b->row, compare_rows);
-        divide(b->row, b->n, b);
+    if (n > 1 && !all_equal(b->cost, n)) {
+        qsort(b->row, (size_t)n, sizeof *b->row, compare_rows);
+        divide(b->row, n, b);
     }
-    for (int64_t i = 0; i < b->n; i++)
+    for (int64_t i = 0; i < n; i++)
         b->order[i] = b->row[i].number;
     return b->order;
 }

@@ -14,15 +14,15 @@
 
 struct mds_balance;
 
-/* For batches of n rows. */
-enum mds_rc mds_balance_create(int64_t n, struct mds_balance **out);
+/* For batches of at most `most` rows. */
+enum mds_rc mds_balance_create(int64_t most, struct mds_balance **out);
 void mds_balance_destroy(struct mds_balance *b); /* NULL is fine */
 
-/* [n], to be filled before each call of mds_balance_order. */
+/* [most]; of the rows of a batch to be filled before each call of mds_balance_order. */
 double *mds_balance_costs(struct mds_balance *b);
 
-/* [n]: the numbers of the rows in their new order, until the next call; the old order
- * if all costs are equal. */
-const int64_t *mds_balance_order(struct mds_balance *b);
+/* [n]: the numbers of a batch's n rows in their new order, until the next call; the old
+ * order if all costs are equal. */
+const int64_t *mds_balance_order(struct mds_balance *b, int64_t n);
 
 #endif

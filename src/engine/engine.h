@@ -97,6 +97,8 @@ struct mds_engine_rows {
  *
  *   step          from 1
  *   first_sample  number, in the run, of the first row; the other rows follow
+ *   micro_batches how many of them the step has: at most the configuration's
+ *                 accumulation, and as many on all ranks
  *   rows          may be NULL on a dry device
  *
  * The loss is the mean over all targets of the global batch that count, weighted by
@@ -105,7 +107,7 @@ struct mds_engine_rows {
  *
  * Collective over the world.  All ranks get bitwise the same result. */
 enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
-                                int64_t first_sample,
+                                int64_t first_sample, int64_t micro_batches,
                                 const struct mds_engine_rows *rows,
                                 struct mds_step_result *out);
 

@@ -64,6 +64,7 @@ struct mds_engine {
 
     /* of the current step */
     int64_t first_sample;
+    int64_t micro_batches;
     int training;
     int micro_batch; /* of the pass that runs */
 };

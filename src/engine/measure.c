@@ -22,21 +22,22 @@ static enum mds_rc run_dry_step(struct mds_engine *e)
 {
     struct mds_step_result result;
     struct mds_kind_losses *losses;
+    int64_t n = e->config->batch.accumulation;
     enum mds_rc rc;
 
     MDS_TRY(mds_zero_init_weights(e->zero, 0));
     if (!e->config->train.skip_train) {
-        MDS_TRY(mds_engine_backward(e, 1, 0, NULL, &result));
+        MDS_TRY(mds_engine_backward(e, 1, 0, n, NULL, &result));
         MDS_TRY(mds_engine_update(e, 0));
     }
     if (e->config->train.prefill > 0)
         return decode_dry(e);
     if (e->config->train.eval_iters == 0)
         return MDS_OK;
-    losses = mds_zalloc((size_t)e->config->batch.accumulation, sizeof *losses);
+    losses = mds_zalloc((size_t)n, sizeof *losses);
     if (!losses)
         return MDS_EMEM;
-    rc = mds_engine_eval(e, NULL, e->config->batch.accumulation, losses);
+    rc = mds_engine_eval(e, NULL, n, losses);
     free(losses);
     return rc;
 }

@@ -151,6 +151,7 @@ static void load_batch(struct mds_engine *e, const struct mds_engine_rows *rows,
 
     mds_par_set_batch(&par, e->config->batch.micro, e->config->model.seq_length, 0);
     e->pairs = (struct mds_pairs){0, 0};
+    e->micro_batches = micro_batches;
     for (int64_t i = 0; i < micro_batches; i++)
         load_micro_batch(e, &par, rows, i);
 }
@@ -201,7 +202,7 @@ static struct mds_gpt_batch batch_of(const struct mds_engine *e, int micro_batch
 
 static int is_last_pass(const struct mds_engine *e, int micro_batch)
 {
-    return micro_batch == e->config->batch.accumulation - 1;
+    return micro_batch == e->micro_batches - 1;
 }
 
 /* The model's last chunk (out is NULL) computes the loss and its gradients in one
@@ -260,15 +261,23 @@ static int squares_at(const struct mds_engine *e)
     return 2 * mds_kind_sums(&e->config->data.kinds);
 }
 
+/* Of the step, over all ranks. */
+static double batch_rows(const struct mds_engine *e)
+{
+    const struct mds_batch_config *b = &e->config->batch;
+
+    return (double)(b->global / b->accumulation * e->micro_batches);
+}
+
 static double batch_tokens(const struct mds_engine *e)
 {
-    return (double)e->config->batch.global * (double)e->config->model.seq_length;
+    return batch_rows(e) * (double)e->config->model.seq_length;
 }
 
 /* Gradients are made for the mean over all tokens, before anyone knows how many count.
  */
 static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
-                                int64_t step, int64_t micro_batches)
+                                int64_t step)
 {
     const struct mds_config *c = e->config;
     struct mds_arena_mark mark = mds_arena_mark(&e->step);
@@ -294,7 +303,7 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
                      mds_engine_loads(e) * (int64_t)sizeof *e->expert_load);
     MDS_TRY(mds_pipe_alloc(p->pipe, &e->step));
     MDS_TRY(mds_gpt_step_begin(e->gpt_step, &run));
-    MDS_TRY(mds_pipe_run(p->pipe, &stage, (int)micro_batches));
+    MDS_TRY(mds_pipe_run(p->pipe, &stage, (int)e->micro_batches));
     mds_gpt_step_end(e->gpt_step);
     mds_arena_release(&e->step, mark);
     return MDS_OK;
@@ -411,11 +420,11 @@ static struct mds_pairs share_seen(const struct mds_engine *e, struct mds_pairs 
 
     if (e->starts_here == 0 || !c->data.reset_attention_mask)
         return mds_pairs_whole_row(c->model.seq_length, c->model.window);
-    return mds_pairs_share(pairs, (double)c->batch.global, c->model.seq_length);
+    return mds_pairs_share(pairs, batch_rows(e), c->model.seq_length);
 }
 
 enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
-                                int64_t first_sample,
+                                int64_t first_sample, int64_t micro_batches,
                                 const struct mds_engine_rows *rows,
                                 struct mds_step_result *out)
 {
@@ -426,9 +435,9 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
         return mds_fail(MDS_EBUG, "a training step of an engine that only evaluates");
     e->training = 1;
     e->first_sample = first_sample;
-    load_batch(e, rows, e->config->batch.accumulation);
+    load_batch(e, rows, micro_batches);
     mds_zero_step_begin(e->zero);
-    MDS_TRY(run_pipeline(e, &e->train, step, e->config->batch.accumulation));
+    MDS_TRY(run_pipeline(e, &e->train, step));
     MDS_TRY(sum_gradients(e));
     MDS_TRY(read_back(e, &sums));
     MDS_TRY(read_load(e));
@@ -472,7 +481,7 @@ enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *
     e->training = 0;
     e->first_sample = 0;
     load_batch(e, rows, micro_batches);
-    MDS_TRY(run_pipeline(e, &e->eval, 0, micro_batches));
+    MDS_TRY(run_pipeline(e, &e->eval, 0));
     for (int64_t i = 0; i < micro_batches; i++) {
         MDS_TRY(mds_dev_copy_out(e->dev, sums, sums_of(e, i),
                                  2 * mds_kind_sums(t) * (int64_t)sizeof *sums));

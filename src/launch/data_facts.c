@@ -248,12 +248,14 @@ static void add_evaluations(const struct mds_config *c, const struct mds_dataset
 static void count_what_is_left(const struct mds_launch *l, const struct mds_config *c,
                                const struct mds_dataset *d, struct mds_outlook *o)
 {
-    const struct mds_extent step = mds_config_step(c);
+    const struct mds_extent end = mds_config_end(c, &c->train.length, &l->done);
     int64_t first = l->done.in[MDS_STEPS], validations = 0;
 
     *o = (struct mds_outlook){0};
-    if (!c->train.skip_train)
-        o->steps = mds_steps_left(&c->train.length, &l->done, &step);
+    if (!c->train.skip_train) {
+        o->steps = end.in[MDS_STEPS] - l->done.in[MDS_STEPS];
+        o->trained = end.in[MDS_SAMPLES] - l->done.in[MDS_SAMPLES];
+    }
     if (o->steps == 0 && !c->train.skip_train)
         return;
     if (o->steps > 0)
@@ -273,10 +275,9 @@ static enum mds_rc check_dataset(struct mds_launch *l, struct mds_dataset *d,
     MDS_TRY(mds_dataset_log(d, !c->train.skip_train));
     MDS_TRY(check_checkpoint(l, run, d));
     count_what_is_left(l, c, d, &l->outlook);
-    return c->train.skip_train
-               ? MDS_OK
-               : mds_dataset_log_epochs(d, l->done.in[MDS_SAMPLES] +
-                                               c->batch.global * l->outlook.steps);
+    return c->train.skip_train ? MDS_OK
+                               : mds_dataset_log_epochs(d, l->done.in[MDS_SAMPLES] +
+                                                               l->outlook.trained);
 }
 
 enum mds_rc mds_launch_look_ahead(struct mds_launch *l, struct mds_config_run *run)

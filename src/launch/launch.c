@@ -384,6 +384,30 @@ static enum mds_rc predict_step(const struct mds_launch *l,
                              &level);
 }
 
+/* step_s: of the largest step.  Where steps have unlike sizes a second prediction, of
+ * the smallest, says what each sample adds to a step. */
+static enum mds_rc predict_training(struct mds_launch *l, const struct mds_config *c,
+                                    double step_s)
+{
+    struct mds_outlook *o = &l->outlook;
+    struct mds_config small = *c;
+    struct mds_estimate e;
+    double sample_s;
+
+    o->train_s = (double)o->steps * step_s;
+    if (c->batch.schedule.n == 0 || o->steps == 0)
+        return MDS_OK;
+    small.batch.global = mds_batch_smallest(&c->batch.schedule);
+    small.batch.accumulation =
+        small.batch.global / (c->batch.global / c->batch.accumulation);
+    if (small.batch.global == c->batch.global)
+        return MDS_OK;
+    MDS_TRY(mds_predict(&small, (int)l->ranks, (int)l->per_node, l->machine, &e));
+    sample_s = (step_s - e.step_s) / (double)(c->batch.global - small.batch.global);
+    o->train_s += sample_s * (double)(o->trained - o->steps * c->batch.global);
+    return MDS_OK;
+}
+
 enum mds_rc mds_launch_predict_times(struct mds_launch *l, const struct mds_config *c,
                                      const struct mds_estimate *e)
 {
@@ -391,7 +415,8 @@ enum mds_rc mds_launch_predict_times(struct mds_launch *l, const struct mds_conf
     struct mds_outlook *o = &l->outlook;
     struct mds_estimate batch;
 
-    o->step_s = o->batch_s = e->step_s;
+    MDS_TRY(predict_training(l, c, e->step_s));
+    o->batch_s = e->step_s;
     if (o->batches == 0 || c->train.skip_train)
         return MDS_OK;
     evaluation.train.skip_train = 1;

@@ -17,11 +17,11 @@
 
 /* What is left of a run, by the data and the checkpoint that are here. */
 struct mds_outlook {
-    int64_t steps;
+    int64_t steps, trained;   /* steps, and the samples that they train on */
     int64_t evaluations;      /* between steps and at the end */
     int64_t samples, batches; /* of all of them; the last batch of each may not be full
                                */
-    double step_s, batch_s;   /* as predicted: of a step, and of a batch evaluated */
+    double train_s, batch_s;  /* as predicted: of all steps, and of a batch evaluated */
 };
 
 /* The state of one mds_launch. */

@@ -22,7 +22,7 @@ void mds_launch_length(const struct mds_launch *l, double job_s, const char *job
                        struct mds_str *out)
 {
     const struct mds_outlook *o = &l->outlook;
-    double s = (double)o->steps * o->step_s + (double)o->batches * o->batch_s;
+    double s = o->train_s + (double)o->batches * o->batch_s;
     double hours = s / 3600 * (double)l->nodes;
     char time[32];
 

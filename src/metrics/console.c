@@ -5,12 +5,13 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run)
 {
     const struct mds_flops_model *m = &run->model;
-    char params[32], tokens[32], flops[32];
+    char params[32], tokens[32], flops[32], largest[48] = "";
     int64_t step_tokens = run->global_batch * m->seq;
     int fp8 = strcmp(run->fp8_format, "none") != 0;
 
@@ -33,12 +34,15 @@ void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run)
     if (m->local_layers > 0)
         mds_str_add(out, ", window %" PRId64 " in %" PRId64 " layers", m->window,
                     m->local_layers);
+    if (run->largest_batch > run->global_batch)
+        snprintf(largest, sizeof largest, ", later up to %" PRId64, run->largest_batch);
     mds_str_add(
         out,
         "\n  ranks %" PRId64 " (data parallel %" PRId64 ") x threads %" PRId64
-        ", batch %" PRId64 " (micro %" PRId64 "), %s tokens and %sFLOP per step\n",
+        ", batch %" PRId64 " (micro %" PRId64 "%s), %s tokens and %sFLOP per step\n",
         run->ranks, run->data_parallel, run->threads, run->global_batch,
-        run->micro_batch, mds_format_count((double)step_tokens, tokens, sizeof tokens),
+        run->micro_batch, largest,
+        mds_format_count((double)step_tokens, tokens, sizeof tokens),
         mds_format_count(mds_flops_causal(m, step_tokens), flops, sizeof flops));
 }
 
@@ -77,7 +81,7 @@ void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
     mds_str_add(out, " consumed tokens: %12" PRId64 " |", s->consumed_tokens);
     mds_str_add(out, " elapsed time per iteration (ms): %.1f |", mean->elapsed_s * 1e3);
     mds_str_add(out, " learning rate: %.3E |", s->lr);
-    mds_str_add(out, " global batch size: %5" PRId64 " |", run->global_batch);
+    mds_str_add(out, " global batch size: %5" PRId64 " |", s->samples);
     mds_str_add(out, " lm loss: %.6E |", mean->loss);
     if (s->loss_scale > 0)
         mds_str_add(out, " loss scale: %.1f |", s->loss_scale);

@@ -18,7 +18,7 @@ struct mds_interval {
     double samples_per_s, tokens_per_s;
     double tokens_per_s_per_rank;
     double megatron_flops_per_s_per_rank, causal_flops_per_s_per_rank;
-    double eta_s; /* for the iterations that are left */
+    double eta_s; /* for the samples that are left */
 };
 
 /* Append three lines that describe the model, the ranks and the data. */

@@ -27,17 +27,12 @@ struct mds_metrics {
     enum mds_rc rc; /* the first failure, and why */
     char why[512];
     /* since the last console line */
-    int64_t steps, skipped, nan_steps;
+    int64_t steps, samples, skipped, nan_steps;
     double elapsed_s, loss_sum;
     struct mds_pairs seen;
     struct mds_kind_losses by_kind;
     int64_t *idle; /* [layers, experts]: steps in a row without a token, or NULL */
 };
-
-static int64_t step_tokens(const struct mds_metrics *m)
-{
-    return m->run.global_batch * m->run.model.seq;
-}
 
 /* A failed write does not end the run; it is reported now, and again at the end. */
 static void record_write_failure(struct mds_metrics *m)
@@ -139,6 +134,7 @@ static void add_model_fields(struct mds_jsonl *j, const struct mds_flops_model *
 static void record_run(struct mds_metrics *m)
 {
     const struct mds_metrics_run *run = &m->run;
+    const int64_t step_tokens = run->global_batch * run->model.seq;
 
     if (!begin_record(m, "run"))
         return;
@@ -163,9 +159,9 @@ static void record_run(struct mds_metrics *m)
     mds_jsonl_add_int(m->json, "train_iters", run->iters);
     mds_jsonl_add_int(m->json, "seed", run->seed);
     mds_jsonl_add_real(m->json, "causal_flops_per_step",
-                       mds_flops_causal(&run->model, step_tokens(m)));
+                       mds_flops_causal(&run->model, step_tokens));
     mds_jsonl_add_real(m->json, "megatron_flops_per_step",
-                       mds_flops_megatron(&run->model, step_tokens(m), run->recompute));
+                       mds_flops_megatron(&run->model, step_tokens, run->recompute));
     mds_jsonl_add_real(m->json, "unigram_entropy_nats", run->unigram_entropy_nats);
     end_record(m);
 }
@@ -238,26 +234,27 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
     return MDS_OK;
 }
 
-/* Rates from elapsed_s per step; the ETA assumes it for the remaining steps. */
-static void fill_rates(const struct mds_metrics *m, int64_t iteration,
-                       struct mds_interval *mean)
+/* Rates from samples in elapsed_s; the ETA assumes them for the samples that are left.
+ */
+static void fill_rates(const struct mds_metrics *m, int64_t samples, double elapsed_s,
+                       int64_t samples_left, struct mds_interval *mean)
 {
     const struct mds_metrics_run *run = &m->run;
     struct mds_flops_model model = run->model;
-    double rank_s = mean->elapsed_s * (double)run->ranks;
-    int64_t tokens = step_tokens(m);
+    double rank_s = elapsed_s * (double)run->ranks;
+    int64_t tokens = samples * model.seq;
 
     model.seen = mean->seen;
-    mean->samples_per_s = (double)run->global_batch / mean->elapsed_s;
-    mean->tokens_per_s = (double)tokens / mean->elapsed_s;
+    mean->samples_per_s = (double)samples / elapsed_s;
+    mean->tokens_per_s = (double)tokens / elapsed_s;
     mean->tokens_per_s_per_rank = (double)tokens / rank_s;
     mean->megatron_flops_per_s_per_rank =
         mds_flops_megatron(&model, tokens, run->recompute) / rank_s;
     mean->causal_flops_per_s_per_rank = mds_flops_causal(&model, tokens) / rank_s;
-    mean->eta_s = mean->elapsed_s * (double)(run->iters - iteration);
+    mean->eta_s = elapsed_s / (double)samples * (double)samples_left;
 }
 
-static void finish_interval(struct mds_metrics *m, int64_t iteration,
+static void finish_interval(struct mds_metrics *m, int64_t samples_left,
                             struct mds_interval *mean)
 {
     int64_t counted = m->steps - m->nan_steps;
@@ -271,8 +268,8 @@ static void finish_interval(struct mds_metrics *m, int64_t iteration,
         .by_kind = m->by_kind,
     };
     mds_pairs_add(&mean->seen, 1 / (double)m->steps, m->seen);
-    fill_rates(m, iteration, mean);
-    m->steps = m->skipped = m->nan_steps = 0;
+    fill_rates(m, m->samples, m->elapsed_s, samples_left, mean);
+    m->steps = m->samples = m->skipped = m->nan_steps = 0;
     m->elapsed_s = m->loss_sum = 0;
     m->seen = (struct mds_pairs){0, 0};
     m->by_kind = (struct mds_kind_losses){{0}, {0}};
@@ -281,6 +278,7 @@ static void finish_interval(struct mds_metrics *m, int64_t iteration,
 static void count_step(struct mds_metrics *m, const struct mds_metrics_step *s)
 {
     m->steps++;
+    m->samples += s->samples;
     m->elapsed_s += s->elapsed_s;
     mds_pairs_add(&m->seen, 1, s->seen);
     if (!isfinite(s->loss)) {
@@ -349,7 +347,7 @@ static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
     mds_jsonl_add_int(j, "consumed_tokens", s->consumed_tokens);
     mds_jsonl_add_real(j, "elapsed_s", s->elapsed_s);
     mds_jsonl_add_real(j, "learning_rate", s->lr);
-    mds_jsonl_add_int(j, "global_batch_size", m->run.global_batch);
+    mds_jsonl_add_int(j, "global_batch_size", s->samples);
     mds_jsonl_add_real(j, "lm_loss", s->loss);
     record_kinds(m, s->by_kind);
     mds_jsonl_add_real(j, "grad_norm", s->grad_norm);
@@ -379,7 +377,7 @@ static void write_step_scalars(struct mds_metrics *m, const struct mds_metrics_s
         {"lm-loss-training/lm loss", s->loss},
         {"learning-rate/learning-rate", s->lr},
         {"grad-norm/grad-norm", s->grad_norm},
-        {"batch-size/batch-size", (double)m->run.global_batch},
+        {"batch-size/batch-size", (double)s->samples},
         {"iteration-time/iteration-time", s->elapsed_s},
         {"iteration-time/tokens per second", now->tokens_per_s},
         {"iteration-time/causal TFLOPs", now->causal_flops_per_s_per_rank / 1e12},
@@ -400,7 +398,7 @@ static void log_interval(struct mds_metrics *m, const struct mds_metrics_step *s
     struct mds_str text = {0};
     struct mds_interval mean;
 
-    finish_interval(m, s->iteration, &mean);
+    finish_interval(m, s->samples_left, &mean);
     mean.experts = now->experts;
     if (m->run.short_lines) {
         mds_console_short_step(&text, &m->run, s, &mean, m->valid_loss);
@@ -422,7 +420,7 @@ void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
     if (s->expert_load)
         now.experts = mds_expert_load_of(s->expert_load, m->run.model.layers,
                                          m->run.model.experts);
-    fill_rates(m, s->iteration, &now);
+    fill_rates(m, s->samples, s->elapsed_s, s->samples_left, &now);
     count_step(m, s);
     record_step(m, s, &now);
     write_step_scalars(m, s, &now);

@@ -27,17 +27,18 @@ struct mds_metrics_run {
     struct mds_flops_model model;
     int64_t vocab; /* words of the data; the model pads them to padded_vocab */
     int64_t parameters;
-    enum mds_recompute recompute;  /* mds_recompute_of */
-    const char *recompute_modules; /* "layernorm,mlp_act", "" */
-    int64_t ranks;                 /* all processes: rates "per gpu" divide by it */
-    int64_t data_parallel;         /* replicas */
-    int64_t threads;               /* per rank */
-    int64_t micro_batch, global_batch;
-    int64_t first_iteration; /* done before this run: 0 unless resumed */
-    int evaluation;          /* alone: sinks are added to, and nothing is dropped */
-    int64_t iters;           /* the last iteration to run to; steps may move it */
-    int64_t log_interval;    /* iterations per console line, >= 1 */
-    int short_lines;         /* 1: lines for people, 0: Megatron's, -1: as stdout is */
+    enum mds_recompute recompute;      /* mds_recompute_of */
+    const char *recompute_modules;     /* "layernorm,mlp_act", "" */
+    int64_t ranks;                     /* all processes: rates "per gpu" divide by it */
+    int64_t data_parallel;             /* replicas */
+    int64_t threads;                   /* per rank */
+    int64_t micro_batch, global_batch; /* global: of the next step */
+    int64_t largest_batch;             /* that it comes to, or global_batch */
+    int64_t first_iteration;           /* done before this run: 0 unless resumed */
+    int evaluation;       /* alone: sinks are added to, and nothing is dropped */
+    int64_t iters;        /* the last iteration to run to; steps may move it */
+    int64_t log_interval; /* iterations per console line, >= 1 */
+    int short_lines;      /* 1: lines for people, 0: Megatron's, -1: as stdout is */
     int64_t seed;
     double unigram_entropy_nats; /* of the training tokens; NAN: not known */
     struct mds_kind_table kinds; /* of tokens; must live as long as the reports */
@@ -46,6 +47,7 @@ struct mds_metrics_run {
 struct mds_metrics_step {
     int64_t iteration;                         /* from 1 */
     int64_t last_iteration;                    /* of the run: a rollback may move it */
+    int64_t samples, samples_left;             /* in this step; in those to come */
     int64_t consumed_samples, consumed_tokens; /* after this step, over all ranks */
     double elapsed_s;                          /* of this step */
     double lr;

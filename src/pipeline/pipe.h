@@ -46,9 +46,10 @@ struct mds_pipe_stage {
                             void *d_in); /* not called if forward_only */
 };
 
-/* Execute once what the schedule says of its first `micro_batches` micro-batches (all
- * of them in training), and wait for all messages.  Collective over the stages. After a
- * failure messages may still be in flight: the pipe can only be destroyed. */
+/* Execute once what the schedule says of its first `micro_batches` micro-batches, and
+ * wait for all messages: the order is that of a schedule of as many, a multiple of the
+ * stages if interleaved in training.  Collective over the stages.  After a failure
+ * messages may still be in flight: the pipe can only be destroyed. */
 enum mds_rc mds_pipe_run(struct mds_pipe *p, const struct mds_pipe_stage *stage,
                          int micro_batches);
 

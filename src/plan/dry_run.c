@@ -45,7 +45,7 @@ static enum mds_rc step_or_evaluate(struct mds_engine *e, const struct mds_confi
 
     if (c->train.skip_train)
         return evaluate(e, c);
-    MDS_TRY(mds_engine_backward(e, 1, 0, NULL, &result));
+    MDS_TRY(mds_engine_backward(e, 1, 0, c->batch.accumulation, NULL, &result));
     return mds_engine_update(e, 0);
 }
 

@@ -123,6 +123,8 @@ static unsigned members_set_by_user(const struct mds_config_run *run)
     for (int i = 0; i < GRID; i++)
         if (mds_settings_of(&run->settings, member_key(i))->level > MDS_LEVEL_DERIVED)
             fixed |= 1u << i;
+    if (run->config.batch.steps) /* it says all sizes */
+        fixed |= member_bit("batch.global");
     return fixed;
 }
 

@@ -19,8 +19,8 @@ include src/programs/mds_launch.mk
 include src/programs/mds_ckpt.mk
 include src/programs/mds_infer.mk
 
-TESTS += tests/cli/faults.t tests/cli/events.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/limits.t tests/cli/walltime.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
-dist_check_SCRIPTS += tests/cli/faults.t tests/cli/events.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/limits.t tests/cli/walltime.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
+TESTS += tests/cli/faults.t tests/cli/events.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/limits.t tests/cli/walltime.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/batches.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
+dist_check_SCRIPTS += tests/cli/faults.t tests/cli/events.t tests/cli/onesided.t tests/cli/noroom.t tests/cli/limits.t tests/cli/walltime.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/genome.t tests/cli/resume.t tests/cli/batches.t tests/cli/pretrain.t tests/cli/docs.t tests/cli/errors.t tests/cli/layouts.t
 EXTRA_DIST += tests/cli/setup.sh tests/cli/megatron.sh tests/cli/tworanks.sh tests/forget.sh
 
 # Preloaded and attached as sites' tools are.

@@ -20,11 +20,22 @@ static void print_coordinates(const struct mds_config *c, const struct mds_group
             (long long)c->model.seq_length);
 }
 
+/* Everything else here is of the largest step. */
+static void print_batches(const struct mds_config *c, FILE *f)
+{
+    struct mds_str text = {0};
+
+    mds_config_batches_text(c, &text);
+    if (text.s)
+        fprintf(f, "  the largest of steps of %s\n\n", text.s);
+    mds_str_fini(&text);
+}
+
 /* The same totals as the run itself will come to, on these ranks. */
 static enum mds_rc print_length(const struct mds_config *c, FILE *f)
 {
-    const struct mds_extent *length = &c->train.length, step = mds_config_step(c);
-    struct mds_extent done;
+    const struct mds_extent *length = &c->train.length;
+    struct mds_extent done, end;
 
     if (mds_extent_unit(length) == MDS_UNITS)
         return MDS_OK;
@@ -34,7 +45,9 @@ static enum mds_rc print_length(const struct mds_config *c, FILE *f)
         if (length->in[u])
             fprintf(f, " %lld %s, %lld of them done;", (long long)length->in[u],
                     mds_unit_names[u], (long long)done.in[u]);
-    fprintf(f, " %lld steps left\n\n", (long long)mds_steps_left(length, &done, &step));
+    end = mds_config_end(c, length, &done);
+    fprintf(f, " %lld steps left\n\n",
+            (long long)(end.in[MDS_STEPS] - done.in[MDS_STEPS]));
     return MDS_OK;
 }
 
@@ -269,6 +282,7 @@ static enum mds_rc dry_run_step(const struct mds_config *c, struct mds_dev *dev,
 
     MDS_TRY(mds_engine_dry_run(c, dev, g, &need));
     print_coordinates(c, g, f);
+    print_batches(c, f);
     MDS_TRY(print_length(c, f));
     print_memory(c, &need, f);
     print_gpu_overhead(dev, g, f);

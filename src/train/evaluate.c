@@ -87,7 +87,7 @@ static enum mds_rc refuse_no_targets(const struct run *r, enum mds_split split,
 static enum mds_rc check_training_targets(const struct run *r)
 {
     int64_t samples = mds_min(mds_dataset_samples(r->spec->data, MDS_SPLIT_TRAIN),
-                              steps_left(r) * r->config->batch.global);
+                              all_samples(r) - r->samples);
     int found;
 
     MDS_TRY(mds_run_find_target(r, MDS_SPLIT_TRAIN, r->samples, samples, &found));
@@ -253,11 +253,9 @@ static double report_losses(const struct run *r, enum mds_split split,
  * third of a training step; NAN: there was neither yet. */
 static double expected_s(const struct run *r, enum mds_split split, int64_t samples)
 {
-    double batches = (double)samples / (double)r->config->batch.global;
-
     if (r->eval_s[split] > 0)
         return r->eval_s[split];
-    return r->step_s > 0 ? batches * r->step_s / 3 : NAN;
+    return r->sample_s > 0 ? (double)samples * r->sample_s / 3 : NAN;
 }
 
 static void announce(const struct run *r, enum mds_split split, struct evaluation *e)

@@ -86,7 +86,7 @@ static void add_settings(const struct run *r, struct mds_event *e)
     mds_event_add_text(e, "model", c->model.size_key);
     mds_event_add_int(e, "parameters", mds_model_params(&c->model));
     mds_event_add_int(e, "seq_length", c->model.seq_length);
-    mds_event_add_int(e, "global_batch_size", c->batch.global);
+    mds_event_add_int(e, "global_batch_size", next_step(r).in[MDS_SAMPLES]);
     mds_event_add_text(e, "device", mds_dev_name(r->dev));
     mds_event_add_text(e, "job", job_id());
     mds_event_add_int(e, "last_iteration", r->iteration + steps_left(r));
@@ -192,6 +192,17 @@ void mds_run_event_rolled_back(const struct run *r, int64_t from, int64_t to)
         return;
     begin(&e, "rolled_back", from);
     mds_event_add_int(&e, "to", to);
+    end(r, &e);
+}
+
+void mds_run_event_batch(const struct run *r, int64_t samples)
+{
+    struct mds_event e;
+
+    if (!is_rank0(r))
+        return;
+    begin(&e, "batch", r->iteration + 1);
+    mds_event_add_int(&e, "global_batch_size", samples);
     end(r, &e);
 }
 

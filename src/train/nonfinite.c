@@ -77,7 +77,7 @@ static enum mds_rc skip_update(struct run *r, const struct mds_step_result *s)
 static enum mds_rc roll_back_run(struct run *r, const struct mds_step_result *s)
 {
     int64_t from = r->iteration + 1, to;
-    struct mds_extent done = progress_of(r), step = mds_config_step(r->config);
+    struct mds_extent done = progress_of(r), step = next_step(r);
     struct mds_extent after = mds_extent_after(&done, &step, 1);
 
     if (r->rollbacks == r->config->train.nonfinite_limit)

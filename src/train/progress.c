@@ -26,5 +26,5 @@ void mds_run_report_block(void *run, const struct mds_step_position *at)
             "iteration %" PRId64 ": %.0f s so far, %s, layer %d of %" PRId64
             ", micro-batch %d of %" PRId64,
             r->iteration + 1, elapsed_s, at->backward ? "backward" : "forward",
-            at->layer + 1, c->model.layers, at->micro_batch + 1, c->batch.accumulation);
+            at->layer + 1, c->model.layers, at->micro_batch + 1, micro_batches(r));
 }

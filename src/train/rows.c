@@ -12,7 +12,8 @@ static int64_t row_tokens(const struct run *r)
 
 enum mds_rc mds_run_alloc_rows(struct run *r)
 {
-    size_t n = (size_t)(local_rows(r) * row_tokens(r));
+    const struct mds_batch_config *b = &r->config->batch;
+    size_t n = (size_t)(b->micro * b->accumulation * row_tokens(r));
     int starts = mds_data_has_starts(&r->config->data);
     int kinds = r->config->data.kinds.n > 0 || r->config->data.window_stride > 0;
 
@@ -24,7 +25,7 @@ enum mds_rc mds_run_alloc_rows(struct run *r)
     if (!r->rows.token || (starts && !r->rows.start) || (kinds && !r->rows.kind))
         return MDS_EMEM;
     return r->config->data.pack_documents == MDS_PACK_ON
-               ? mds_balance_create(r->config->batch.global, &r->balance)
+               ? mds_balance_create(b->global, &r->balance)
                : MDS_OK;
 }
 
@@ -46,18 +47,18 @@ static struct mds_sample row_at(const struct run *r, int64_t i)
                                .kind = all->kind ? all->kind + at : NULL};
 }
 
-/* The order of the rows of the global batch that begins with sample `before`; NULL: as
- * they are. */
-static enum mds_rc order_batch(const struct run *r, int64_t before,
-                               const int64_t **order)
+/* The order of the rows of the next global batch; NULL: as they are. */
+static enum mds_rc order_batch(const struct run *r, const int64_t **order)
 {
+    int64_t n = next_step(r).in[MDS_SAMPLES];
+
     *order = NULL;
     if (!r->balance)
         return MDS_OK;
-    for (int64_t i = 0; i < r->config->batch.global; i++)
-        MDS_TRY(mds_dataset_pairs(r->spec->data, MDS_SPLIT_TRAIN, before + i,
+    for (int64_t i = 0; i < n; i++)
+        MDS_TRY(mds_dataset_pairs(r->spec->data, MDS_SPLIT_TRAIN, r->samples + i,
                                   &mds_balance_costs(r->balance)[i]));
-    *order = mds_balance_order(r->balance);
+    *order = mds_balance_order(r->balance, n);
     return MDS_OK;
 }
 
@@ -67,14 +68,14 @@ struct mds_engine_rows mds_run_rows(const struct run *r)
         .token = r->rows.token, .start = r->rows.start, .kind = r->rows.kind};
 }
 
-enum mds_rc mds_run_read_rows(const struct run *r, int64_t before)
+enum mds_rc mds_run_read_rows(const struct run *r)
 {
-    int64_t first = first_sample(r, 0);
+    int64_t first = first_sample(r, 0), n = local_rows(r);
     const int64_t *order;
 
-    MDS_TRY(order_batch(r, before, &order));
-    for (int64_t i = 0; i < local_rows(r); i++) {
-        int64_t sample = before + (order ? order[first + i] : first + i);
+    MDS_TRY(order_batch(r, &order));
+    for (int64_t i = 0; i < n; i++) {
+        int64_t sample = r->samples + (order ? order[first + i] : first + i);
         struct mds_sample row = row_at(r, i);
 
         MDS_TRY(mds_dataset_sample(r->spec->data, MDS_SPLIT_TRAIN, sample, &row));

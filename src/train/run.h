@@ -33,12 +33,12 @@ struct run {
     double next_report_s;          /* when to report progress next */
     double valid_loss, train_loss; /* latest; NAN if none */
     double test_loss;              /* the same */
-    double step_s;                 /* what the latest step took; 0: none yet */
-    int64_t log_interval;          /* steps between log lines */
-    int64_t iteration;             /* iterations completed */
-    int64_t samples, tokens;       /* consumed so far */
-    int profiling;                 /* 1 while steps are being profiled */
-    int timing_waits;              /* 1 while a step's waits are being measured */
+    double sample_s;         /* what the latest step took for a sample; 0: none yet */
+    int64_t log_interval;    /* steps between log lines */
+    int64_t iteration;       /* iterations completed */
+    int64_t samples, tokens; /* consumed so far */
+    int profiling;           /* 1 while steps are being profiled */
+    int timing_waits;        /* 1 while a step's waits are being measured */
     struct mds_straggler_history stragglers;
     int64_t profiled; /* iteration before the first profiled step; -1 if none was */
     /* Iterations of checkpoints; -1 if none. */
@@ -81,18 +81,32 @@ static inline struct mds_extent progress_of(const struct run *r)
     return (struct mds_extent){{r->iteration, r->samples, r->tokens}};
 }
 
+/* What the next step adds. */
+static inline struct mds_extent next_step(const struct run *r)
+{
+    const struct mds_extent done = progress_of(r);
+
+    return mds_config_step(r->config, &done);
+}
+
+/* How far it comes; where it is, if it has reached its end. */
+static inline struct mds_extent end_of(const struct run *r)
+{
+    const struct mds_extent done = progress_of(r);
+
+    return mds_config_end(r->config, &r->config->train.length, &done);
+}
+
 /* Steps that are left of the run: 0 if it has reached its end. */
 static inline int64_t steps_left(const struct run *r)
 {
-    const struct mds_extent done = progress_of(r), step = mds_config_step(r->config);
-
-    return mds_steps_left(&r->config->train.length, &done, &step);
+    return end_of(r).in[MDS_STEPS] - r->iteration;
 }
 
 /* Samples that the whole run reads, from its first iteration to its end. */
 static inline int64_t all_samples(const struct run *r)
 {
-    return r->samples + steps_left(r) * r->config->batch.global;
+    return end_of(r).in[MDS_SAMPLES];
 }
 
 static inline void set_progress(struct run *r, const struct mds_extent *done)
@@ -102,10 +116,17 @@ static inline void set_progress(struct run *r, const struct mds_extent *done)
     r->tokens = done->in[MDS_TOKENS];
 }
 
-/* Sequences of this data-parallel rank in one global batch. */
+/* Of the next step: micro-batches, and sequences of this data-parallel rank. */
+static inline int64_t micro_batches(const struct run *r)
+{
+    const struct mds_extent done = progress_of(r);
+
+    return mds_config_micro_batches(r->config, &done);
+}
+
 static inline int64_t local_rows(const struct run *r)
 {
-    return r->config->batch.micro * r->config->batch.accumulation;
+    return r->config->batch.micro * micro_batches(r);
 }
 
 /* Number of the first of them, if the global batch begins with sample `before`. */
@@ -116,14 +137,14 @@ static inline int64_t first_sample(const struct run *r, int64_t before)
 
 /* ---- rows.c: what the engine gets ---- */
 
-/* Memory for this rank's rows of a global batch. */
+/* Memory for this rank's rows of the largest global batch. */
 enum mds_rc mds_run_alloc_rows(struct run *r);
 void mds_run_free_rows(struct run *r);
 
 struct mds_engine_rows mds_run_rows(const struct run *r);
 
-/* Read them: of the global batch for training that begins with sample `before`. */
-enum mds_rc mds_run_read_rows(const struct run *r, int64_t before);
+/* Read them: of the next step's global batch. */
+enum mds_rc mds_run_read_rows(const struct run *r);
 
 /* Read n samples of a split, from sample `first` on, into a micro-batch; the rows
  * behind them stay empty. */
@@ -273,6 +294,7 @@ void mds_run_event_evaluated(const struct run *r, enum mds_split split, double l
 void mds_run_event_saved(const struct run *r, int64_t iteration, const char *path,
                          int64_t bytes, double took_s);
 void mds_run_event_spike(const struct run *r, double loss, double limit);
+void mds_run_event_batch(const struct run *r, int64_t samples);
 void mds_run_event_rolled_back(const struct run *r, int64_t from, int64_t to);
 void mds_run_event_walltime(const struct run *r, const char *reason);
 void mds_run_event_finished(const struct run *r, const char *reason, int status);

@@ -15,12 +15,13 @@ static int64_t traced_steps(const struct run *r)
     return mds_min(steps, steps_left(r));
 }
 
-/* tokens [steps, global batch, S+1]: any rank can name all samples of all ranks. */
+/* tokens [steps, global batch, S+1]: any rank can name all samples of all ranks.  Steps
+ * of unlike sizes are not traced (config_batch.c). */
 static enum mds_rc write_batches(const struct run *r, struct mds_st_writer *w,
                                  int32_t *row)
 {
     int64_t n = r->config->model.seq_length + 1;
-    int64_t shape[3] = {traced_steps(r), r->config->batch.global, n};
+    int64_t shape[3] = {traced_steps(r), next_step(r).in[MDS_SAMPLES], n};
 
     MDS_TRY(mds_st_writer_declare(w, "tokens", MDS_ST_I32, 3, shape));
     for (int64_t i = 0; i < shape[0] * shape[1]; i++) {

@@ -5,6 +5,7 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "base/minmax.h"
+#include "base/units.h"
 #include "ckpt/folder.h"
 #include "ckpt/hf.h"
 #include "config/options.h"
@@ -99,7 +100,8 @@ static enum mds_rc open_metrics(struct run *r)
         .ranks = r->groups.grid.world,
         .data_parallel = mds_groups_size(&r->groups, MDS_AXIS_DATA),
         .micro_batch = c->batch.micro,
-        .global_batch = c->batch.global,
+        .global_batch = next_step(r).in[MDS_SAMPLES],
+        .largest_batch = c->batch.global,
         .first_iteration = r->iteration,
         .evaluation = c->train.skip_train,
         .iters = r->iteration + steps_left(r),
@@ -196,12 +198,16 @@ static void tear_down_run(struct run *r)
 
 /* ---- the loop ---- */
 
+/* samples: of the step. */
 static void report_step(struct run *r, const struct mds_step_result *s, int taken,
-                        double lr, double elapsed_s)
+                        int64_t samples, double lr, double elapsed_s)
 {
     int fp16 = r->config->train.type == MDS_TYPE_F16;
+    const struct mds_extent end = end_of(r);
     struct mds_metrics_step m = {.iteration = r->iteration,
-                                 .last_iteration = r->iteration + steps_left(r),
+                                 .last_iteration = end.in[MDS_STEPS],
+                                 .samples = samples,
+                                 .samples_left = end.in[MDS_SAMPLES] - r->samples,
                                  .consumed_samples = r->samples,
                                  .consumed_tokens = r->tokens,
                                  .elapsed_s = elapsed_s,
@@ -216,14 +222,27 @@ static void report_step(struct run *r, const struct mds_step_result *s, int take
 
     if (taken)
         r->train_loss = s->loss;
-    r->step_s = elapsed_s;
+    r->sample_s = elapsed_s / (double)samples;
     if (is_rank0(r))
         mds_metrics_step(r->metrics, &m);
 }
 
+/* before: sequences of the last step. */
+static void report_batch_change(const struct run *r, int64_t before)
+{
+    int64_t now = next_step(r).in[MDS_SAMPLES];
+
+    if (now == before || steps_left(r) == 0 || !is_rank0(r))
+        return;
+    mds_info("from iteration %" PRId64 " on a step has %" PRId64 " sequence%s; so far "
+             "%" PRId64,
+             r->iteration + 1, now, mds_plural(now), before);
+    mds_run_event_batch(r, now);
+}
+
 static enum mds_rc train_step(struct run *r)
 {
-    const struct mds_extent done = progress_of(r), size = mds_config_step(r->config);
+    const struct mds_extent done = progress_of(r), size = next_step(r);
     const struct mds_extent after = mds_extent_after(&done, &size, 1);
     int64_t step = r->iteration + 1, first = first_sample(r, r->samples);
     double lr = mds_lr_at(&r->config->optim, &after);
@@ -235,8 +254,9 @@ static enum mds_rc train_step(struct run *r)
     mds_run_progress_begin(r);
     MDS_TRY(mds_run_profile_begin(r));
     MDS_TRY(mds_run_straggler_begin(r));
-    MDS_TRY(mds_run_read_rows(r, r->samples));
-    MDS_TRY(mds_engine_backward(r->engine, step, first, &rows, &result));
+    MDS_TRY(mds_run_read_rows(r));
+    MDS_TRY(
+        mds_engine_backward(r->engine, step, first, micro_batches(r), &rows, &result));
     MDS_TRY(mds_run_straggler_end(r));
     MDS_TRY(mds_run_check_step(r, &result, &decision));
     if (decision == MDS_RUN_ROLLED_BACK)
@@ -246,7 +266,9 @@ static enum mds_rc train_step(struct run *r)
         MDS_TRY(mds_engine_update(r->engine, lr));
     set_progress(r, &after);
     r->has_trained = 1;
-    report_step(r, &result, decision == MDS_RUN_APPLY, lr, mds_clock_s() - begin);
+    report_step(r, &result, decision == MDS_RUN_APPLY, size.in[MDS_SAMPLES], lr,
+                mds_clock_s() - begin);
+    report_batch_change(r, size.in[MDS_SAMPLES]);
     return mds_run_profile_end(r, 0);
 }
 
@@ -266,13 +288,14 @@ static int validation_is_due(const struct run *r)
 
 static void report_nothing_left(const struct run *r)
 {
-    const struct mds_extent done = progress_of(r), step = mds_config_step(r->config);
+    const struct mds_extent done = progress_of(r);
 
     for (int u = 0; u < MDS_UNITS; u++) {
         struct mds_extent only = {{0}};
 
         only.in[u] = r->config->train.length.in[u];
-        if (only.in[u] && mds_steps_left(&only, &done, &step) == 0)
+        if (only.in[u] &&
+            mds_config_end(r->config, &only, &done).in[MDS_STEPS] == done.in[MDS_STEPS])
             mds_info("nothing to train: %" PRId64 " of %" PRId64 " %s are done%s",
                      done.in[u], only.in[u], mds_unit_names[u],
                      done.in[u] < only.in[u] ? ", and less than a batch is left" : "");

@@ -17,7 +17,7 @@ options() {
 }
 
 echo "of others: --cpu-bind --partition --signal" \
-    "--deepspeed --no-masked-softmax-fusion --num-workers --expert-model-parallel-size --rampup-batch-size" \
+    "--deepspeed --no-masked-softmax-fusion --num-workers --expert-model-parallel-size --decrease-batch-size-if-needed" \
     "--moe-grouped-gemm --moe-token-dispatcher-type --moe-router-dtype" \
     "--use-mcore-models --ckpt-format --group-query-attention --calculate-per-token-loss" \
     "--vocab-file --merge-file --tokenizer-type" \

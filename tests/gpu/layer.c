@@ -90,7 +90,7 @@ static struct mds_config config_of(int64_t S, int64_t H, int64_t A, int64_t tile
                                         .linear_bias = 1,
                                         .tied_head = 1,
                                         .init_std = 1 / sqrt((double)H)};
-    c.batch = (struct mds_batch_config){1, 1, 1};
+    c.batch = (struct mds_batch_config){.micro = 1, .global = 1, .accumulation = 1};
     c.optim = (struct mds_optim_config){.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
     c.parallel =
         (struct mds_parallel_config){.size = {1, 1, 1, 1, 1}, .virtual_stages = 1};

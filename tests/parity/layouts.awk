@@ -330,6 +330,28 @@ function weights(form) {
     half("bf16", 2, "none")
 }
 
+# A batch of 4, later of 8, wherever the number of micro-batches shows: when gradients are
+# reduced, in the order of a pipeline, in what is offloaded; with the same work for each rank.
+function growing(form) {
+    model = form
+    on(1, 0, 1, 1, 1, 1)
+    exact(0, "none", "mod", 1)
+    half("fp16", 0, "none")
+    on(1, 0, 1, 1, 1, 2)
+    each_stage()
+    half("bf16", 2, "none")
+    on(1, 0, 1, 1, 2, 1)
+    exact(0, "none", "none", 1)
+    chunk = model ~ /^gpt/ ? 2 : 1
+    exact(0, "none", "full", 0)
+    on(1, 0, 1, 1, 4, 1)
+    exact(0, "none", "none", 0)
+    on(1, 0, 2, 1, 2, 2)
+    exact(2, "none", "sel", 0)
+    on(2, 1, 1, 1, 2, 1)
+    exact(0, "cpu", "full", 0)
+}
+
 # Key/value heads that several Ulysses ranks have.
 function copied(form) {
     model = form
@@ -380,6 +402,8 @@ BEGIN {
     weights("gpt+kinds")
     weights("llama+docs+kinds")
     weights("gpt+docs+stride")
+    growing("gpt+ramp")
+    growing("llama+docs+ramp")
     copied("gpt+kv2")
     copied("llama+docs+kv2")
     copied("llama+win+kv2")

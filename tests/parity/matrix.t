@@ -53,6 +53,7 @@ options_of() {
     expert1) echo '--disable-bias-linear --num-experts 3 --moe-router-topk 1 --moe-router-pre-softmax' ;;
     docs) echo '--pack-documents on' ;;
     stride) echo '--window-stride 40' ;;
+    ramp) echo '--rampup-batch-size 4 4 8' ;;
     drop) echo '--hidden-dropout 0.1 --attention-dropout 0.1' ;;
     bf16) echo '--bf16' ;;
     fp16) echo '--fp16 --initial-loss-scale 1024' ;;

@@ -166,7 +166,7 @@ static void test_accepted_flags(void **state)
         "--num-experts 8 --moe-router-topk 2 --moe-router-load-balancing-type aux_loss "
         "--moe-aux-loss-coeff 1e-3 --moe-grouped-gemm --expert-model-parallel-size 2 "
         "--moe-router-dtype fp32 --moe-token-dispatcher-type alltoall "
-        "--rampup-batch-size 32 32 1953125 ";
+        "--global-batch-size 1024 --rampup-batch-size 32 32 1953125 ";
     static const char dense[] =
         "--use-mcore-models --no-masked-softmax-fusion --no-position-embedding "
         "--overlap-param-gather --overlap-grad-reduce --num-workers 8 "
@@ -196,16 +196,13 @@ static void test_accepted_flags(void **state)
     snprintf(both, sizeof both, "%s%s", experts, dense);
     r = read_config(both);
     assert_int_equal(r.rc, MDS_EUSER);
-    assert_int_equal(r.diag.faults, 2);
+    assert_int_equal(r.diag.faults, 1);
     assert_said(
         &r.diag,
         "option --expert-model-parallel-size is not supported here: there is no "
         "spreading of experts over ranks");
     assert_said(&r.diag, "--moe-grouped-gemm, --moe-router-dtype, "
                          "--moe-token-dispatcher-type");
-    assert_said(&r.diag,
-                "option --rampup-batch-size is not supported here: there is no "
-                "batch that grows");
     close_reading(&r);
     r = resolve("--no-position-embedding", 1);
     assert_int_equal(r.rc, MDS_EUSER);

@@ -238,9 +238,94 @@ static void assert_length(const struct mds_extent *length, int64_t steps,
 static int64_t steps_of_run(const struct reading *r)
 {
     static const struct mds_extent start;
-    struct mds_extent step = mds_config_step(&r->run->config);
+    const struct mds_config *c = &r->run->config;
 
-    return mds_steps_left(&r->run->config.train.length, &start, &step);
+    return mds_config_end(c, &c->train.length, &start).in[MDS_STEPS];
+}
+
+/* Megatron's rule, step by step: the batch of a step is the start, and an increment for
+ * each share of the ramp that is consumed before it. */
+static void check_ramp(int64_t start, int64_t increment, int64_t samples,
+                       int64_t global)
+{
+    static struct mds_config c = {.model.seq_length = 7};
+    int64_t n = (global - start) / increment, steps = 0;
+    struct mds_extent at = {{0}}, only = {{0}}, none = {{0}};
+    char text[96];
+
+    c.batch =
+        (struct mds_batch_config){.micro = 1, .global = global, .accumulation = global};
+    snprintf(text, sizeof text, "%lld %lld %lld", (long long)start,
+             (long long)increment, (long long)samples);
+    assert_int_equal(mds_batch_read_rampup(text, global, &c.batch.schedule), MDS_OK);
+    while (at.in[MDS_SAMPLES] < 2 * samples + 10 * global) {
+        struct mds_extent step = mds_config_step(&c, &at), end;
+        int64_t done = at.in[MDS_SAMPLES], k = n;
+
+        while (k > 0 && done * n < k * samples)
+            k--;
+        assert_int_equal(step.in[MDS_SAMPLES], start + k * increment);
+        assert_int_equal(mds_config_micro_batches(&c, &at), start + k * increment);
+        at = mds_extent_after(&at, &step, 1);
+        steps++;
+        for (int u = 0; u < MDS_UNITS; u++) { /* as far, by any unit, at once */
+            only = none;
+            only.in[u] = at.in[u];
+            end = mds_config_end(&c, &only, &none);
+            assert_length(&end, steps, at.in[MDS_SAMPLES], at.in[MDS_TOKENS]);
+        }
+        only = none; /* whole batches */
+        only.in[MDS_SAMPLES] = at.in[MDS_SAMPLES] + 1;
+        if (steps > 1 || start > 1) {
+            end = mds_config_end(&c, &only, &at);
+            step = mds_config_step(&c, &at);
+            assert_int_equal(end.in[MDS_STEPS], steps + (step.in[MDS_SAMPLES] == 1));
+        }
+    }
+}
+
+static void test_rampup(void **state)
+{
+    (void)state;
+    check_ramp(4, 2, 30, 8);
+    check_ramp(1, 1, 100, 12);
+    check_ramp(8, 8, 8, 32);   /* several increments in one step */
+    check_ramp(3, 5, 1, 23);   /* all of them */
+    check_ramp(16, 4, 50, 16); /* none */
+    check_ramp(32, 32, 1953, 1024);
+}
+
+/* Where the sizes fall, too; and a run that ends within a stage or with it. */
+static void test_steps_of_sizes(void **state)
+{
+    static struct mds_config c = {
+        .model.seq_length = 10, .batch = {.micro = 2, .global = 8, .accumulation = 4}};
+    static const struct mds_extent start;
+    struct mds_extent length = {{0}}, end;
+    static const struct {
+        int unit;
+        int64_t length, steps, samples;
+    } rows[] = {
+        /* 4 4 4 8 8 2 2 ... */
+        {MDS_STEPS, 5, 5, 28},    {MDS_SAMPLES, 11, 2, 8},  {MDS_SAMPLES, 12, 3, 12},
+        {MDS_SAMPLES, 13, 3, 12}, {MDS_SAMPLES, 21, 4, 20}, {MDS_SAMPLES, 22, 4, 20},
+        {MDS_SAMPLES, 30, 6, 30}, {MDS_SAMPLES, 31, 6, 30}, {MDS_TOKENS, 120, 3, 12},
+        {MDS_TOKENS, 121, 4, 20}, {MDS_TOKENS, 281, 6, 30},
+    };
+
+    (void)state;
+    assert_int_equal(mds_batch_read_steps("0:4 0.1K:8,270:2", &c.batch.schedule),
+                     MDS_OK);
+    assert_int_equal(mds_batch_largest(&c.batch.schedule), 8);
+    assert_int_equal(mds_batch_smallest(&c.batch.schedule), 2);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        length = start;
+        length.in[rows[i].unit] = rows[i].length;
+        end = mds_config_end(&c, &length, &start);
+        assert_length(&end, rows[i].steps, rows[i].samples, 10 * rows[i].samples);
+    }
+    end = mds_config_end(&c, &start, &length);
+    assert_int_equal(end.in[MDS_TOKENS], length.in[MDS_TOKENS]); /* no length */
 }
 
 /* What is left follows from what was consumed, not from the steps that were made. */
@@ -599,6 +684,8 @@ int main(void)
         cmocka_unit_test_setup(test_exact_params, setup),
         cmocka_unit_test_setup(test_derived_model, setup),
         cmocka_unit_test_setup(test_derived_batch, setup),
+        cmocka_unit_test(test_rampup),
+        cmocka_unit_test(test_steps_of_sizes),
         cmocka_unit_test(test_steps_left),
         cmocka_unit_test_setup(test_derived_length, setup),
         cmocka_unit_test_setup(test_misfits, setup),

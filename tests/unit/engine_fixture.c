@@ -243,7 +243,7 @@ struct mds_step_result backward(struct fixture *f)
     struct mds_engine_rows rows = {f->rows, f->starts, f->kinds};
     struct mds_step_result r;
 
-    if (mds_engine_backward(f->engine, 1, 0, &rows, &r))
+    if (mds_engine_backward(f->engine, 1, 0, f->config.batch.accumulation, &rows, &r))
         fail_msg("%s", mds_fail_text());
     return r;
 }

@@ -409,7 +409,7 @@ static void evaluation_has_weights_alone(void **state)
         assert_int_equal(cpu.need.memory.peak[MDS_MEM_PARAM],
                          trains.need.memory.peak[MDS_MEM_PARAM]);
         assert_int_equal(cpu.need.zero.memory_bytes + cpu.need.zero.file_bytes, 0);
-        assert_int_equal(mds_engine_backward(cpu.engine, 1, 0, NULL, &result),
+        assert_int_equal(mds_engine_backward(cpu.engine, 1, 0, 1, NULL, &result),
                          MDS_EBUG);
         close_all(&trains);
         close_all(&cpu);
@@ -565,7 +565,7 @@ static void a_token_costs_what_it_must(void **state)
         c.model.ffn_hidden = 4 * H;
         c.model.layers = L;
         c.model.position = MDS_POSITION_NONE;
-        c.batch = (struct mds_batch_config){1, 1, 1};
+        c.batch = (struct mds_batch_config){.micro = 1, .global = 1, .accumulation = 1};
         c.train.act.recompute = MDS_RECOMPUTE_FULL;
         c.train.act.offload_activations = 1;
         c.train.act.sequence_tile = 8192;

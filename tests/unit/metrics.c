@@ -229,6 +229,8 @@ static struct mds_metrics_step step_at(int64_t i, double loss)
     return (struct mds_metrics_step){
         .iteration = i,
         .last_iteration = 5,
+        .samples = 4,
+        .samples_left = 4 * (5 - i),
         .consumed_samples = 4 * i,
         .consumed_tokens = 64 * i,
         .elapsed_s = i == 1 ? 0.75 : 0.25,

@@ -225,6 +225,58 @@ static void check_pairs(const struct pipeline *p)
     }
 }
 
+/* ---- steps of fewer micro-batches ---- */
+
+enum { RECEIVES = 1 << MDS_PIPE_RECV_FWD | 1 << MDS_PIPE_RECV_BWD };
+
+/* What of these kinds (bits) a stage does for its first `micro` micro-batches, in
+ * order. */
+static int order_of(const struct pipeline *p, int stage, int micro, unsigned kinds,
+                    struct mds_pipe_step out[6 * MICRO * CHUNKS])
+{
+    const struct mds_pipe_step *step;
+    int n, found = 0;
+
+    step = mds_schedule_steps(p->s[stage], &n);
+    for (int i = 0; i < n; i++)
+        if (step[i].micro_batch < micro && (1u << step[i].op & kinds))
+            out[found++] = step[i];
+    return found;
+}
+
+/* Receives may be posted at another time, but in the same order. */
+static void check_fewer(const struct pipeline *p)
+{
+    static struct mds_pipe_step a[6 * MICRO * CHUNKS], b[6 * MICRO * CHUNKS];
+    static const unsigned kinds[] = {~(unsigned)RECEIVES, 1u << MDS_PIPE_RECV_FWD,
+                                     1u << MDS_PIPE_RECV_BWD};
+    int unit = p->chunks > 1 ? p->stages : 1;
+
+    for (int micro = unit; micro < p->micro; micro += unit) {
+        struct pipeline fewer;
+
+        open_pipeline(&fewer, p->stages, p->chunks, micro, !trains(p));
+        for (int i = 0; i < p->stages; i++)
+            for (int k = 0; k < 3; k++) {
+                int n = order_of(&fewer, i, micro, kinds[k], a);
+
+                assert_int_equal(order_of(p, i, micro, kinds[k], b), n);
+                for (int j = 0; j < n; j++) {
+                    assert_int_equal(a[j].op, b[j].op);
+                    assert_int_equal(a[j].chunk, b[j].chunk);
+                    assert_int_equal(a[j].micro_batch, b[j].micro_batch);
+                }
+            }
+        close_pipeline(&fewer);
+    }
+}
+
+static void test_fewer_micro_batches_are_a_schedule_of_as_many(void **state)
+{
+    (void)state;
+    for_all(check_fewer);
+}
+
 static void test_sends_and_receives_meet_in_order(void **state)
 {
     (void)state;
@@ -539,6 +591,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_computation_and_message_once),
         cmocka_unit_test(test_sends_and_receives_meet_in_order),
+        cmocka_unit_test(test_fewer_micro_batches_are_a_schedule_of_as_many),
         cmocka_unit_test(test_no_deadlock_and_no_other_bubble),
         cmocka_unit_test(test_the_diagrams_of_the_header),
         cmocka_unit_test(test_saved_activations_match_theory),

@@ -55,7 +55,8 @@ static void test_ranks_get_like_work(void **state)
                     mds_dataset_pairs(d, MDS_SPLIT_TRAIN, i * BATCH + row, &cost[row]),
                     MDS_OK);
             before += most_over_mean(cost, NULL, BATCH, ranks) / BATCHES;
-            after += most_over_mean(cost, mds_balance_order(b), BATCH, ranks) / BATCHES;
+            after += most_over_mean(cost, mds_balance_order(b, BATCH), BATCH, ranks) /
+                     BATCHES;
         }
         print_message("%d ranks: attention of the busiest over the mean %.3f, in order "
                       "of samples %.3f\n",
@@ -79,7 +80,7 @@ static void test_balance_keeps_rows(void **state)
             assert_int_equal(mds_balance_create(n, &b), MDS_OK);
             for (int i = 0; i < n; i++)
                 mds_balance_costs(b)[i] = equal ? 5 : (double)(i * i % 7);
-            order = mds_balance_order(b);
+            order = mds_balance_order(b, n);
             for (int i = 0; i < n; i++) {
                 assert_in_range(order[i], 0, n - 1);
                 assert_false(seen[order[i]]++);
