@@ -44,7 +44,7 @@ template <class T> struct combine {
     }
 };
 
-/* N elements of f(x) from column `at` on; x: the row, of F columns, or twice as many. */
+/* N elements of f(x) from column `at` on; x: the row, of F columns or twice as many. */
 template <class A, int N, class T>
 __device__ void activate(const T *x, int64_t F, int64_t at, float (&y)[N])
 {

@@ -2,7 +2,6 @@
 /* --num-experts and the options that go with it. */
 #include "config/config_impl.h"
 
-
 static void fault(const struct mds_config_run *run, struct mds_diag *diag,
                   const char *key, const char *why)
 {

@@ -5,8 +5,8 @@
  *   bwd of the input  dx [rows, in]  = dy W_e       W_e transposed by wgmma
  *   bwd of weights    dW_e [out, in] += dy^T x      both transposed, over e's rows
  *
- * A block takes tiles C [128, N] = A [128, K] B [K, N] of all experts in turn.  One warp
- * group, the producer, starts copies of A and B, 64 of K at a time, into a ring of
+ * A block takes tiles C [128, N] = A [128, K] B [K, N] of all experts in turn.  One
+ * warp group, the producer, starts copies of A and B, 64 of K at a time, into a ring of
  * stages, and is ahead by as many, also into the next tile; two others, consumers,
  * multiply, 64 rows each.
  *
