@@ -22,7 +22,11 @@ echo "of others: --cpu-bind --partition --signal" \
     "--use-mcore-models --ckpt-format --group-query-attention --calculate-per-token-loss" \
     "--vocab-file --merge-file --tokenizer-type" \
     "--account --constraint --cpus-per-task --exclusive --gpus-per-node --gres --mem --mpi" \
-    "--ntasks-per-node --qos --without-cuda --args --no-kill" >foreign
+    "--ntasks-per-node --qos --without-cuda --args --no-kill" \
+    "of containers, profilers, ReFrame, EasyBuild:" \
+    "--build-arg --capture-range-end --depth --fakeroot --gpu --image --launch-count --module" \
+    "--nccl --nv --nvtx --nvtx-include --performance-report --ppn --rm --robot --set" \
+    "--sourcepath" >foreign
 test_expect_success 'every option is one of ours' '
     for program in mds_pretrain mds_launch mds_data mds_ckpt mds_infer; do
         $program --help || return 1
