@@ -404,12 +404,12 @@ static void test_rows_do_not_depend_on_each_other(void **state)
             for (int64_t i = 0; i < OUT; i++)
                 ((uint16_t *)b.f)[i] = (uint16_t)(i * 31 % 0x3000);
         }
-        assert_int_equal(backend()->linear_fwd(NULL, &a), 0);
+        assert_int_equal(mdsk_cpu()->linear_fwd(NULL, &a), 0);
         a.R = 1;
         a.y = one.f;
         for (int64_t r = 0; r < R; r++) {
             a.x = (char *)x.f + (size_t)(r * IN) * size;
-            assert_int_equal(backend()->linear_fwd(NULL, &a), 0);
+            assert_int_equal(mdsk_cpu()->linear_fwd(NULL, &a), 0);
             assert_memory_equal(one.f, (char *)all.f + (size_t)(r * OUT) * size,
                                 OUT * size);
         }
