@@ -39,6 +39,8 @@ struct steps {
     int warm;  /* not the first step of a job */
     double *s; /* what they took, but for those first ones */
     size_t n, all;
+    double samples;  /* of those in s */
+    double consumed; /* up to the latest one, by the run; 0: not said */
     double first_s;
     double flops; /* of all: they differ if rows have documents */
 };
@@ -48,7 +50,9 @@ static enum mds_rc parse_step_record(const struct mds_node *map, struct mds_resu
                                      struct steps *t)
 {
     double s = mds_event_number(map, "elapsed_s", 0), *more;
+    double before = t->consumed;
 
+    t->consumed = mds_event_number(map, "consumed_samples", 0);
     t->all++;
     t->flops +=
         mds_event_number(map, "megatron_flops_per_s_per_rank", 0) * s * r->ranks;
@@ -64,6 +68,7 @@ static enum mds_rc parse_step_record(const struct mds_node *map, struct mds_resu
         return MDS_EMEM;
     t->s = more;
     t->s[t->n++] = s;
+    t->samples += t->consumed > before ? t->consumed - before : r->global;
     return MDS_OK;
 }
 
@@ -168,6 +173,8 @@ static enum mds_rc read_run_metrics(const char *folder, const char *name,
     sanitize_name(name, r->run, sizeof r->run);
     rc = mds_events_read(path, &at, take_record, &reading);
     r->elapsed_s = median_step_s(t);
+    if (t->n > 0) /* batches may change */
+        r->global = t->samples / (double)t->n;
     r->flops = t->all > 0 ? t->flops / (double)t->all : 0;
     free(t->s);
     if (!rc)
