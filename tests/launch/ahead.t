@@ -121,12 +121,4 @@ test_expect_success 'and take their part of the hours and jobs' '
     jobs --eval-iters 0 >without && jobs --eval-interval 10 --eval-iters 10000 >with && cat with without &&
     awk "{ sub(/.* node-hours, /, \"\"); jobs[NR] = \$1 } END { exit !(jobs[1] > 1.5 * jobs[2]) }" with without
 '
-test_expect_success 'experts, which train on CPUs, are not submitted to nodes with GPUs' '
-    experts() {
-        mds_launch submit debug 1 1:00:00 P --machine polaris --print -- $options --data-path codon.h5 --train-iters 4 \
-            --disable-bias-linear --num-experts 4 "$@" 2>err >out
-    } &&
-    test_must_fail experts && cat err && grep "error: --num-experts: experts have not been tried on GPUs" err && experts --device cpu
-'
-
 test_done
