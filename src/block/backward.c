@@ -84,6 +84,7 @@ static void back_linear(struct back *k, const struct mds_step *f)
     w.in[0] = f->in[0];
     w.in[1] = dy;
     x.cut = w.cut = f->cut;
+    w.of_heads = f->of_heads;
     if (f->cut == MDS_CUT_COLUMNS) {
         *mds_add_step(k->p, x.op, x.layer) = x;
         k->late = w;
@@ -322,12 +323,15 @@ void mds_block_differentiate(struct mds_step_list *p)
     for (int i = p->forward - 1; i >= 0; i--) {
         const struct mds_step f = p->step[i];
         int sums = f.op == MDS_STEP_GATHER || f.op == MDS_STEP_ENTER;
+        int from = p->steps;
 
         if (!sums)
             emit_late(&k);
         back(&k, &f);
         if (sums)
             emit_late(&k);
+        for (int n = from; n < p->steps; n++)
+            p->step[n].of_heads |= f.of_heads;
     }
     emit_late(&k);
     drop_enters(p);

@@ -16,16 +16,44 @@ const struct mds_step_info *mds_step_info(enum mds_step_op op)
     return &infos[op];
 }
 
+/* Attention sees whole sequences; the rest is about the block, or about weights. */
+int mds_step_is_by_rows(enum mds_step_op op)
+{
+    switch (op) {
+    case MDS_STEP_ATTEND:
+    case MDS_STEP_ATTEND_BWD:
+    case MDS_STEP_OPEN_HEADS:
+    case MDS_STEP_CLOSE_HEADS:
+    case MDS_STEP_PUT:
+    case MDS_STEP_PUT_O:
+    case MDS_STEP_PREFETCH:
+    case MDS_STEP_ACQUIRE:
+    case MDS_STEP_GRAD_BEGIN:
+    case MDS_STEP_SUM_NORMS:
+    case MDS_STEP_GRAD_READY:
+    case MDS_STEP_RELEASE:
+        return 0;
+    default:
+        return 1;
+    }
+}
+
 /* ---- tensors ---- */
+
+int64_t mds_tensor_row_bytes(const struct mds_step_list *p, mds_tid t)
+{
+    const struct mds_tensor *x = &p->tensor[t];
+
+    return x->cols * (x->elem == MDS_ELEM_ACT    ? p->act_bytes
+                      : x->elem == MDS_ELEM_BYTE ? 1
+                                                 : (int64_t)sizeof(float));
+}
 
 int64_t mds_tensor_bytes(const struct mds_step_list *p, mds_tid t)
 {
     const struct mds_tensor *x = &p->tensor[t];
-    int64_t size = x->elem == MDS_ELEM_ACT    ? p->act_bytes
-                   : x->elem == MDS_ELEM_BYTE ? 1
-                                              : (int64_t)sizeof(float);
 
-    return p->rows[x->rows] * x->cols * size;
+    return (x->of_tile ? p->tile : p->rows)[x->rows] * mds_tensor_row_bytes(p, t);
 }
 
 int64_t mds_tensor_space(const struct mds_step_list *p, mds_tid t)
@@ -34,11 +62,13 @@ int64_t mds_tensor_space(const struct mds_step_list *p, mds_tid t)
 }
 
 void mds_step_list_init(struct mds_step_list *p, const int64_t rows[MDS_ROWS_KINDS],
-                        int act_bytes)
+                        const int64_t tile[MDS_ROWS_KINDS], int act_bytes)
 {
     memset(p, 0, sizeof *p);
     memcpy(p->rows, rows, sizeof p->rows);
+    memcpy(p->tile, tile, sizeof p->tile);
     p->act_bytes = act_bytes;
+    p->groups = 1;
     p->x = p->x0 = p->branch = p->y = p->y_branch = p->d = -1;
 }
 

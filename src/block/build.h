@@ -9,9 +9,9 @@
 
 #include "block/program.h"
 
-/* An empty program; rows and act_bytes as in struct mds_step_list. */
+/* An empty program; rows, tile and act_bytes as in struct mds_step_list. */
 void mds_step_list_init(struct mds_step_list *p, const int64_t rows[MDS_ROWS_KINDS],
-                        int act_bytes);
+                        const int64_t tile[MDS_ROWS_KINDS], int act_bytes);
 
 mds_tid mds_add_tensor(struct mds_step_list *p, const char *name, enum mds_rows rows,
                        enum mds_elem elem, int64_t cols, int part);

@@ -17,14 +17,9 @@ static int is_given(const struct mds_step_list *p, mds_tid t)
         return 1;
     if (t == p->x && p->x0 < 0)
         return 1;
-    return !is_forward && p->tensor[t].home == MDS_HOME_SAVED;
-}
-
-static int is_argument(const struct mds_step_list *p, mds_tid t, enum mds_arg arg)
-{
-    const struct mds_tensor *m = &p->tensor[p->tensor[t].memory];
-
-    return m->home == MDS_HOME_ARG && m->at == arg;
+    return !is_forward &&
+           (p->tensor[t].home == MDS_HOME_SAVED || mds_tensor_arg(p, t) == MDS_ARG_O ||
+            mds_tensor_arg(p, t) == MDS_ARG_LSE);
 }
 
 static int writes(const struct mds_step *s, mds_tid t)
@@ -38,10 +33,17 @@ static int writes(const struct mds_step *s, mds_tid t)
 static int overwrites(const struct mds_step_list *p, const struct mds_step *s,
                       mds_tid t)
 {
+    int arg = mds_tensor_arg(p, t);
+
     for (int k = 0; k < MDS_STEP_OUT; k++)
-        if (mds_tensor_shares(p, s->out[k], t))
+        if (mds_tensor_shares(p, s->out[k], t) ||
+            (arg == MDS_ARG_X && s->out[k] >= 0 &&
+             mds_tensor_arg(p, s->out[k]) == MDS_ARG_Y))
             return 1;
-    return s->op == MDS_STEP_PREFETCH && is_argument(p, t, MDS_ARG_NEXT);
+    if (s->op != MDS_STEP_PREFETCH)
+        return 0;
+    return s->site == MDS_SITE_O ? arg == MDS_ARG_O || arg == MDS_ARG_LSE
+                                 : arg == MDS_ARG_NEXT;
 }
 
 /* An operand of step i: made, and not overwritten since. */
@@ -70,6 +72,57 @@ static enum mds_rc check_operand(const struct mds_step_list *p, const char *what
     return MDS_OK;
 }
 
+/* Whether a step can find its rows of a tile in tensors with all rows; of the slice's
+ * rows all can. */
+static int finds_rows(const struct mds_step_list *p, const struct mds_step *s,
+                      mds_tid t)
+{
+    const struct mds_tensor *x = &p->tensor[t];
+
+    if (x->of_tile || x->rows == MDS_ROWS_SLICE || x->rows == MDS_ROWS_ONE)
+        return 1;
+    switch (s->op) {
+    case MDS_STEP_LINEAR:
+    case MDS_STEP_LINEAR_BWD_X:
+    case MDS_STEP_LINEAR_BWD_W:
+    case MDS_STEP_CAST:
+    case MDS_STEP_HEAD_NORMS:
+    case MDS_STEP_HEAD_NORMS_BWD:
+    case MDS_STEP_ROPE:
+    case MDS_STEP_ROPE_BWD:
+        return 1;
+    case MDS_STEP_TO_HEADS:
+    case MDS_STEP_TO_TOKENS:
+        return x->rows == MDS_ROWS_HEADS;
+    default:
+        return 0;
+    }
+}
+
+/* What has the rows of a tile is used in one loop. */
+static enum mds_rc check_tiles(const struct mds_step_list *p, const char *what, int i)
+{
+    const struct mds_step *s = &p->step[i];
+
+    for (int k = 0; k < MDS_STEP_IN + MDS_STEP_OUT && s->loop; k++) {
+        mds_tid t = k < MDS_STEP_IN ? s->in[k] : s->out[k - MDS_STEP_IN];
+
+        if (t >= 0 && !finds_rows(p, s, t))
+            return mds_fail(MDS_EBUG, "%s: step %d, %s, has all rows of %s in a tile",
+                            what, i, step_name(p, i), p->tensor[t].name);
+    }
+    for (int k = 0; k < MDS_STEP_IN; k++) {
+        int from = s->in[k] >= 0 && p->tensor[s->in[k]].of_tile
+                       ? mds_step_that_makes(p, s->in[k])
+                       : -1;
+
+        if (from >= 0 && p->step[from].loop != s->loop)
+            return mds_fail(MDS_EBUG, "%s: step %d, %s, reads a tile of %s, of step %d",
+                            what, i, step_name(p, i), p->tensor[s->in[k]].name, from);
+    }
+    return MDS_OK;
+}
+
 static enum mds_rc check_step(const struct mds_step_list *p, const char *what, int i)
 {
     const struct mds_step *s = &p->step[i];
@@ -77,6 +130,7 @@ static enum mds_rc check_step(const struct mds_step_list *p, const char *what, i
     for (int k = 0; k < MDS_STEP_IN; k++)
         if (s->in[k] >= 0)
             MDS_TRY(check_operand(p, what, i, s->in[k]));
+    MDS_TRY(check_tiles(p, what, i));
     if (s->out[0] < 0 && (s->out[1] >= 0 || s->out[2] >= 0))
         return mds_fail(MDS_EBUG, "%s: step %d, %s, has lost its result", what, i,
                         step_name(p, i));

@@ -27,13 +27,23 @@ static enum mds_rc finish(const struct mds_block_policy *policy, const char *wha
 
     MDS_TRY(mds_block_check(p, what));
     mds_block_fuse(p, policy->gelu);
+    if (!backward && mds_list_is_tiled(p))
+        mds_block_end_in_argument(p);
     if (policy->fp8)
         mds_block_magnitudes(p);
     add_hooks(p, backward, policy->sum_norms);
     if (!backward && policy->away)
         mds_block_put_input(p);
+    if (!backward && policy->o_away && policy->training)
+        mds_block_put_o(p);
     if (backward && policy->fetch)
         mds_block_fetch_input(p);
+    if (backward && policy->o_fetch)
+        mds_block_fetch_o(p);
+    if (p->groups > 1)
+        mds_block_groups(p, policy->group_weights);
+    if (mds_list_is_tiled(p))
+        mds_block_tiles(p);
     mds_block_messages(p);
     MDS_TRY(mds_block_check(p, what));
     p->saved_bytes = policy->slot_bytes;
@@ -58,7 +68,7 @@ enum mds_rc mds_block_compile(const struct mds_block_policy *policy,
         MDS_TRY(mds_block_check(&joint, "FP8 in a block"));
     }
     if (policy->training)
-        mds_block_save(&joint, policy->keep, policy->away, p, b);
+        mds_block_save(&joint, policy->keep, policy->away, policy->o_away, p, b);
     else {
         *p = joint;
         mds_block_forward_only(p);

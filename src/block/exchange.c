@@ -125,6 +125,7 @@ void mds_block_exchange(struct mds_step_list *p, const struct mds_block_ranks *r
     p->steps = 0;
     for (int i = 0; i < old.steps; i++) {
         struct mds_step s = old.step[i];
+        int from = p->steps;
 
         for (int k = 0; k < MDS_STEP_IN && s.in[k] >= 0; k++)
             s.in[k] = k > 0 ? now[s.in[k]] : read_by(p, r, &s, now[s.in[k]], gathered);
@@ -132,6 +133,8 @@ void mds_block_exchange(struct mds_step_list *p, const struct mds_block_ranks *r
             for (int k = 0; k < 2; k++)
                 p->tensor[s.out[k]].cols /= r->ulysses;
         *mds_add_step(p, s.op, s.layer) = s;
+        for (int n = from; n < p->steps; n++)
+            p->step[n].of_heads = s.of_heads;
         if (is_partial(&s))
             now[s.out[0]] = reduce(p, r, s.out[0]);
     }

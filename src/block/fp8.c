@@ -35,6 +35,12 @@ static mds_tid codes_of(struct mds_step_list *p, mds_tid t, int64_t bytes, int p
     return codes;
 }
 
+/* Rows that are cast at once. */
+static int64_t rows_of(const struct mds_step_list *p, enum mds_rows rows)
+{
+    return (mds_list_is_tiled(p) ? p->tile : p->rows)[rows];
+}
+
 /* The input of linear layer i: its codes, if they are saved; activated by the casts
  * that read it. */
 static void cast_input(struct mds_step_list *p, int i, unsigned keep,
@@ -52,7 +58,7 @@ static void cast_input(struct mds_step_list *p, int i, unsigned keep,
     }
     if (fp8->codes && w && keep >> x.part & 1)
         s->out[2] = w->in[0] =
-            codes_of(p, t, fp8->codes_bytes(p->rows[x.rows], x.cols), x.part);
+            codes_of(p, t, fp8->codes_bytes(rows_of(p, x.rows), x.cols), x.part);
     if (s->activated) {
         mds_remove_step(p, from);
         p->forward--;
@@ -68,9 +74,10 @@ static void cast_gradient(struct mds_step_list *p, int i,
     const struct mds_tensor y = p->tensor[dy];
     struct mds_step cast = mds_step_of(MDS_STEP_CAST, layer);
 
+    cast.of_heads = p->step[i].of_heads;
     cast.in[0] = dy;
     cast.out[0] =
-        codes_of(p, dy, fp8->gradient_bytes(p->rows[y.rows], y.cols, fp8->wgrad), 0);
+        codes_of(p, dy, fp8->gradient_bytes(rows_of(p, y.rows), y.cols, fp8->wgrad), 0);
     for (int n = i; n < p->steps; n++) {
         struct mds_step *s = &p->step[n];
 

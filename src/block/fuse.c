@@ -64,7 +64,7 @@ static void leave_last_sum(struct mds_step_list *p)
 
 void mds_block_fuse(struct mds_step_list *p, int gelu)
 {
-    if (p->d < 0)
+    if (p->d < 0 && !mds_list_is_tiled(p))
         leave_last_sum(p);
     for (int i = 0; i + 1 < p->steps; i++) {
         if (gelu) {

@@ -9,11 +9,13 @@ src_block_libmds_block_a_SOURCES = \
   src/block/exchange.c \
   src/block/fp8.c \
   src/block/fuse.c \
+  src/block/groups.c \
   src/block/messages.c \
   src/block/passes.h \
   src/block/place.c \
   src/block/program.h \
   src/block/run.c src/block/run.h \
   src/block/save.c \
-  src/block/show.c src/block/show.h
+  src/block/show.c src/block/show.h \
+  src/block/tiles.c
 block_libs = src/block/libmds_block.a $(device_libs)

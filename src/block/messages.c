@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When messages start, and who waits for them.  A message starts where its step is; the
- * first step that reads its result, or writes to what it still needs, waits. */
+ * first step that reads its result, or writes to what it still needs, waits; or the
+ * last one of the loop that it is in. */
 #include "block/build.h"
 #include "block/passes.h"
 
@@ -45,6 +46,25 @@ static void start_before_dx(struct mds_step_list *p, int gather)
     mds_insert_step(p, dx, &s);
 }
 
+/* In tiles a norm's result is made again for it: make that earlier, too. */
+static void norm_before_dx(struct mds_step_list *p, int gather)
+{
+    const struct mds_step n = p->step[gather - 1];
+    const struct mds_step *w = &p->step[gather + 1];
+    int dx = gather - 2;
+
+    if (n.op != MDS_STEP_NORM || n.out[0] != p->step[gather].in[0] || n.in[1] >= 0 ||
+        w->op != MDS_STEP_LINEAR_BWD_W)
+        return;
+    while (dx >= 0 &&
+           (p->step[dx].op != MDS_STEP_LINEAR_BWD_X || p->step[dx].layer != w->layer))
+        dx--;
+    if (dx < 0 || p->step[dx].loop != n.loop || mds_tensor_arg(p, n.in[0]) < 0)
+        return;
+    mds_remove_step(p, gather - 1);
+    mds_insert_step(p, dx, &n);
+}
+
 static int conflicts(const struct mds_step_list *p, const struct mds_step *message,
                      const struct mds_step *s)
 {
@@ -55,21 +75,48 @@ static int conflicts(const struct mds_step_list *p, const struct mds_step *messa
            (message->in[0] == p->x && makes(p, s, p->y)); /* will be in its place */
 }
 
+static void wait_for_o(struct mds_step_list *p)
+{
+    for (int i = 0; i < p->steps; i++)
+        for (int k = 0; k < MDS_STEP_IN; k++)
+            if (p->step[i].in[k] >= 0 &&
+                mds_tensor_arg(p, p->step[i].in[k]) == MDS_ARG_O) {
+                p->step[i].waits |= 1u << MDS_MESSAGE_O;
+                return;
+            }
+}
+
+/* The step before which message i ends. */
+static int end_of_message(struct mds_step_list *p, int i)
+{
+    const struct mds_step *s = &p->step[i];
+    int end = i + 1, last = p->steps - 1;
+
+    while (s->loop && last > i && p->step[last].loop != s->loop)
+        last--;
+    while (end < last && !conflicts(p, s, &p->step[end]))
+        end++;
+    p->overflow |= end > last;
+    return end;
+}
+
 void mds_block_messages(struct mds_step_list *p)
 {
-    for (int i = 0; i + 1 < p->steps; i++)
-        if (p->step[i].op == MDS_STEP_GATHER)
+    for (int i = 1; i + 1 < p->steps; i++)
+        if (p->step[i].op == MDS_STEP_GATHER) {
+            norm_before_dx(p, i);
             start_before_dx(p, i);
+        }
+    if (p->d >= 0)
+        wait_for_o(p);
+    p->messages = MDS_MESSAGE_O + 1;
     for (int i = 0; i < p->steps; i++) {
         struct mds_step *s = &p->step[i];
-        int end = i + 1;
 
         if (!is_message(s))
             continue;
         s->message = (int8_t)p->messages++;
-        while (end + 1 < p->steps && !conflicts(p, s, &p->step[end]))
-            end++;
-        p->step[end].waits |= (uint16_t)(1u << s->message);
+        p->step[end_of_message(p, i)].waits |= (uint16_t)(1u << s->message);
     }
     p->overflow |= p->messages > MDS_LIST_MESSAGES;
 }

@@ -7,6 +7,8 @@
  *   save       what is saved, what is computed again    must not know ranks, rules
  *   fuse       steps that one kernel does               must not know ranks, policy
  *   copies     inputs that are saved elsewhere          must not know ranks, rules
+ *   groups     attention by groups of heads             must not know rows, rules
+ *   tiles      loops over tiles of rows                 must not know policy, rules
  *   messages   when messages start, and who waits       must not know policy
  *   place      where each tensor lies                   must not know ranks, policy
  *
@@ -60,23 +62,39 @@ void mds_block_magnitudes(struct mds_step_list *p);
 /* Part the joint list into forward f and backward b.  Tensors that backward reads are
  * saved if their part is in keep (bits); others it makes again, just before the step
  * that reads them, by the steps that made them.  The stream before the block is an
- * argument of backward, and of forward unless it is saved away from the device.  Steps
- * whose results nobody reads are dropped. */
+ * argument of backward, and of forward, except where it is saved away from the device
+ * and there are no tiles.  o_away: attention's result is saved elsewhere: it is an
+ * argument.  Steps whose results nobody reads are dropped. */
 void mds_block_save(const struct mds_step_list *joint, unsigned keep, int away,
-                    struct mds_step_list *f, struct mds_step_list *b);
+                    int o_away, struct mds_step_list *f, struct mds_step_list *b);
 
 /* The forward list alone: for evaluation, which saves nothing. */
 void mds_block_forward_only(struct mds_step_list *p);
 
 /* Merge steps that one kernel does: a sum and the norm after it; a linear layer and
- * GELU, forward and backward, if gelu.  A forward list leaves its last sum to the first
- * norm of the next block. */
+ * GELU, forward and backward, if gelu.  Without tiles a forward list leaves its last
+ * sum to the first norm of the next block. */
 void mds_block_fuse(struct mds_step_list *p, int gelu);
 
 /* Where inputs are not saved on the device: forward puts its own away; backward fetches
  * the next block's, once attention's backward leaves a place for it. */
 void mds_block_put_input(struct mds_step_list *forward);
 void mds_block_fetch_input(struct mds_step_list *backward);
+
+/* The same for attention's result. */
+void mds_block_put_o(struct mds_step_list *forward);
+void mds_block_fetch_o(struct mds_step_list *backward);
+
+/* Frame the steps of heads: each group copies its part of the weights of q, k and v, of
+ * so many elements with their biases. */
+void mds_block_groups(struct mds_step_list *p, int64_t weights);
+
+/* Number the loops, and say which tensors have the rows of a tile. */
+void mds_block_tiles(struct mds_step_list *p);
+
+/* Tiles of a forward list store the stream behind the block where the caller wants it:
+ * first what its last sum adds to. */
+void mds_block_end_in_argument(struct mds_step_list *forward);
 
 /* Number the messages, start them early, and set who waits. */
 void mds_block_messages(struct mds_step_list *p);
@@ -94,9 +112,12 @@ struct mds_block_policy {
     struct mds_block_ranks ranks;
     int training;
     unsigned keep;
-    int away;  /* the stream before the block is not saved on the device */
-    int fetch; /* nor are those of other blocks: backward fetches the next one's */
-    int64_t slot_bytes;              /* saved_bytes at least */
+    int away;    /* the stream before the block is not saved on the device */
+    int fetch;   /* nor are those of other blocks: backward fetches the next one's */
+    int o_away;  /* attention's result is not saved on the device */
+    int o_fetch; /* nor is that of other blocks */
+    int64_t group_weights; /* elements of the weights of q, k, v of a group of heads */
+    int64_t slot_bytes;    /* saved_bytes at least */
     const struct mds_block_fp8 *fp8; /* NULL: no layer is in FP8 */
     int gelu;                        /* a linear layer applies GELU */
     int sum_norms;                   /* norms' gradients are sums over tensor ranks */

@@ -4,11 +4,17 @@
  * Saved tensors come first, one after the other.  Others get the lowest free address in
  * the order in which they are made: among the saved ones before these are made or after
  * they are read last, and behind them in working memory.  A result takes the place of
- * an operand that nobody reads any more, if its operation allows that. */
+ * an operand that nobody reads any more, if its operation allows that.
+ *
+ * In a loop over tiles each tile has its rows of a tensor with all rows: such memory is
+ * in use from the loop's start to its end.  So is in a loop over groups of heads what
+ * comes from before it, or is for behind it. */
 #include "block/build.h"
 #include "block/passes.h"
 
 #include "base/minmax.h"
+
+#include <limits.h>
 
 /* ---- when ---- */
 
@@ -73,6 +79,26 @@ static void find_lives(struct mds_step_list *p)
 
 /* ---- in place ---- */
 
+/* The first and last step of the loop over groups of heads that step i is in; if it is
+ * in none, before and behind all. */
+static int heads_start(const struct mds_step_list *p, int i)
+{
+    if (p->groups == 1 || !p->step[i].of_heads)
+        return INT_MIN;
+    while (i > 0 && p->step[i - 1].of_heads)
+        i--;
+    return i;
+}
+
+static int heads_end(const struct mds_step_list *p, int i)
+{
+    if (p->groups == 1 || !p->step[i].of_heads)
+        return INT_MAX;
+    while (i + 1 < p->steps && p->step[i + 1].of_heads)
+        i++;
+    return i;
+}
+
 static int may_take(const struct mds_step_list *p, int i, mds_tid t, mds_tid over)
 {
     const struct mds_tensor *m, *x = &p->tensor[t];
@@ -80,7 +106,9 @@ static int may_take(const struct mds_step_list *p, int i, mds_tid t, mds_tid ove
     if (over < 0)
         return 0;
     m = &p->tensor[p->tensor[over].memory];
-    if (m->last > i ||
+    if (m->first < heads_start(p, i) || x->last > heads_end(p, i))
+        return 0;
+    if (m->last > i || m->of_tile != x->of_tile ||
         mds_tensor_space(p, p->tensor[over].memory) != mds_tensor_space(p, t))
         return 0;
     return x->home == MDS_HOME_WORK &&
@@ -127,6 +155,42 @@ static void take_places(struct mds_step_list *p)
             else if (may_take(p, i, t, over[1]))
                 take_place(p, t, over[1]);
         }
+}
+
+/* ---- loops ---- */
+
+static int loop_starts(const struct mds_step_list *p, int i)
+{
+    int loop = p->step[i].loop;
+
+    while (loop && i > 0 && p->step[i - 1].loop == loop)
+        i--;
+    return i;
+}
+
+static int loop_ends(const struct mds_step_list *p, int i)
+{
+    int loop = p->step[i].loop;
+
+    while (loop && i + 1 < p->steps && p->step[i + 1].loop == loop)
+        i++;
+    return i;
+}
+
+static void widen_to_loops(struct mds_step_list *p)
+{
+    for (mds_tid t = 0; t < p->tensors; t++) {
+        struct mds_tensor *x = &p->tensor[t];
+
+        if (x->memory != t || x->first < 0 || x->of_tile)
+            continue;
+        x->first = (int16_t)loop_starts(p, x->first);
+        x->last = (int16_t)loop_ends(p, x->last);
+        if (x->last > heads_end(p, x->first))
+            x->first = (int16_t)heads_start(p, x->first);
+        if (x->first < heads_start(p, x->last))
+            x->last = (int16_t)heads_end(p, x->last);
+    }
 }
 
 /* ---- where ---- */
@@ -233,6 +297,7 @@ void mds_block_place(struct mds_step_list *p)
 {
     find_lives(p);
     take_places(p);
+    widen_to_loops(p);
     place_saved(p);
     pin(p);
     place_work(p);

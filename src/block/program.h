@@ -6,7 +6,13 @@
  * executor runs the list (run.h); show.h prints it.  Nothing here knows a model, a
  * device or a message: a step is the name of an operation, which the caller performs.
  *
- * A tensor has all rows of this rank.  Its rows are a symbol, its columns a number. */
+ * A tensor has all rows of this rank, or those of a tile.  Its rows are a symbol, its
+ * columns a number.  With tiles, steps that work row by row are in loops: such a loop
+ * runs once for each tile of the sequence.  What is made and read within one loop has
+ * the rows of a tile; anything else has all rows.
+ *
+ * With groups of heads, neighbours that work on heads run once for each group, with
+ * their loops over tiles. */
 #ifndef MDS_BLOCK_PROGRAM_H
 #define MDS_BLOCK_PROGRAM_H
 
@@ -35,9 +41,12 @@ enum mds_home {
 enum mds_arg {
     MDS_ARG_X0,   /* forward: the stream before the block, less its branch */
     MDS_ARG_X,    /* the stream before the block */
+    MDS_ARG_Y,    /* forward in tiles: the stream behind it; may be where x is */
     MDS_ARG_NEXT, /* backward: where the next block's x is fetched to; before that its
                      memory is this block's */
     MDS_ARG_D,    /* backward: the gradient of the stream */
+    MDS_ARG_O,    /* attention's result and log-sum-exp, if they are saved elsewhere */
+    MDS_ARG_LSE,
     MDS_ARGS
 };
 
@@ -63,8 +72,11 @@ enum mds_arg {
  *   reduce         partial sums            their sum, working memory
  *   to heads       rows, all heads         all rows, some heads (Ulysses)
  *   to tokens      all rows, some heads    rows, all heads
+ *   open heads     none                    one group's weights [, their gradients]
+ *   close heads    the same                none: adds the gradients to all heads'
  *   put            x                       none: starts to copy x to the host, or this
  *                                          rank's shard of it to where it is saved
+ *   put o          o, log-sum-exp          none: starts to copy them to the host
  *
  *   backward       inputs                  outputs
  *   norm'          x, statistics, dy, d    d + dx
@@ -79,7 +91,8 @@ enum mds_arg {
  *   experts' x     dy of copies, first     dx
  *   experts' w     x of copies, first, dy
  *   weigh'         u of copies, weights, map, dy           du, d weights
- *   prefetch       none                    none: starts to copy the next block's x
+ *   prefetch       none                    none: starts to copy the next block's x, or
+ *                                          o and log-sum-exp, from where they are saved
  *
  * Dispatch's backward is combine, and combine's is dispatch.  A map has the experts of
  * each row, where its copies are, and from which row each copy is (kernels/experts.h).
@@ -104,7 +117,10 @@ enum mds_arg {
     X(REDUCE, "reduce", -1, 0)                                                         \
     X(TO_HEADS, "to heads", -1, 0)                                                     \
     X(TO_TOKENS, "to tokens", -1, 0)                                                   \
+    X(OPEN_HEADS, "open heads", -1, 0)                                                 \
+    X(CLOSE_HEADS, "close heads", -1, 0)                                               \
     X(PUT, "put", -1, 0)                                                               \
+    X(PUT_O, "put o", -1, 0)                                                           \
     X(NORM_BWD, "norm'", 3, 1)                                                         \
     X(LINEAR_BWD_X, "linear' x", -1, 0)                                                \
     X(LINEAR_BWD_W, "linear' w", -1, 0)                                                \
@@ -138,6 +154,9 @@ struct mds_step_info {
 
 const struct mds_step_info *mds_step_info(enum mds_step_op op);
 
+/* Whether a step can work on a tile of rows, whatever the others are. */
+int mds_step_is_by_rows(enum mds_step_op op);
+
 enum {
     MDS_STEP_IN = 6,
     MDS_STEP_OUT = 4,
@@ -153,6 +172,7 @@ struct mds_tensor {
     uint8_t rows, elem, home;
     uint8_t part;        /* of the policy that says what is saved; 0: never */
     uint8_t is_gradient; /* made in backward */
+    uint8_t of_tile;     /* has the rows of a tile */
     mds_tid memory;      /* the tensor whose memory it shares; itself */
     int16_t first, last; /* steps between which that memory is in use; -1: never */
     int64_t cols;
@@ -164,11 +184,14 @@ enum mds_cut { MDS_CUT_NONE, MDS_CUT_COLUMNS, MDS_CUT_ROWS };
 
 struct mds_step {
     uint8_t op;
-    uint8_t cut;  /* linear: how tensor ranks share the weight */
-    uint8_t site; /* dropout: where; add: 1 if a norm may do it; to heads and tokens,
-                        reduce: see the enum below */
+    uint8_t cut;       /* linear: how tensor ranks share the weight */
+    uint8_t site;      /* dropout: where; to heads and tokens, reduce, prefetch: see the
+                     enum below */
     uint8_t activated; /* FP8: the layer's input is the activation of in[0] */
     uint8_t amax;      /* FP8: what made in[0] has left its largest magnitude */
+    uint8_t loop;      /* over tiles: its number, from 1; 0: none */
+    uint8_t of_heads;  /* works on the heads of one group, if there are groups */
+    uint8_t last;      /* runs for the last group alone */
     int8_t layer;      /* of the declaration: whose parameters; -1: none */
     int8_t message;    /* started by this step; -1: none */
     uint16_t waits;    /* bits: messages that end before this step */
@@ -178,8 +201,12 @@ struct mds_step {
 
 enum mds_step_site {
     MDS_SITE_QKV = 1, /* to heads, to tokens: q, k, v or their gradients; else o */
+    MDS_SITE_O = 1,   /* prefetch: attention's result; else the stream */
     MDS_SITE_SUM = 1, /* reduce: all ranks get all rows; else each its rows */
 };
+
+/* The message that has started when a list begins, if o comes from the host. */
+enum { MDS_MESSAGE_O = 0 };
 
 enum { MDS_LAYERS = 8 };
 
@@ -188,6 +215,7 @@ struct mds_step_list {
     struct mds_step step[MDS_LIST_STEPS];
     const char *layer[MDS_LAYERS]; /* names; string literals of the declaration */
     int tensors, steps;
+    int groups;  /* of heads */
     int forward; /* of a joint list: how many steps are forward */
     int messages;
     int overflow;        /* a table was too short, or an operation has no rule */
@@ -196,7 +224,8 @@ struct mds_step_list {
     mds_tid y, y_branch; /* the stream behind it: a sum, or the next block's summands */
     mds_tid d;           /* backward: its gradient, before and behind the block */
     int64_t rows[MDS_ROWS_KINDS];
-    int act_bytes;       /* of an element of MDS_ELEM_ACT */
+    int64_t tile[MDS_ROWS_KINDS]; /* of the longest tile; all 0: no tiles */
+    int act_bytes;                /* of an element of MDS_ELEM_ACT */
     int64_t saved_bytes; /* the block's memory from its forward to its backward; */
     int64_t kept_bytes;  /* of these the first hold what is saved, others are free */
     int64_t work_bytes;
@@ -205,12 +234,26 @@ struct mds_step_list {
 
 /* Bytes of a tensor, and what it takes in memory: rounded up to MDS_BLOCK_ALIGN. */
 enum { MDS_BLOCK_ALIGN = 256 };
+int64_t mds_tensor_row_bytes(const struct mds_step_list *p, mds_tid t);
 int64_t mds_tensor_bytes(const struct mds_step_list *p, mds_tid t);
 int64_t mds_tensor_space(const struct mds_step_list *p, mds_tid t);
 
 static inline struct mds_tensor *mds_tensor_memory(struct mds_step_list *p, mds_tid t)
 {
     return &p->tensor[p->tensor[t].memory];
+}
+
+static inline int mds_list_is_tiled(const struct mds_step_list *p)
+{
+    return p->tile[MDS_ROWS_ONE] > 0;
+}
+
+/* The argument that a tensor is in; -1: none. */
+static inline int mds_tensor_arg(const struct mds_step_list *p, mds_tid t)
+{
+    const struct mds_tensor *m = &p->tensor[p->tensor[t].memory];
+
+    return m->home == MDS_HOME_ARG ? (int)m->at : -1;
 }
 
 /* Whether two tensors are in the same memory; false for -1. */

@@ -31,6 +31,44 @@ static int is_kept(const struct again *a, mds_tid t)
 
 static mds_tid need(struct again *a, mds_tid t);
 
+static int is_operand(const struct mds_step *s, mds_tid t)
+{
+    for (int k = 0; k < MDS_STEP_IN; k++)
+        if (s->in[k] == t)
+            return 1;
+    for (int k = 0; k < MDS_STEP_OUT; k++)
+        if (s->out[k] == t)
+            return 1;
+    return 0;
+}
+
+/* What was made again for one group of heads; attention's results are of all. */
+static void forget_heads(struct again *a)
+{
+    for (int i = 0; i < a->joint->forward; i++) {
+        const struct mds_step *s = &a->joint->step[i];
+
+        for (int k = 0; k < MDS_STEP_OUT && s->of_heads && s->op != MDS_STEP_ATTEND;
+             k++)
+            if (s->out[k] >= 0)
+                a->now[s->out[k]] = -1;
+    }
+}
+
+/* A step of backward.  What was made again in a loop over tiles is made again in the
+ * next: only what attention reads and makes has all rows. */
+static void emit(struct again *a, const struct mds_step *s)
+{
+    *mds_add_step(a->b, s->op, s->layer) = *s;
+    if (a->joint->groups > 1 && !s->of_heads)
+        forget_heads(a);
+    if (!mds_list_is_tiled(a->joint) || mds_step_is_by_rows(s->op))
+        return;
+    for (mds_tid t = 0; t < a->joint->tensors; t++)
+        if (a->now[t] >= 0 && !is_operand(s, a->now[t]))
+            a->now[t] = -1;
+}
+
 /* What the step makes in place of another tensor is again in that one's place. */
 static mds_tid make_like(struct again *a, mds_tid t, mds_tid input)
 {
@@ -57,7 +95,7 @@ static void make_again(struct again *a, mds_tid t)
     for (int k = 0; k < MDS_STEP_OUT; k++)
         if (s.out[k] >= 0)
             s.out[k] = make_like(a, s.out[k], s.in[0]);
-    *mds_add_step(a->b, s.op, s.layer) = s;
+    emit(a, &s);
 }
 
 /* The tensor where backward finds t: a gradient, saved, or made again now. */
@@ -74,6 +112,21 @@ static mds_tid need(struct again *a, mds_tid t)
     return a->now[t];
 }
 
+/* A loop over tiles ends where attention is made again: do that before others begin.
+ * q, k and v come first in any case: o may still be on its way. */
+static void attend_first(struct again *a)
+{
+    for (int i = 0; i < a->joint->forward; i++) {
+        const struct mds_step *s = &a->joint->step[i];
+
+        if (s->op != MDS_STEP_ATTEND)
+            continue;
+        if (a->joint->groups == 1)
+            need(a, s->in[0]);
+        need(a, s->out[0]);
+    }
+}
+
 /* ---- steps whose results nobody reads ---- */
 
 static int is_read(const struct mds_step_list *p, mds_tid t)
@@ -88,12 +141,15 @@ static int is_read(const struct mds_step_list *p, mds_tid t)
     return 0;
 }
 
-/* Working memory is read by nobody. */
+/* Working memory is read by nobody, nor may be what a step leaves in place of its
+ * operand beside other results. */
 static int is_dropped(const struct mds_step_list *p, const struct mds_step *s, int k)
 {
     int is_work = k == 1 && (s->op == MDS_STEP_REDUCE || s->op == MDS_STEP_ROUTE_BWD);
+    int is_place =
+        k == 0 && mds_step_info(s->op)->must && s->out[1] >= 0 && is_read(p, s->out[1]);
 
-    return s->out[k] >= 0 && !is_work && !is_read(p, s->out[k]);
+    return s->out[k] >= 0 && !is_work && !is_place && !is_read(p, s->out[k]);
 }
 
 static void drop_unread(struct mds_step_list *p)
@@ -114,14 +170,27 @@ static void drop_unread(struct mds_step_list *p)
     }
 }
 
-static void make_argument(struct mds_tensor *x)
+static void make_argument(struct mds_step_list *p, mds_tid t, enum mds_arg arg)
 {
-    x->home = MDS_HOME_ARG;
-    x->at = MDS_ARG_X;
+    p->tensor[t].home = MDS_HOME_ARG;
+    p->tensor[t].at = arg;
+}
+
+/* Attention's result and its log-sum-exp, which are saved elsewhere. */
+static void make_o_arguments(struct mds_step_list *f, struct mds_step_list *b)
+{
+    for (int i = 0; i < f->steps; i++) {
+        const struct mds_step *s = &f->step[i];
+
+        for (int k = 0; k < 2 && s->op == MDS_STEP_ATTEND; k++) {
+            make_argument(f, s->out[k], k ? MDS_ARG_LSE : MDS_ARG_O);
+            make_argument(b, s->out[k], k ? MDS_ARG_LSE : MDS_ARG_O);
+        }
+    }
 }
 
 void mds_block_save(const struct mds_step_list *joint, unsigned keep, int away,
-                    struct mds_step_list *f, struct mds_step_list *b)
+                    int o_away, struct mds_step_list *f, struct mds_step_list *b)
 {
     struct again a = {.joint = joint, .keep = keep, .b = b};
 
@@ -130,12 +199,14 @@ void mds_block_save(const struct mds_step_list *joint, unsigned keep, int away,
     f->steps = joint->forward;
     b->steps = 0;
     memset(a.now, 0xff, sizeof a.now);
+    if (mds_list_is_tiled(joint))
+        attend_first(&a);
     for (int i = joint->forward; i < joint->steps; i++) {
         struct mds_step s = joint->step[i];
 
         for (int k = 0; k < MDS_STEP_IN; k++)
             s.in[k] = need(&a, s.in[k]);
-        *mds_add_step(b, s.op, s.layer) = s;
+        emit(&a, &s);
     }
     a.read[joint->x] = 0;
     for (mds_tid t = 0; t < joint->tensors; t++)
@@ -143,9 +214,11 @@ void mds_block_save(const struct mds_step_list *joint, unsigned keep, int away,
             for (mds_tid o = 0; o < joint->tensors; o++)
                 if (mds_tensor_shares(joint, o, t))
                     f->tensor[o].home = b->tensor[o].home = MDS_HOME_SAVED;
-    make_argument(&b->tensor[b->x]);
-    if (!away)
-        make_argument(&f->tensor[f->x]);
+    make_argument(b, b->x, MDS_ARG_X);
+    if (!away || mds_list_is_tiled(joint))
+        make_argument(f, f->x, MDS_ARG_X);
+    if (o_away)
+        make_o_arguments(f, b);
     f->d = b->y = -1;
     f->forward = b->forward = 0;
     drop_unread(f);
@@ -157,5 +230,7 @@ void mds_block_forward_only(struct mds_step_list *p)
     p->steps = p->forward;
     p->forward = 0;
     p->d = -1;
+    if (mds_list_is_tiled(p))
+        make_argument(p, p->x, MDS_ARG_X);
     drop_unread(p);
 }

@@ -28,11 +28,21 @@ static void list_tensors(const struct mds_step_list *p, const mds_tid *t, int n,
 
 static void show_waits(const struct mds_step_list *p, unsigned waits, FILE *f)
 {
+    if (waits >> MDS_MESSAGE_O & 1)
+        fputs("  waits for o", f);
     for (int i = 0; i < p->steps; i++)
         if (p->step[i].message >= 0 && waits >> p->step[i].message & 1)
             fprintf(f, "  waits for %s",
                     p->step[i].op == MDS_STEP_PUT ? mds_step_info(MDS_STEP_PUT)->name
                                                   : p->tensor[p->step[i].out[0]].name);
+}
+
+static void show_loop(const struct mds_step_list *p, FILE *f)
+{
+    int64_t tile = p->tile[MDS_ROWS_SLICE];
+
+    fprintf(f, "     for %lld tiles of %lld rows:\n",
+            (long long)((p->rows[MDS_ROWS_SLICE] + tile - 1) / tile), (long long)tile);
 }
 
 void mds_block_show(const struct mds_step_list *p, FILE *f)
@@ -41,8 +51,12 @@ void mds_block_show(const struct mds_step_list *p, FILE *f)
         const struct mds_step *s = &p->step[i];
         char what[64], in[80], out[80], bytes[32] = "";
 
-        snprintf(what, sizeof what, "%s %s", mds_step_info(s->op)->name,
-                 s->layer >= 0 ? p->layer[s->layer] : "");
+        if (p->groups > 1 && s->of_heads && (i == 0 || !p->step[i - 1].of_heads))
+            fprintf(f, "   for %d groups of heads:\n", p->groups);
+        if (s->loop && (i == 0 || p->step[i - 1].loop != s->loop))
+            show_loop(p, f);
+        snprintf(what, sizeof what, "%s%s %s", s->loop ? "  " : "",
+                 mds_step_info(s->op)->name, s->layer >= 0 ? p->layer[s->layer] : "");
         list_tensors(p, s->in, MDS_STEP_IN, 0, in, sizeof in);
         list_tensors(p, s->out, MDS_STEP_OUT, p->d < 0, out, sizeof out);
         if (s->top > 0)

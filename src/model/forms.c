@@ -8,6 +8,7 @@ struct form {
     struct mds_step_list *p;
     const struct mds_model_config *m;
     int64_t A, G, F; /* heads of queries and keys, inner size, on this tensor rank */
+    int groups;      /* of these heads */
     int dropout;
 };
 
@@ -21,7 +22,7 @@ static int part(enum mds_act_part of)
 
 static int64_t qkv_width(const struct form *f)
 {
-    return (f->A + 2 * f->G) * f->m->head_dim;
+    return (f->A + 2 * f->G) / f->groups * f->m->head_dim;
 }
 
 static mds_tid norm(const struct form *f, int layer, const char *name, mds_tid x)
@@ -37,7 +38,7 @@ static mds_tid dropout(const struct form *f, int site, mds_tid x)
 /* Also saves q and k from before, and their statistics. */
 static mds_tid head_norms(const struct form *f, mds_tid qkv)
 {
-    int64_t heads = f->A + f->G;
+    int64_t heads = (f->A + f->G) / f->groups;
     int rest = part(MDS_ACT_REST);
     mds_tid y = mds_unary(f->p, MDS_STEP_HEAD_NORMS, "q k v", qkv, qkv_width(f), NEVER);
     struct mds_step *s = &f->p->step[f->p->steps - 1];
@@ -63,17 +64,23 @@ static mds_tid attend(const struct form *f, mds_tid qkv)
     return s->out[0];
 }
 
-/* Attention of all heads, without its output layer. */
+/* Attention from the stream on, without its output layer: what groups of heads do one
+ * after the other. */
 static mds_tid heads(const struct form *f, mds_tid x)
 {
+    int from = f->p->steps;
+    mds_tid n = norm(f, LAYER_NORM1, "n1", x), o;
     mds_tid qkv =
-        mds_linear(f->p, LAYER_QKV, "q k v", MDS_CUT_COLUMNS, qkv_width(f), x, NEVER);
+        mds_linear(f->p, LAYER_QKV, "q k v", MDS_CUT_COLUMNS, qkv_width(f), n, NEVER);
 
     if (f->m->qk_layernorm)
         qkv = head_norms(f, qkv);
     if (f->m->position == MDS_POSITION_ROPE)
         qkv = mds_unary(f->p, MDS_STEP_ROPE, "q k v", qkv, qkv_width(f), NEVER);
-    return attend(f, qkv);
+    o = attend(f, qkv);
+    for (int i = from; i < f->p->steps; i++)
+        f->p->step[i].of_heads = 1;
+    return o;
 }
 
 static mds_tid output(const struct form *f, mds_tid o)
@@ -159,7 +166,7 @@ static mds_tid mlp(const struct form *f, mds_tid x)
 /* x += attention(norm1(x));  x += mlp(norm2(x)) */
 static mds_tid pre_norm(const struct form *f, mds_tid x)
 {
-    mds_tid a = output(f, heads(f, norm(f, LAYER_NORM1, "n1", x)));
+    mds_tid a = output(f, heads(f, x));
 
     x = mds_add(f->p, "x1", x, a, part(MDS_ACT_REST));
     return mds_add(f->p, "y", x, mlp(f, norm(f, LAYER_NORM2, "n2", x)), NEVER);
@@ -169,23 +176,25 @@ static mds_tid pre_norm(const struct form *f, mds_tid x)
  * adds to the gradient that the output layer still has to read. */
 static mds_tid parallel_residual(const struct form *f, mds_tid x)
 {
-    mds_tid o = heads(f, norm(f, LAYER_NORM1, "n1", x));
+    mds_tid o = heads(f, x);
     mds_tid n = norm(f, LAYER_NORM2, "n2", x), sum;
 
     sum = mds_add(f->p, "x1", x, output(f, o), NEVER);
     return mds_add(f->p, "y", sum, mlp(f, n), NEVER);
 }
 
-void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int training,
-                           struct mds_step_list *p)
+void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int groups,
+                           int training, struct mds_step_list *p)
 {
     const struct form f = {.p = p,
                            .m = m,
                            .A = m->heads / tensor,
                            .G = m->kv_heads / tensor,
                            .F = mds_model_inner(m) / tensor,
+                           .groups = groups,
                            .dropout = training && m->hidden_dropout > 0};
 
+    p->groups = groups;
     p->layer[LAYER_NORM1] = "norm1";
     p->layer[LAYER_QKV] = "attention.q k v";
     p->layer[LAYER_HEAD_NORMS] = "attention.qk_norm";

@@ -4,7 +4,7 @@
  * A group's rows of the three weights are copied next to each other, so that q, k and v
  * of the group are one GEMM.  Weight gradients of the group are summed in a buffer and
  * added to the weights' gradients when the group is closed. */
-#include "model/modules.h"
+#include "model/lists.h"
 
 #include "tensor/op.h"
 
@@ -122,4 +122,61 @@ enum mds_rc mds_gpt_head_group_close(const struct block_ids *id,
         MDS_TRY(add_outputs(c, 1, h->part.db, mds_gpt_grad(c, all->bias)));
     mds_arena_release(c->par.arena, h->mark);
     return MDS_OK;
+}
+
+/* ---- operations ---- */
+
+void mds_gpt_enter_group(void *ctx, int group)
+{
+    struct block_pass *b = ctx;
+
+    if (group < 0) {
+        b->c = b->whole = b->all;
+        b->id = b->all_heads;
+        return;
+    }
+    b->group = *b->all;
+    b->group.head_group = group;
+    b->c = b->whole = &b->group;
+    b->of_group = *b->all_heads;
+    b->of_group.attention.qkv.out /= b->group.head_groups;
+    b->of_group.attention.qkv.part = &b->part;
+    b->id = &b->of_group;
+}
+
+enum mds_rc mds_gpt_open_heads(void *ctx, const struct mds_block_call *call)
+{
+    struct block_pass *b = ctx;
+    const struct linear_ids *all = &b->all_heads->attention.qkv;
+    int64_t out = b->of_group.attention.qkv.out, n = out * all->in;
+    int has_bias = all->bias >= 0;
+    float *grads = call->out[1];
+
+    b->part = (struct linear_part){
+        .w = call->out[0],
+        .b = has_bias ? mds_par_at(&b->c->par, call->out[0], n) : NULL,
+        .dw = grads,
+        .db = grads && has_bias ? grads + n : NULL,
+        .uninit = 1};
+    if (b->part.db)
+        mds_dev_zero(b->c->par.dev, b->part.db, out * (int64_t)sizeof *grads);
+    MDS_TRY(copy_outputs(b->c, all->in, mds_gpt_weight(b->c, all->weight), b->part.w));
+    return has_bias ? copy_outputs(b->c, 1, mds_gpt_weight(b->c, all->bias), b->part.b)
+                    : MDS_OK;
+}
+
+enum mds_rc mds_gpt_close_heads(void *ctx, const struct mds_block_call *call)
+{
+    const struct block_pass *b = ctx;
+    const struct linear_ids *all = &b->all_heads->attention.qkv;
+    int64_t n = all->out * all->in;
+    float *dw = mds_gpt_grad(b->c, all->weight);
+
+    if (!call->in[1])
+        return MDS_OK;
+    if (mds_params_test_and_clear_uninit(b->c->g->ps, all->weight, n))
+        mds_dev_zero(b->c->par.dev, dw, n * (int64_t)sizeof *dw);
+    MDS_TRY(add_outputs(b->c, all->in, b->part.dw, dw));
+    return b->part.db ? add_outputs(b->c, 1, b->part.db, mds_gpt_grad(b->c, all->bias))
+                      : MDS_OK;
 }

@@ -1,206 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which blocks run by lists, and their forward and backward. */
+/* Forward and backward through blocks by their lists. */
 #include "model/lists.h"
 
-#include "base/minmax.h"
-#include "block/build.h"
-#include "block/show.h"
 #include "device/arena.h"
 #include "tensor/op.h"
-
-int mds_gpt_uses_lists(const struct context *c)
-{
-    return !mds_gpt_is_tiled(c) && c->head_groups == 1 &&
-           c->run->train->act.mlp_tile == 0 && c->par.chunks == 1;
-}
-
-/* ---- compiling ---- */
-
-static unsigned bit(enum mds_act_part part)
-{
-    return 1u << (part + 1);
-}
-
-/* What blocks of a kind save. */
-static unsigned kept_parts(const struct context *c, enum list_kind kind)
-{
-    const struct mds_activations *a = &c->run->train->act;
-    struct mds_act_policy policy = kind == LISTS_AGAIN
-                                       ? mds_act_policy_inside(a)
-                                       : mds_act_policy(a, c->g->max_layers, 0);
-    unsigned keep = 0;
-
-    for (enum mds_act_part i = 0; i < MDS_ACT_PARTS; i++)
-        if (policy.of[i])
-            keep |= bit(i);
-    return kind == LISTS_OFFLOADED ? keep & ~(bit(MDS_ACT_NORMS) | bit(MDS_ACT_MLP_ACT))
-                                   : keep;
-}
-
-static int64_t sum_work(const struct context *c)
-{
-    struct mds_comm *tp = mds_group(c->g->groups, MDS_AXIS_TENSOR);
-    int64_t n = mds_gpt_residual_size(c);
-
-    return c->g->sequence_parallel ? mds_comm_reduce_scatter_work(tp, n, c->par.dtype)
-                                   : mds_comm_all_reduce_work(tp, n, c->par.dtype);
-}
-
-static int has_backward(enum list_kind kind)
-{
-    return kind != LISTS_PASSING && kind != LISTS_EVALUATION;
-}
-
-static struct mds_block_policy policy_of(const struct context *c,
-                                         const struct typed_lists *l, int is_fp8,
-                                         const struct mds_block_fp8 *fp8,
-                                         enum list_kind kind)
-{
-    int tp = mds_groups_size(c->g->groups, MDS_AXIS_TENSOR);
-    int64_t G = mds_gpt_heads(c, c->g->cfg.kv_heads);
-    int64_t copied = mds_gpt_kv_heads_inside(c) - G;
-    int fetch = has_backward(kind) && mds_saved_stashes_x(c);
-
-    return (struct mds_block_policy){
-        .ranks = {.tensor = tp,
-                  .sequence = c->g->sequence_parallel,
-                  .ulysses = mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES),
-                  .copied = 2 * copied * c->g->cfg.head_dim,
-                  .sum_work = tp > 1 ? sum_work(c) : 0},
-        .training = has_backward(kind),
-        .keep = kept_parts(c, kind),
-        .away = fetch && kind == LISTS_SAVING,
-        .fetch = fetch,
-        .slot_bytes =
-            kind == LISTS_OFFLOADED ? l->forward[LISTS_SAVING].saved_bytes : 0,
-        .fp8 = is_fp8 ? fp8 : NULL,
-        .gelu = c->g->cfg.activation == MDSK_GELU && !is_fp8,
-        .sum_norms = c->norm_sums != NULL};
-}
-
-static enum mds_rc compile(const struct context *c, struct typed_lists *l, int is_fp8,
-                           enum list_kind kind)
-{
-    const int64_t R = mds_par_rows(&c->par);
-    const int64_t rows[MDS_ROWS_KINDS] = {
-        [MDS_ROWS_ONE] = 1,
-        [MDS_ROWS_SLICE] = mds_par_slice_rows(&c->par),
-        [MDS_ROWS_GEMM] = R,
-        [MDS_ROWS_HEADS] = R * mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES),
-        [MDS_ROWS_COPIES] = R * c->g->cfg.experts.topk};
-    const struct mds_block_fp8 fp8 = {.wgrad = c->g->cfg.fp8.wgrad,
-                                      .codes = mds_saved_slots(c) == c->g->max_layers,
-                                      .codes_bytes = mds_gpt_fp8_codes_bytes,
-                                      .gradient_bytes = mds_gpt_fp8_gradient_bytes};
-    struct mds_block_policy policy = policy_of(c, l, is_fp8, &fp8, kind);
-
-    if (l->is_there[kind] && l->forward[kind].rows[MDS_ROWS_GEMM] == R)
-        return MDS_OK;
-    mds_step_list_init(&l->forward[kind], rows, (int)mdsk_dtype_size(c->par.dtype));
-    mds_gpt_declare_block(&c->g->cfg, policy.ranks.tensor, kind != LISTS_EVALUATION,
-                          &l->forward[kind]);
-    MDS_TRY(mds_block_compile(&policy, &l->forward[kind], &l->backward[kind]));
-    l->is_there[kind] = 1;
-    return MDS_OK;
-}
-
-static enum mds_rc compile_type(const struct context *c, struct typed_lists *l,
-                                int is_fp8)
-{
-    if (!c->run->training)
-        return compile(c, l, is_fp8, LISTS_EVALUATION);
-    MDS_TRY(compile(c, l, is_fp8, LISTS_SAVING));
-    if (mds_saved_slots(c) < c->g->max_layers)
-        MDS_TRY(compile(c, l, is_fp8, LISTS_OFFLOADED));
-    if (mds_act_group(&c->run->train->act) == 1)
-        return MDS_OK;
-    MDS_TRY(compile(c, l, is_fp8, LISTS_PASSING));
-    return compile(c, l, is_fp8, LISTS_AGAIN);
-}
-
-static int is_fp8(const struct block_ids *id)
-{
-    return id->mlp.up.fp8;
-}
-
-enum mds_rc mds_gpt_compile_lists(const struct context *c, struct block_lists *l)
-{
-    for (int k = 0; k < c->g->n_chunks; k++)
-        for (int i = 0; i < c->g->chunk[k].is.layers; i++) {
-            int type = is_fp8(&c->g->chunk[k].block[i]);
-
-            MDS_TRY(compile_type(c, &l->of[type], type));
-        }
-    return MDS_OK;
-}
-
-static void show(const struct typed_lists *l, enum list_kind k, int is_fp8, FILE *f)
-{
-    static const char *const names[LISTS_KINDS] = {"", ", offloaded", ", not saved",
-                                                   ", run again", ", evaluation"};
-    const char *type = is_fp8 ? ", FP8" : "";
-
-    if (!l->is_there[k])
-        return;
-    fprintf(f, "\n  forward of a block%s%s: %d steps\n", names[k], type,
-            l->forward[k].steps);
-    mds_block_show(&l->forward[k], f);
-    if (!has_backward(k))
-        return;
-    fprintf(f, "\n  backward of a block%s%s: %d steps\n", names[k], type,
-            l->backward[k].steps);
-    mds_block_show(&l->backward[k], f);
-}
-
-static int are_there(const struct typed_lists *l)
-{
-    return l->is_there[LISTS_SAVING] || l->is_there[LISTS_EVALUATION];
-}
-
-void mds_gpt_show_lists(const struct block_lists *l, FILE *f)
-{
-    for (int type = 0; type < 2; type++)
-        for (enum list_kind k = 0; k < LISTS_KINDS; k++)
-            show(&l->of[type], k, type, f);
-    if (!are_there(&l->of[0]) && !are_there(&l->of[1]))
-        fputs(
-            "\n  --show-step: tiles, groups of heads and chunks of messages do not run "
-            "by lists: nothing to print\n",
-            f);
-}
-
-/* At least what blocks of this type need. */
-static void widen(const struct typed_lists *l, enum list_kind kind, struct slab_size *s)
-{
-    enum list_kind leaves =
-        l->is_there[LISTS_OFFLOADED] ? LISTS_OFFLOADED : LISTS_SAVING;
-
-    s->bytes = mds_max(s->bytes, l->forward[kind].saved_bytes);
-    s->kept = mds_max(s->kept, l->forward[leaves].kept_bytes);
-}
-
-static struct slab_size size_of_any(const struct block_lists *l, enum list_kind kind)
-{
-    struct slab_size size = {0, 0};
-
-    widen(&l->of[0], kind, &size);
-    widen(&l->of[1], kind, &size);
-    return size;
-}
-
-struct slab_size mds_gpt_slab_size(const struct context *c, const struct block_lists *l,
-                                   int layer)
-{
-    struct slab_size size = {0, 0};
-
-    for (int k = 0; k < c->g->n_chunks; k++) {
-        const struct model_chunk *p = &c->g->chunk[k];
-
-        for (int i = layer; i < p->is.layers; i += mds_saved_slots(c))
-            widen(&l->of[is_fp8(&p->block[i])], LISTS_SAVING, &size);
-    }
-    return size;
-}
 
 /* ---- a block ---- */
 
@@ -214,11 +17,29 @@ static enum list_kind kind_of(const struct list_pass *p, int l)
                                                            : LISTS_SAVING;
 }
 
-static struct block_pass block_of(const struct list_pass *p, int l,
-                                  const struct saved *s)
+static struct block_pass block_of(struct list_pass *p, int l, const struct saved *s)
 {
-    return (struct block_pass){
-        .c = p->c, .id = &p->chunk->block[l], .saved = s, .put_message = -1};
+    const struct block_ids *id = &p->chunk->block[l];
+
+    return (struct block_pass){.all = p->c,
+                               .whole = p->c,
+                               .c = p->c,
+                               .id = id,
+                               .all_heads = id,
+                               .saved = s,
+                               .o = &p->o,
+                               .put_message = -1};
+}
+
+static int64_t enter_tile(void *ctx, int64_t row)
+{
+    struct block_pass *b = ctx;
+
+    b->c = b->whole;
+    if (!mds_gpt_tile(b->whole, row / b->whole->par.B, 0, &b->tile))
+        return 0;
+    b->c = &b->tile;
+    return row + mds_par_slice_rows(&b->tile.par);
 }
 
 static struct mds_block_frame frame_of(const struct list_pass *p,
@@ -228,7 +49,11 @@ static struct mds_block_frame frame_of(const struct list_pass *p,
 
     return (struct mds_block_frame){.arena = p->c->run->arena,
                                     .saved = s ? s->slab : NULL,
-                                    .arg = {[MDS_ARG_X] = s ? s->at[SAVED_X] : NULL},
+                                    .arg = {[MDS_ARG_X] = s ? s->at[SAVED_X] : NULL,
+                                            [MDS_ARG_O] = p->o.o,
+                                            [MDS_ARG_LSE] = p->o.lse},
+                                    .enter_tile = enter_tile,
+                                    .enter_group = mds_gpt_enter_group,
                                     .perform = mds_gpt_operations,
                                     .wait = mds_gpt_wait,
                                     .ctx = block};
@@ -244,12 +69,13 @@ static void report(const struct list_pass *p, int backward, int l)
 
 static const struct typed_lists *lists_of(const struct list_pass *p, int l)
 {
-    return &p->lists->of[is_fp8(&p->chunk->block[l])];
+    return &p->lists->of[mds_gpt_list_type(p->c, p->chunk, l)];
 }
 
-/* x: the stream before block l -> behind it.  s: where it saves, or NULL. */
-static enum mds_rc block_forward(const struct list_pass *p, enum list_kind kind, int l,
-                                 const struct saved *s, struct residual *x)
+/* x: the stream before block l -> behind it.  s: where it saves, or NULL.  y: in tiles,
+ * where to store the stream behind it. */
+static enum mds_rc block_forward(struct list_pass *p, enum list_kind kind, int l,
+                                 const struct saved *s, struct residual *x, void *y)
 {
     const struct mds_step_list *list = &lists_of(p, l)->forward[kind];
     struct block_pass block = block_of(p, l, s);
@@ -257,6 +83,10 @@ static enum mds_rc block_forward(const struct list_pass *p, enum list_kind kind,
 
     f.is_sum = !x->branch;
     f.arg[MDS_ARG_X0] = x->x;
+    if (y) {
+        f.arg[MDS_ARG_X] = x->x;
+        f.arg[MDS_ARG_Y] = y;
+    }
     MDS_TRY(mds_block_run(list, &f));
     x->x = mds_block_address(list, &f, p->work, list->y);
     x->branch = mds_block_address(list, &f, p->work, list->y_branch);
@@ -276,22 +106,54 @@ static enum mds_rc hold_pinned(struct list_pass *p, const struct mds_step_list *
     return MDS_OK;
 }
 
+/* In tiles: where the stream before block l is, which may be behind the last. */
+static void *stream_before(const struct list_pass *p, int l)
+{
+    void *saved = NULL;
+
+    if (!mds_gpt_is_tiled(p->c))
+        return NULL;
+    if (p->c->run->training && l < p->chunk->is.layers)
+        saved = p->buffer->block[l].at[SAVED_X];
+    return saved ? saved : p->x;
+}
+
+/* What blocks in tiles share, for what they do not save on the device. */
+static enum mds_rc alloc_shared(struct list_pass *p)
+{
+    const struct context *c = p->c;
+    int64_t lse = mds_saved_elements(c, SAVED_LSE);
+
+    if (!mds_gpt_saves_o_away(c))
+        return MDS_OK;
+    MDS_TRY(mds_gpt_scratch(c, mds_saved_elements(c, SAVED_O), &p->o.o));
+    return mds_par_alloc_f32(&c->par, MDS_MEM_WORK, lse, &p->o.lse);
+}
+
 enum mds_rc mds_gpt_lists_begin(struct list_pass *p, struct residual *x)
 {
-    const struct saved *s = p->c->run->training ? &p->buffer->block[0] : NULL;
+    const struct context *c = p->c;
+    const struct saved *s = c->run->training ? &p->buffer->block[0] : NULL;
     const struct mds_step_list *list = &lists_of(p, 0)->forward[kind_of(p, 0)];
     struct block_pass block = block_of(p, 0, s);
     struct mds_block_frame f = frame_of(p, &block);
 
-    p->mark = mds_arena_mark(p->c->run->arena);
+    p->begin = mds_arena_mark(c->run->arena);
+    if (mds_gpt_is_tiled(c)) {
+        MDS_TRY(mds_gpt_scratch(c, mds_gpt_residual_size(c), &p->x));
+        MDS_TRY(alloc_shared(p));
+    }
+    p->mark = mds_arena_mark(c->run->arena);
     MDS_TRY(hold_pinned(p, list));
-    *x = (struct residual){.x = mds_block_address(list, &f, p->work, list->x)};
+    *x = (struct residual){.x = mds_gpt_is_tiled(c)
+                                    ? stream_before(p, 0)
+                                    : mds_block_address(list, &f, p->work, list->x)};
     return MDS_OK;
 }
 
 void mds_gpt_lists_end(struct list_pass *p)
 {
-    mds_arena_release(p->c->run->arena, p->mark);
+    mds_arena_release(p->c->run->arena, p->begin);
 }
 
 enum mds_rc mds_gpt_lists_forward(struct list_pass *p, struct residual *x)
@@ -302,10 +164,12 @@ enum mds_rc mds_gpt_lists_forward(struct list_pass *p, struct residual *x)
     for (int l = 0; l < p->chunk->is.layers; l++) {
         mds_saved_wait(c, p->chunk, p->buffer, l - mds_saved_slots(c));
         MDS_TRY(block_forward(p, kind_of(p, l), l,
-                              c->run->training ? &p->buffer->block[l] : NULL, x));
+                              c->run->training ? &p->buffer->block[l] : NULL, x,
+                              stream_before(p, l + 1)));
         mds_saved_offload(c, p->chunk, p->buffer, l);
         report(p, 0, l);
     }
+    mds_dev_wait_copy(c->par.dev, p->o.copy);
     return hold_pinned(p, &lists_of(p, 0)->forward[kind_of(p, 0)]);
 }
 
@@ -353,6 +217,18 @@ static enum mds_rc saved_backward(struct list_pass *p, void *d)
     return MDS_OK;
 }
 
+/* Forward again of n - 1 blocks in tiles: they save their inputs. */
+static enum mds_rc run_again_in_tiles(struct list_pass *p, int first, int n, void *x)
+{
+    struct residual stream = {.x = x};
+
+    p->group[0].at[SAVED_X] = x;
+    for (int i = 0; i < n - 1; i++)
+        MDS_TRY(block_forward(p, LISTS_PASSING, first + i, NULL, &stream,
+                              p->group[i + 1].at[SAVED_X]));
+    return MDS_OK;
+}
+
 /* Forward again of n - 1 blocks, from the input x of the first: they save all that
  * backward reads, and the input of the last. */
 static enum mds_rc run_again(struct list_pass *p, int first, int n, void *x)
@@ -360,12 +236,14 @@ static enum mds_rc run_again(struct list_pass *p, int first, int n, void *x)
     const struct mds_step_list *list = &lists_of(p, first)->forward[LISTS_AGAIN];
     struct residual stream = {.x = x};
 
+    if (mds_gpt_is_tiled(p->c))
+        return run_again_in_tiles(p, first, n, x);
     p->mark = mds_arena_mark(p->c->run->arena);
     p->group[0].at[SAVED_X] = x;
     MDS_TRY(hold_pinned(p, list));
     mds_arena_release(p->c->run->arena, p->mark);
     for (int i = 0; i < n - 1; i++)
-        MDS_TRY(block_forward(p, LISTS_AGAIN, first + i, &p->group[i], &stream));
+        MDS_TRY(block_forward(p, LISTS_AGAIN, first + i, &p->group[i], &stream, NULL));
     MDS_TRY(hold_pinned(p, list));
     MDS_TRY(mds_gpt_form_sum(p->c, stream, p->group[n - 1].at[SAVED_X]));
     mds_arena_release(p->c->run->arena, p->mark);
@@ -377,6 +255,7 @@ static enum mds_rc run_again(struct list_pass *p, int first, int n, void *x)
 static enum mds_rc group_backward(struct list_pass *p, int first, int end, void *d)
 {
     int n = end - first, every = (int)mds_act_group(&p->c->run->train->act);
+    enum list_kind again = mds_gpt_is_tiled(p->c) ? LISTS_SAVING : LISTS_AGAIN;
     const struct saved *kept = &p->buffer->block[first];
     const struct saved *next = first > 0 ? kept - every : NULL;
     void *x = kept->at[SAVED_X] ? kept->at[SAVED_X] : p->fetched.x[0];
@@ -385,9 +264,9 @@ static enum mds_rc group_backward(struct list_pass *p, int first, int end, void 
         return block_backward(p, LISTS_SAVING, first, kept, x, next, d);
     MDS_TRY(run_again(p, first, n, x));
     for (int i = n - 1; i > 0; i--)
-        MDS_TRY(block_backward(p, i == n - 1 ? LISTS_SAVING : LISTS_AGAIN, first + i,
+        MDS_TRY(block_backward(p, i == n - 1 ? LISTS_SAVING : again, first + i,
                                &p->group[i], p->group[i].at[SAVED_X], NULL, d));
-    return block_backward(p, LISTS_AGAIN, first, &p->group[0], x, next, d);
+    return block_backward(p, again, first, &p->group[0], x, next, d);
 }
 
 /* Inputs of blocks, fetched in turns into two buffers; and what blocks that run again
@@ -396,14 +275,16 @@ static enum mds_rc alloc_again(struct list_pass *p)
 {
     const struct context *c = p->c;
     int n = (int)mds_act_group(&c->run->train->act);
-    const struct slab_size slab = size_of_any(p->lists, LISTS_AGAIN);
+    const struct slab_size slab = mds_gpt_slab_of_kind(p->lists, LISTS_AGAIN);
+    int rest = mds_gpt_is_tiled(c) ? 0 : SAVED_REST;
 
+    MDS_TRY(alloc_shared(p));
     for (int i = 0; i < 2 && mds_saved_stashes_x(c); i++)
         MDS_TRY(mds_gpt_scratch(c, mds_gpt_residual_size(c), &p->fetched.x[i]));
     for (int i = 0; i < n && n > 1; i++)
-        MDS_TRY(mds_saved_alloc_block(
-            c, (i > 0 ? SAVED_INPUT : 0) | (i + 1 < n ? SAVED_REST : 0), &slab,
-            &p->group[i]));
+        MDS_TRY(
+            mds_saved_alloc_block(c, (i > 0 ? SAVED_INPUT : 0) | (i + 1 < n ? rest : 0),
+                                  &slab, &p->group[i]));
     return MDS_OK;
 }
 
@@ -415,6 +296,7 @@ static enum mds_rc recomputed_backward(struct list_pass *p, void *d)
 
     if (p->buffer->block[first].away[SAVED_X])
         x->copy = mds_saved_get_x(p->c, &p->buffer->block[first], x->x[1]);
+    p->o.copy = mds_saved_get_o(p->c, &p->buffer->block[first], p->o.o, p->o.lse);
     for (; end > 0; end = first, first -= every) {
         const struct saved *s = &p->buffer->block[first];
         void *fetched = x->x[1];

@@ -2,8 +2,8 @@
 /* Blocks that run by lists (block/program.h): what is declared, the operations, and
  * forward and backward through the blocks of a model chunk.  Private to model/.
  *
- * Lists run evaluation and training without tiles, chunks and groups of heads; block.c
- * runs the rest. */
+ * Lists run evaluation and training without chunks, groups of heads and tiles of the
+ * MLP alone; block.c runs the rest. */
 #ifndef MDS_MODEL_LISTS_H
 #define MDS_MODEL_LISTS_H
 
@@ -24,9 +24,9 @@ enum layer {
 
 /* ---- forms.c ---- */
 
-/* tensor: ranks that share the weights. */
-void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int training,
-                           struct mds_step_list *p);
+/* tensor: ranks that share the weights.  groups: of the heads of each. */
+void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int groups,
+                           int training, struct mds_step_list *p);
 
 /* Inputs of blocks that are not saved on the device, in backward. */
 struct fetched {
@@ -34,13 +34,28 @@ struct fetched {
     struct mds_dev_async_copy copy; /* in flight, to x[1] */
 };
 
+/* Attention's result and log-sum-exp, of blocks that save them on the host: they take
+ * turns. */
+struct away_o {
+    void *o;
+    float *lse;
+    struct mds_dev_async_copy copy; /* in flight, to the host or back */
+};
+
 /* The context of operations: a block of a pass. */
 struct block_pass {
-    const struct context *c;
-    const struct block_ids *id;
+    const struct context *all;   /* all rows and heads */
+    const struct context *whole; /* all rows; in a loop over groups of heads one's */
+    const struct context *c;     /* the same; in a loop over tiles that of the tile */
+    struct context group, tile;
+    const struct block_ids *id; /* all_heads; in a loop over groups of_group */
+    const struct block_ids *all_heads;
+    struct block_ids of_group;
+    struct linear_part part;   /* of a group */
     const struct saved *saved; /* forward: where its input is put */
     const struct saved *next;  /* backward: the block whose input is fetched, or NULL */
     struct fetched *fetched;
+    struct away_o *o;
     struct mds_comm_req message[MDS_LIST_MESSAGES];
     struct mds_dev_async_copy put; /* in flight, message number put_message */
     int put_message;
@@ -52,12 +67,30 @@ mds_perform_fn mds_gpt_route, mds_gpt_route_bwd, mds_gpt_dispatch, mds_gpt_combi
     mds_gpt_weigh, mds_gpt_weigh_bwd, mds_gpt_experts, mds_gpt_experts_bwd_x,
     mds_gpt_experts_bwd_w;
 
+/* ---- head_groups.c ---- */
+
+void mds_gpt_enter_group(void *ctx, int group);
+mds_perform_fn mds_gpt_open_heads, mds_gpt_close_heads;
+
+/* ---- operations_linear.c ---- */
+
+mds_perform_fn mds_gpt_list_linear, mds_gpt_list_cast, mds_gpt_list_linear_bwd_x,
+    mds_gpt_list_linear_bwd_w;
+
+/* The next rows, from row `at` of the tile on, that are contiguous in operands x and y,
+ * -1: none; returns 0 after the last. */
+int mds_gpt_next_span(const struct block_pass *b, const struct mds_block_call *call,
+                      mds_tid x, mds_tid y, int64_t at, struct span *s);
+/* Where they are in operand t, which is at `base`. */
+void *mds_gpt_span_at(const struct block_pass *b, const struct mds_block_call *call,
+                      mds_tid t, void *base, const struct span *s);
+
 /* ---- operations.c ---- */
 
 extern mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS];
 enum mds_rc mds_gpt_wait(void *ctx, int message);
 
-/* ---- lists.c ---- */
+/* ---- lists_compile.c ---- */
 
 /* The lists of all blocks, compiled when the first step that needs them begins. */
 enum list_kind {
@@ -69,15 +102,25 @@ enum list_kind {
     LISTS_KINDS
 };
 
-/* Of blocks of one type: 0: none in FP8; 1: with linear layers in FP8. */
+/* The types of blocks: with linear layers in FP8 or none, and where attention's result
+ * is saved. */
+enum { LISTS_FP8 = 1, LISTS_O_KEPT = 2, LISTS_O_AWAY = 4, LISTS_TYPES = 6 };
+
+/* Of blocks of one type. */
 struct typed_lists {
     int is_there[LISTS_KINDS];
     struct mds_step_list forward[LISTS_KINDS], backward[LISTS_KINDS];
 };
 
 struct block_lists {
-    struct typed_lists of[2];
+    struct typed_lists of[LISTS_TYPES];
 };
+
+/* The type of a chunk's block l. */
+int mds_gpt_list_type(const struct context *c, const struct model_chunk *chunk, int l);
+
+/* Whether some blocks save attention's result on the host. */
+int mds_gpt_saves_o_away(const struct context *c);
 
 /* Whether the blocks of this step run by lists. */
 int mds_gpt_uses_lists(const struct context *c);
@@ -92,6 +135,11 @@ void mds_gpt_show_lists(const struct block_lists *l, FILE *f);
 struct slab_size mds_gpt_slab_size(const struct context *c, const struct block_lists *l,
                                    int layer);
 
+/* The most that a block of any type saves so. */
+struct slab_size mds_gpt_slab_of_kind(const struct block_lists *l, enum list_kind kind);
+
+/* ---- lists.c ---- */
+
 /* Forward of a chunk's blocks: begin gives x->x, where the stream before the first is
  * to be stored; end frees what begin has allocated. blocks makes *x the stream behind
  * the last. */
@@ -101,9 +149,11 @@ struct list_pass {
     const struct model_chunk *chunk;
     struct saved_buffer *buffer;
     struct saved *group; /* [blocks per saved input]: of blocks that run again */
-    struct mds_arena_mark mark;
+    struct mds_arena_mark begin, mark;
     char *work;
+    void *x; /* in tiles: the stream, where blocks do not save it */
     struct fetched fetched;
+    struct away_o o;
 };
 
 enum mds_rc mds_gpt_lists_begin(struct list_pass *p, struct residual *x);

@@ -15,10 +15,12 @@ src_model_libmds_model_a_SOURCES = \
   src/model/head_norm.c \
   src/model/linear.c \
   src/model/lists.c src/model/lists.h \
+  src/model/lists_compile.c \
   src/model/mlp.c \
   src/model/modules.h \
   src/model/norm.c \
   src/model/operations.c \
+  src/model/operations_linear.c \
   src/model/register.c \
   src/model/saved.c src/model/saved.h \
   src/model/step.c

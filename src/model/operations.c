@@ -5,39 +5,9 @@
 
 #include "tensor/op.h"
 
-static int64_t rows_of(const struct mds_block_call *call, mds_tid t)
-{
-    return call->list->rows[call->list->tensor[t].rows];
-}
-
 static const struct norm_ids *norm_of(const struct block_pass *b, int layer)
 {
     return layer == LAYER_NORM1 ? &b->id->norm1 : &b->id->norm2;
-}
-
-static const struct linear_ids *linear_of(const struct block_pass *b, int layer)
-{
-    switch (layer) {
-    case LAYER_QKV:
-        return &b->id->attention.qkv;
-    case LAYER_OUT:
-        return &b->id->attention.out;
-    case LAYER_UP:
-        return &b->id->mlp.up;
-    default:
-        return &b->id->mlp.down;
-    }
-}
-
-/* Rows of a linear layer; its operands may be codes. */
-static int64_t gemm_rows(const struct mds_block_call *call)
-{
-    return call->list->rows[MDS_ROWS_GEMM];
-}
-
-static int is_codes(const struct mds_block_call *call, mds_tid t)
-{
-    return call->list->tensor[t].elem == MDS_ELEM_BYTE;
 }
 
 /* ---- norms ---- */
@@ -52,7 +22,7 @@ static uint32_t *norm_amax(const struct block_pass *b, int layer)
 static enum mds_rc norm(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    int64_t R = rows_of(call, call->step->in[0]);
+    int64_t R = mds_par_slice_rows(&b->c->par);
     float *stats = call->out[1];
 
     if (!stats)
@@ -65,7 +35,7 @@ static enum mds_rc norm(void *ctx, const struct mds_block_call *call)
 static enum mds_rc norm_bwd(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    int64_t R = rows_of(call, call->step->in[0]);
+    int64_t R = mds_par_slice_rows(&b->c->par);
     const float *stats = call->in[1];
 
     return mds_gpt_norm_bwd(b->c, norm_of(b, call->step->layer), R, call->in[0], stats,
@@ -76,7 +46,9 @@ static enum mds_rc norm_bwd(void *ctx, const struct mds_block_call *call)
 static struct saved head_norms_saved(const struct block_pass *b, void *before,
                                      void *stats)
 {
-    int64_t n = mds_saved_elements(b->c, SAVED_QK_MEAN);
+    const struct mds_model_config *m = &b->c->g->cfg;
+    int64_t heads = mds_gpt_heads(b->c, m->heads) + mds_gpt_heads(b->c, m->kv_heads);
+    int64_t n = mds_par_rows(&b->c->par) * heads;
     struct saved s = {.at = {[SAVED_QK] = before, [SAVED_QK_MEAN] = stats}};
 
     if (stats)
@@ -87,99 +59,64 @@ static struct saved head_norms_saved(const struct block_pass *b, void *before,
 static enum mds_rc head_norms(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    const struct span all = {.n = mds_par_rows(&b->c->par)};
-    struct saved s = head_norms_saved(b, call->out[1], call->out[2]);
+    struct saved saved = head_norms_saved(b, call->out[1], call->out[2]);
+    mds_tid qkv = call->step->out[0];
+    struct span s;
 
-    return mds_gpt_head_norms_fwd(b->c, &b->id->attention, &s, &all, call->out[0]);
+    for (int64_t at = 0; mds_gpt_next_span(b, call, qkv, -1, at, &s); at += s.n)
+        MDS_TRY(mds_gpt_head_norms_fwd(
+            b->c, &b->id->attention, &saved, &(struct span){s.at, s.n, s.at},
+            mds_gpt_span_at(b, call, qkv, call->out[0], &s)));
+    return MDS_OK;
 }
 
 static enum mds_rc head_norms_bwd(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    const struct span all = {.n = mds_par_rows(&b->c->par)};
-    struct saved s = head_norms_saved(b, call->in[1], call->in[2]);
+    struct saved saved = head_norms_saved(b, call->in[1], call->in[2]);
+    mds_tid dqkv = call->step->out[0];
+    struct span s;
 
-    return mds_gpt_head_norms_bwd(b->c, &b->id->attention, &s, &all, NULL,
-                                  call->out[0]);
+    for (int64_t at = 0; mds_gpt_next_span(b, call, dqkv, -1, at, &s); at += s.n)
+        MDS_TRY(mds_gpt_head_norms_bwd(
+            b->c, &b->id->attention, &saved, &(struct span){s.at, s.n, s.at}, NULL,
+            mds_gpt_span_at(b, call, dqkv, call->out[0], &s)));
+    return MDS_OK;
 }
 
-/* ---- linear layers ---- */
+/* ---- attention ----
+ *
+ * Positions are known for the tokens of a tile that follow one another: for each of its
+ * parts. */
 
-static enum mds_rc linear(void *ctx, const struct mds_block_call *call)
+static int64_t parts(const struct block_pass *b)
 {
-    const struct block_pass *b = ctx;
-    const struct linear_ids *l = linear_of(b, call->step->layer);
-    const struct linear_input x = {
-        .x = call->in[0],
-        .codes = call->out[2],
-        .amax = call->step->amax ? mds_gpt_fp8_input_amax(b->c, l) : NULL,
-        .activated = call->step->activated};
-    int64_t R = gemm_rows(call);
-
-    if (call->out[1])
-        return mds_gpt_linear_gelu_fwd(b->c, l, R, x, call->out[0], call->out[1]);
-    return mds_gpt_linear_fwd(b->c, l, R, call->step->cut == MDS_CUT_ROWS, x,
-                              call->out[0]);
+    return mds_par_rows(&b->c->par) / b->c->part;
 }
 
-/* The gradient of a layer's result, operand k: as it is, or its codes. */
-static struct linear_grad gradient(const struct block_pass *b,
-                                   const struct mds_block_call *call, int k)
+static struct mds_token_range part_tokens(const struct block_pass *b, int64_t part)
 {
-    const struct linear_ids *l = linear_of(b, call->step->layer);
-    struct linear_grad dy = {.dy = call->in[k]};
+    int64_t B = b->c->par.B, slice = mds_par_slice_rows(&b->whole->par);
 
-    if (is_codes(call, call->step->in[k]))
-        mds_gpt_fp8_gradient_at(b->c, gemm_rows(call), l->out, l->fp8_wgrad,
-                                call->in[k], &dy);
-    return dy;
+    return (struct mds_token_range){(part * slice + b->c->row) / B, b->c->part / B};
 }
-
-static enum mds_rc cast(void *ctx, const struct mds_block_call *call)
-{
-    const struct block_pass *b = ctx;
-    const struct linear_ids *l = linear_of(b, call->step->layer);
-    struct linear_grad dy = {.dy = call->in[0]};
-
-    mds_gpt_fp8_gradient_at(b->c, gemm_rows(call), l->out, l->fp8_wgrad, call->out[0],
-                            &dy);
-    return mds_gpt_fp8_cast_grad(b->c, gemm_rows(call), l->out,
-                                 call->step->amax ? mds_gpt_fp8_grad_amax(b->c, l)
-                                                  : NULL,
-                                 1, l->fp8_wgrad, mds_gpt_grad(b->c, l->bias), &dy);
-}
-
-static enum mds_rc linear_bwd_x(void *ctx, const struct mds_block_call *call)
-{
-    const struct block_pass *b = ctx;
-    const struct linear_grad dy = gradient(b, call, 0);
-
-    return mds_gpt_linear_gelu_bwd_input(b->c, linear_of(b, call->step->layer),
-                                         gemm_rows(call), &dy, call->in[1],
-                                         call->out[0]);
-}
-
-static enum mds_rc linear_bwd_w(void *ctx, const struct mds_block_call *call)
-{
-    const struct block_pass *b = ctx;
-    const struct linear_grad dy = gradient(b, call, 1);
-    struct linear_input x = {.x = call->in[0], .activated = call->step->activated};
-
-    if (is_codes(call, call->step->in[0]))
-        x.codes = call->in[0];
-    return mds_gpt_linear_bwd_weight(b->c, linear_of(b, call->step->layer),
-                                     gemm_rows(call), x, &dy);
-}
-
-/* ---- attention ---- */
 
 static enum mds_rc rotate(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
     struct mds_attention a = mds_gpt_attention_spec(b->c, b->id);
+    mds_tid qkv = call->step->out[0];
 
-    return mds_attention_rotate(&b->c->par, &a, call->out[0],
-                                call->step->op == MDS_STEP_ROPE_BWD);
+    for (int64_t part = 0; part < parts(b); part++) {
+        struct span s;
+
+        mds_gpt_span(b->c, part * b->c->part, b->c->part, &s);
+        MDS_TRY(
+            mds_attention_rotate_range(&b->whole->par, &a, part_tokens(b, part),
+                                       mds_gpt_span_at(b, call, qkv, call->out[0], &s),
+                                       call->step->op == MDS_STEP_ROPE_BWD));
+    }
+    return MDS_OK;
 }
 
 /* Of a block; generation has one model chunk, which begins at block 0. */
@@ -192,15 +129,31 @@ static struct mds_kv_cache cache_of(const struct context *c, int block)
         .kv = (char *)all->kv + bytes / c->g->max_layers * block, .first = all->first};
 }
 
+/* The log-sum-exp is stored group by group. */
+static int64_t group_lse_elements(const struct block_pass *b)
+{
+    return mds_saved_elements(b->c, SAVED_LSE) / b->c->head_groups;
+}
+
+static float *lse_of_group(const struct block_pass *b, float *lse)
+{
+    return lse + group_lse_elements(b) * b->c->head_group;
+}
+
 static enum mds_rc attend(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
     struct mds_attention a = mds_gpt_attention_spec(b->c, b->id);
     float *lse = call->out[1];
 
-    if (!lse)
-        MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK,
-                                  mds_saved_elements(b->c, SAVED_LSE), &lse));
+    if (mds_tensor_arg(call->list, call->step->out[0]) == MDS_ARG_O)
+        mds_dev_wait_copy(b->c->par.dev, b->o->copy); /* the block before's */
+
+    if (lse)
+        lse = lse_of_group(b, lse);
+    else
+        MDS_TRY(
+            mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK, group_lse_elements(b), &lse));
     if (mds_gpt_generates(b->c)) {
         struct mds_kv_cache cache = cache_of(b->c, b->id->number);
 
@@ -215,8 +168,8 @@ static enum mds_rc attend_bwd(void *ctx, const struct mds_block_call *call)
     const struct block_pass *b = ctx;
     struct mds_attention a = mds_gpt_attention_spec(b->c, b->id);
 
-    return mds_attention_bwd(&b->c->par, &a, call->in[0], call->in[1], call->in[2],
-                             call->in[3], call->out[0]);
+    return mds_attention_bwd(&b->c->par, &a, call->in[0], call->in[1],
+                             lse_of_group(b, call->in[2]), call->in[3], call->out[0]);
 }
 
 /* Ulysses' exchanges; rotation is a step of its own. */
@@ -228,26 +181,41 @@ static struct mds_attention exchanged(const struct block_pass *b)
     return a;
 }
 
+/* Where a part begins in operand t, which has the rows of the tile. */
+static void *part_at(const struct block_pass *b, const struct mds_block_call *call,
+                     mds_tid t, void *base, int64_t part)
+{
+    return mds_par_at(&b->c->par, base, part * b->c->part * call->list->tensor[t].cols);
+}
+
 static enum mds_rc to_heads(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    const struct mds_token_range all = {0, b->c->par.tokens.n};
     struct mds_attention a = exchanged(b);
 
-    return call->step->site == MDS_SITE_QKV
-               ? mds_attention_put_qkv(&b->c->par, &a, all, call->in[0], call->out[0])
-               : mds_attention_put_o(&b->c->par, &a, all, call->in[0], call->out[0]);
+    for (int64_t i = 0; i < parts(b); i++) {
+        void *rows = part_at(b, call, call->step->in[0], call->in[0], i);
+
+        MDS_TRY((call->step->site == MDS_SITE_QKV ? mds_attention_put_qkv
+                                                  : mds_attention_put_o)(
+            &b->whole->par, &a, part_tokens(b, i), rows, call->out[0]));
+    }
+    return MDS_OK;
 }
 
 static enum mds_rc to_tokens(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    const struct mds_token_range all = {0, b->c->par.tokens.n};
     struct mds_attention a = exchanged(b);
 
-    return call->step->site == MDS_SITE_QKV
-               ? mds_attention_get_qkv(&b->c->par, &a, all, call->in[0], call->out[0])
-               : mds_attention_get_o(&b->c->par, &a, all, call->in[0], call->out[0]);
+    for (int64_t i = 0; i < parts(b); i++) {
+        void *rows = part_at(b, call, call->step->out[0], call->out[0], i);
+
+        MDS_TRY((call->step->site == MDS_SITE_QKV ? mds_attention_get_qkv
+                                                  : mds_attention_get_o)(
+            &b->whole->par, &a, part_tokens(b, i), call->in[0], rows));
+    }
+    return MDS_OK;
 }
 
 /* ---- rows ---- */
@@ -256,7 +224,7 @@ static enum mds_rc activate(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
     struct mdsk_activation_fwd a = {.kind = b->c->g->cfg.activation,
-                                    .R = rows_of(call, call->step->in[0]),
+                                    .R = mds_par_rows(&b->c->par),
                                     .F = b->id->mlp.down.in,
                                     .dtype = b->c->par.dtype,
                                     .x = call->in[0],
@@ -269,7 +237,7 @@ static enum mds_rc activate_bwd(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
     struct mdsk_activation_bwd a = {.kind = b->c->g->cfg.activation,
-                                    .R = rows_of(call, call->step->in[0]),
+                                    .R = mds_par_rows(&b->c->par),
                                     .F = b->id->mlp.down.in,
                                     .dtype = b->c->par.dtype,
                                     .x = call->in[0],
@@ -309,10 +277,10 @@ static enum mds_rc gather(void *ctx, const struct mds_block_call *call)
 {
     struct block_pass *b = ctx;
 
-    return mds_comm_all_gather_start(mds_group(b->c->g->groups, MDS_AXIS_TENSOR),
-                                     call->in[0], call->out[0],
-                                     mds_tensor_bytes(call->list, call->step->in[0]),
-                                     &b->message[call->step->message]);
+    return mds_comm_all_gather_start(
+        mds_group(b->c->g->groups, MDS_AXIS_TENSOR), call->in[0], call->out[0],
+        mds_gpt_residual_size(b->c) * (int64_t)mdsk_dtype_size(b->c->par.dtype),
+        &b->message[call->step->message]);
 }
 
 static enum mds_rc reduce(void *ctx, const struct mds_block_call *call)
@@ -333,14 +301,16 @@ enum mds_rc mds_gpt_wait(void *ctx, int message)
 {
     struct block_pass *b = ctx;
 
-    if (message == b->put_message) {
+    if (message == MDS_MESSAGE_O)
+        mds_dev_wait_copy(b->c->par.dev, b->o->copy);
+    else if (message == b->put_message)
         mds_dev_wait_copy(b->c->par.dev, b->put);
-        return MDS_OK;
-    }
-    return mds_comm_wait(&b->message[message]);
+    else
+        return mds_comm_wait(&b->message[message]);
+    return MDS_OK;
 }
 
-/* ---- inputs that are not saved on the device ---- */
+/* ---- what is not saved on the device ---- */
 
 static enum mds_rc put(void *ctx, const struct mds_block_call *call)
 {
@@ -350,12 +320,24 @@ static enum mds_rc put(void *ctx, const struct mds_block_call *call)
     return mds_saved_put_x(b->c, b->saved, call->in[0], &b->put);
 }
 
+/* The next block waits for it where it makes its own. */
+static enum mds_rc put_o(void *ctx, const struct mds_block_call *call)
+{
+    struct block_pass *b = ctx;
+
+    b->o->copy = mds_saved_put_o(b->c, b->saved, call->in[0], call->in[1]);
+    return MDS_OK;
+}
+
 static enum mds_rc prefetch(void *ctx, const struct mds_block_call *call)
 {
     struct block_pass *b = ctx;
 
-    (void)call;
-    if (b->next)
+    if (!b->next)
+        return MDS_OK;
+    if (call->step->site == MDS_SITE_O)
+        b->o->copy = mds_saved_get_o(b->whole, b->next, b->o->o, b->o->lse);
+    else
         b->fetched->copy = mds_saved_get_x(b->c, b->next, b->fetched->x[1]);
     return MDS_OK;
 }
@@ -408,7 +390,7 @@ static enum mds_rc sum_norms(void *ctx, const struct mds_block_call *call)
 
 mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS] = {
     [MDS_STEP_NORM] = norm,
-    [MDS_STEP_LINEAR] = linear,
+    [MDS_STEP_LINEAR] = mds_gpt_list_linear,
     [MDS_STEP_HEAD_NORMS] = head_norms,
     [MDS_STEP_ROPE] = rotate,
     [MDS_STEP_ATTEND] = attend,
@@ -424,10 +406,13 @@ mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS] = {
     [MDS_STEP_REDUCE] = reduce,
     [MDS_STEP_TO_HEADS] = to_heads,
     [MDS_STEP_TO_TOKENS] = to_tokens,
+    [MDS_STEP_OPEN_HEADS] = mds_gpt_open_heads,
+    [MDS_STEP_CLOSE_HEADS] = mds_gpt_close_heads,
     [MDS_STEP_PUT] = put,
+    [MDS_STEP_PUT_O] = put_o,
     [MDS_STEP_NORM_BWD] = norm_bwd,
-    [MDS_STEP_LINEAR_BWD_X] = linear_bwd_x,
-    [MDS_STEP_LINEAR_BWD_W] = linear_bwd_w,
+    [MDS_STEP_LINEAR_BWD_X] = mds_gpt_list_linear_bwd_x,
+    [MDS_STEP_LINEAR_BWD_W] = mds_gpt_list_linear_bwd_w,
     [MDS_STEP_HEAD_NORMS_BWD] = head_norms_bwd,
     [MDS_STEP_ROPE_BWD] = rotate,
     [MDS_STEP_ATTEND_BWD] = attend_bwd,
@@ -436,7 +421,7 @@ mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS] = {
     [MDS_STEP_EXPERTS_BWD_X] = mds_gpt_experts_bwd_x,
     [MDS_STEP_EXPERTS_BWD_W] = mds_gpt_experts_bwd_w,
     [MDS_STEP_WEIGH_BWD] = mds_gpt_weigh_bwd,
-    [MDS_STEP_CAST] = cast,
+    [MDS_STEP_CAST] = mds_gpt_list_cast,
     [MDS_STEP_PREFETCH] = prefetch,
     [MDS_STEP_ACQUIRE] = acquire,
     [MDS_STEP_GRAD_BEGIN] = grad_begin,

@@ -211,6 +211,9 @@ static enum mds_rc alloc_block(const struct context *c, const struct keep *k,
     s->x_on_host = (k->of[SAVED_X] & MDS_ACT_HOST) != 0;
     if (slab) {
         MDS_TRY(alloc_tensor(c, k->of[SAVED_X], SAVED_X, tag, s));
+        for (int t = SAVED_O; t <= SAVED_LSE; t++)
+            if (k->of[t] & MDS_ACT_HOST)
+                MDS_TRY(alloc_tensor(c, k->of[t], t, tag, s));
         s->bytes = c->run->arena->now.used - used + slab->kept;
         return mds_arena_alloc(c->run->arena, tag, slab->bytes, &s->slab);
     }

@@ -361,7 +361,8 @@ enum mds_rc mds_gpt_forward(struct mds_gpt_step *s, int chunk, int buffer,
                            .out = out};
 
     mds_gpt_context(s->g, &s->run, batch, &s->c);
-    if (mds_gpt_generates(&s->c) && !mds_gpt_uses_lists(&s->c))
+    if (mds_gpt_generates(&s->c) &&
+        (!mds_gpt_uses_lists(&s->c) || mds_gpt_is_tiled(&s->c)))
         return mds_fail(MDS_EBUG, "a cache of keys and values, and blocks in tiles");
     return mds_gpt_uses_lists(&s->c) ? forward_by_lists(&s->c, &p, &s->lists)
                                      : explicit_forward(&s->c, &p);

@@ -223,8 +223,9 @@ static enum mds_rc exchange_o(const struct mds_par *p, const struct mds_attentio
 
 /* ---- a range of tokens at a time ---- */
 
-static enum mds_rc rotate_range(const struct mds_par *p, const struct mds_attention *a,
-                                struct mds_token_range s, void *qkv, int inverse)
+enum mds_rc mds_attention_rotate_range(const struct mds_par *p,
+                                       const struct mds_attention *a,
+                                       struct mds_token_range s, void *qkv, int inverse)
 {
     struct mds_par some = *p;
 
@@ -236,7 +237,7 @@ enum mds_rc mds_attention_put_qkv(const struct mds_par *p,
                                   const struct mds_attention *a,
                                   struct mds_token_range s, void *qkv, void *inside)
 {
-    MDS_TRY(rotate_range(p, a, s, qkv, 0));
+    MDS_TRY(mds_attention_rotate_range(p, a, s, qkv, 0));
     return exchange_qkv(p, a, s, qkv, inside, 1);
 }
 
@@ -245,7 +246,7 @@ enum mds_rc mds_attention_get_qkv(const struct mds_par *p,
                                   struct mds_token_range s, void *dinside, void *dqkv)
 {
     MDS_TRY(exchange_qkv(p, a, s, dqkv, dinside, 0));
-    return rotate_range(p, a, s, dqkv, 1);
+    return mds_attention_rotate_range(p, a, s, dqkv, 1);
 }
 
 enum mds_rc mds_attention_put_o(const struct mds_par *p, const struct mds_attention *a,

@@ -44,6 +44,17 @@ enum { MDS_WINDOW_LANE = 2 };
 enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_attention *a,
                                  void *qkv, int inverse);
 
+/* Tokens first .. first + n - 1 of p's. */
+struct mds_token_range {
+    int64_t first, n;
+};
+
+/* The same for a range of them: qkv [n B, (A + 2G) D]. */
+enum mds_rc mds_attention_rotate_range(const struct mds_par *p,
+                                       const struct mds_attention *a,
+                                       struct mds_token_range s, void *qkv,
+                                       int inverse);
+
 /* Attention itself, in the inside layout: heads, d_heads [ring rows, (before + A +
  * behind)/U D], of which A/U heads are read or written; lse [B, A/U, ring tokens] f32.
  * dinside is the gradient of rotated queries and keys. */
@@ -70,14 +81,11 @@ enum mds_rc mds_attention_cached_fwd(const struct mds_par *p,
 
 /* ---- Ulysses all-to-all of a token range ----
  *
- * Exchange tokens first .. first + n - 1 of p's between the outside layout (rows [n B,
+ * Exchange a range of p's tokens between the outside layout (rows [n B,
  * ...] with all heads) and the inside buffers, which hold all tokens.  Collective over
- * the Ulysses group, which has more than one rank; all ranks pass the same range. */
-struct mds_token_range {
-    int64_t first, n;
-};
-
-/* put: rotate qkv [n B, (A + 2G) D] in place and send it inside.  get: fetch the
+ * the Ulysses group, which has more than one rank; all ranks pass the same range.
+ *
+ * put: rotate qkv [n B, (A + 2G) D] in place and send it inside.  get: fetch the
  * range's gradient dqkv from dinside, the sum over places of a head, and rotate it
  * back. */
 enum mds_rc mds_attention_put_qkv(const struct mds_par *p,

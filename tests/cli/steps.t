@@ -41,14 +41,19 @@ all_steps() {
         steps --world-size 2 --tensor-model-parallel-size 2 --partition-activations \
             --recompute-granularity full &&
         steps --world-size 2 --tensor-model-parallel-size 2 --sequence-parallel &&
-        steps --world-size 2 --ds-sequence-parallel-size 2 --position-embedding-type rope
+        steps --world-size 2 --ds-sequence-parallel-size 2 --position-embedding-type rope &&
+        steps --sequence-tile 512 --recompute-granularity full --eval-iters 1 &&
+        steps $gated --sequence-tile 512 --recompute-granularity selective --cpu-checkpointing &&
+        steps $gated --sequence-tile 512 --recompute-granularity full --cpu-checkpointing --attention-head-groups 4 &&
+        steps $gated --sequence-tile 512 --recompute-granularity full --qk-layernorm --world-size 4 \
+            --tensor-model-parallel-size 2 --sequence-parallel --ds-sequence-parallel-size 2
 }
 test_expect_success 'lists are those of steps.golden' '
     all_steps >steps && { test -z "${UPDATE-}" || cp steps "$golden"; } &&
     test_cmp "$golden" steps
 '
 test_expect_success 'what does not run by lists is not printed as if it did' '
-    for options in "--sequence-tile 512 --recompute-granularity full" "--mlp-tile 512" \
+    for options in "--mlp-tile 512" \
         "--world-size 2 --tensor-model-parallel-size 2 --tp-comm-chunks 2"; do
         mds_pretrain $small $options >dry && grep "do not run by lists" dry &&
         ! grep "of a block:" dry || return 1

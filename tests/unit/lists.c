@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { ROWS = 16, HIDDEN = 64, PARTS = 1 << (MDS_ACT_PARTS + 1) };
+enum { ROWS = 16, TILE = 3, HIDDEN = 64, PARTS = 1 << (MDS_ACT_PARTS + 1) };
 
 /* ---- settings ---- */
 
@@ -23,6 +23,7 @@ enum { EXPERTS = 32, MODELS = 64 };
 struct setting {
     struct mds_model_config model;
     struct mds_block_policy policy;
+    int tiled, groups;
 };
 
 /* Bits: activation gated, rope, norms of heads, parallel residual, dropout, experts. */
@@ -67,16 +68,31 @@ enum { WAYS = 6 };
  * those of other blocks elsewhere; all of it copied from the start of a longer slot. */
 enum { HERE, AWAY, FETCHES, SLOT, HOMES };
 
+/* Of so many rows of the slice. */
+static void set_rows(const struct setting *s, int64_t slice,
+                     int64_t rows[MDS_ROWS_KINDS])
+{
+    const struct mds_block_ranks *r = &s->policy.ranks;
+    int64_t R = r->sequence ? slice * r->tensor : slice;
+
+    rows[MDS_ROWS_ONE] = 1;
+    rows[MDS_ROWS_SLICE] = slice;
+    rows[MDS_ROWS_GEMM] = R;
+    rows[MDS_ROWS_HEADS] = R * r->ulysses;
+    rows[MDS_ROWS_COPIES] = R * s->model.experts.topk;
+}
+
 static void compile(const struct setting *s, struct mds_step_list *f,
                     struct mds_step_list *b)
 {
     const struct mds_block_ranks *r = &s->policy.ranks;
-    const int64_t rows[MDS_ROWS_KINDS] = {1, r->sequence ? ROWS / r->tensor : ROWS,
-                                          ROWS, ROWS * r->ulysses,
-                                          ROWS * s->model.experts.topk};
+    int64_t rows[MDS_ROWS_KINDS], tile[MDS_ROWS_KINDS] = {0};
 
-    mds_step_list_init(f, rows, 2);
-    mds_gpt_declare_block(&s->model, r->tensor, s->policy.training, f);
+    set_rows(s, r->sequence ? ROWS / r->tensor : ROWS, rows);
+    if (s->tiled)
+        set_rows(s, TILE, tile);
+    mds_step_list_init(f, rows, tile, 2);
+    mds_gpt_declare_block(&s->model, r->tensor, s->groups, s->policy.training, f);
     if (mds_block_compile(&s->policy, f, b))
         fail_msg("%s", mds_fail_text());
 }
@@ -105,6 +121,7 @@ static struct setting setting_of(int model, int rank, int way, int training, int
 {
     struct setting s = {
         .model = model_of(model),
+        .groups = 1,
         .policy = {.ranks = ranks[rank],
                    .training = training,
                    .keep = keep_of(way),
@@ -120,12 +137,32 @@ static struct setting setting_of(int model, int rank, int way, int training, int
     return s;
 }
 
+/* In tiles, with groups of heads: what is saved beside inputs, and where. */
+enum { NOTHING, O_HERE, O_AWAY, NEXT_O_AWAY, O_HOMES };
+
+static struct setting tiled_setting(int model, int rank, int training, int o, int away,
+                                    int cast, int groups)
+{
+    unsigned attention = 1u << (MDS_ACT_ATTENTION + 1) | 1u << (MDS_ACT_LSE + 1);
+    struct setting s = setting_of(model, rank, 5, training, away ? AWAY : HERE, cast);
+
+    s.tiled = 1;
+    s.groups = groups;
+    s.policy.keep |= o == O_HERE || o == O_AWAY ? attention : 0;
+    s.policy.o_away = training && o == O_AWAY;
+    s.policy.o_fetch = training && o >= O_AWAY;
+    s.policy.ranks.copied /= groups;
+    s.policy.group_weights = HIDDEN;
+    return s;
+}
+
 /* ---- a memory in which each byte knows its owner ---- */
 
 enum { BYTES = 1 << 18, NOBODY = -1, IN_FLIGHT = -2 };
 
 struct memory {
     const struct mds_step_list *p;
+    int64_t first, n; /* rows of the tile, in a loop */
     int16_t saved[BYTES], work[BYTES], arg[MDS_ARGS][BYTES];
     const struct mds_step *flying[MDS_LIST_MESSAGES];
 };
@@ -146,35 +183,60 @@ static int16_t *bytes_at(struct memory *m, mds_tid t)
     return m->work + (x->at - m->p->saved_bytes);
 }
 
+/* The next bytes of t that are in the tile, from *end on: *from .. *end - 1.  Each rank
+ * whose rows a tensor has, has a tile. */
+static int next_bytes(const struct memory *m, mds_tid t, int64_t *from, int64_t *end)
+{
+    const struct mds_tensor *x = &m->p->tensor[t];
+    int64_t bytes = mds_tensor_bytes(m->p, t), slice, row;
+
+    if (m->n == 0 || x->of_tile || x->rows == MDS_ROWS_ONE) {
+        *from = *end;
+        *end = bytes;
+        return *from < bytes;
+    }
+    row = bytes / m->p->rows[x->rows];
+    slice = m->p->rows[MDS_ROWS_SLICE] * row;
+    *from = *end / slice * slice + m->first * row;
+    if (*from < *end)
+        *from += slice;
+    *end = *from + m->n * row;
+    return *from < bytes;
+}
+
 static void own(struct memory *m, mds_tid t, int16_t owner)
 {
     int16_t *byte = bytes_at(m, t);
 
-    for (int64_t i = 0; i < mds_tensor_bytes(m->p, t); i++)
-        byte[i] = owner;
+    for (int64_t i, end = 0; next_bytes(m, t, &i, &end);)
+        for (; i < end; i++)
+            byte[i] = owner;
 }
 
 static void must_own(struct memory *m, int step, mds_tid t)
 {
     const int16_t *byte = bytes_at(m, t);
 
-    for (int64_t i = 0; i < mds_tensor_bytes(m->p, t); i++)
-        if (byte[i] != t)
-            fail_msg("step %d, %s, reads %s where %s is", step,
-                     step < m->p->steps ? mds_step_info(m->p->step[step].op)->name
-                                        : "end",
-                     m->p->tensor[t].name,
-                     byte[i] >= 0 ? m->p->tensor[byte[i]].name : "nothing");
+    for (int64_t i, end = 0; next_bytes(m, t, &i, &end);)
+        for (; i < end; i++)
+            if (byte[i] != t)
+                fail_msg("step %d, %s, reads %s where %s is", step,
+                         step < m->p->steps ? mds_step_info(m->p->step[step].op)->name
+                                            : "end",
+                         m->p->tensor[t].name,
+                         byte[i] >= 0 ? m->p->tensor[byte[i]].name : "nothing");
 }
 
 static void must_not_fly(struct memory *m, int step, mds_tid t)
 {
     const int16_t *byte = bytes_at(m, t);
 
-    for (int64_t i = 0; i < mds_tensor_bytes(m->p, t); i++)
-        if (byte[i] == IN_FLIGHT)
-            fail_msg("step %d, %s, writes %s where a message is", step,
-                     mds_step_info(m->p->step[step].op)->name, m->p->tensor[t].name);
+    for (int64_t i, end = 0; next_bytes(m, t, &i, &end);)
+        for (; i < end; i++)
+            if (byte[i] == IN_FLIGHT)
+                fail_msg("step %d, %s, writes %s where a message is", step,
+                         mds_step_info(m->p->step[step].op)->name,
+                         m->p->tensor[t].name);
 }
 
 /* Operations use what is above the top. */
@@ -189,7 +251,7 @@ static void land(struct memory *m, unsigned waits)
     for (int i = 0; waits >> i; i++) {
         const struct mds_step *s = m->flying[i];
 
-        if (!(waits >> i & 1))
+        if (!(waits >> i & 1) || i == MDS_MESSAGE_O)
             continue;
         if (s->out[1] >= 0)
             own(m, s->out[1], NOBODY);
@@ -200,27 +262,82 @@ static void land(struct memory *m, unsigned waits)
     }
 }
 
+static void run_step(struct memory *m, int i)
+{
+    const struct mds_step *s = &m->p->step[i];
+
+    land(m, s->waits);
+    for (int k = 0; k < MDS_STEP_IN; k++)
+        if (s->in[k] >= 0)
+            must_own(m, i, s->in[k]);
+    for (int k = 0; k < MDS_STEP_OUT; k++) {
+        if (s->out[k] < 0)
+            continue;
+        must_not_fly(m, i, s->out[k]);
+        own(m, s->out[k], s->message >= 0 ? IN_FLIGHT : s->out[k]);
+    }
+    if (s->message >= 0)
+        m->flying[s->message] = s;
+    if (s->op == MDS_STEP_PREFETCH && s->site == MDS_SITE_O) {
+        memset(m->arg[MDS_ARG_O], 0xff, sizeof m->arg[MDS_ARG_O]);
+        memset(m->arg[MDS_ARG_LSE], 0xff, sizeof m->arg[MDS_ARG_LSE]);
+    } else if (s->op == MDS_STEP_PREFETCH) {
+        memset(m->arg[MDS_ARG_NEXT], 0xff, sizeof m->arg[MDS_ARG_NEXT]);
+    }
+    destroy_scratch(m, s);
+}
+
+/* Steps from .. end - 1, loop by loop. */
+static void run_loops(struct memory *m, int from, int end, int is_last)
+{
+    const struct mds_step *step = m->p->step;
+    int64_t rows = m->p->rows[MDS_ROWS_SLICE];
+
+    for (int to; from < end; from = to) {
+        for (to = from + 1; to < end && step[from].loop == step[to].loop;)
+            to++;
+        for (int64_t row = 0; row < (step[from].loop ? rows : 1); row += m->n) {
+            int64_t left = rows - row;
+
+            m->first = row;
+            m->n = step[from].loop ? (left < TILE ? left : TILE) : 0;
+            for (int i = from; i < to; i++)
+                if (is_last || !step[i].last)
+                    run_step(m, i);
+            if (m->n == 0)
+                break;
+        }
+        m->n = 0;
+    }
+}
+
+/* Each group adds to the gradient of the stream. */
+static void sum_goes_on(struct memory *m, int from, int end)
+{
+    for (int i = from; i < end; i++) {
+        const struct mds_step *s = &m->p->step[i];
+
+        if (s->op != MDS_STEP_NORM_BWD)
+            continue;
+        must_own(m, i, s->out[0]);
+        own(m, s->in[3], s->in[3]);
+    }
+}
+
 static void run_list(struct memory *m, const struct mds_step_list *p)
 {
     m->p = p;
-    for (int i = 0; i < p->steps; i++) {
-        const struct mds_step *s = &p->step[i];
+    for (int i = 0, end; i < p->steps; i = end) {
+        int groups = p->step[i].of_heads ? p->groups : 1;
 
-        land(m, s->waits);
-        for (int k = 0; k < MDS_STEP_IN; k++)
-            if (s->in[k] >= 0)
-                must_own(m, i, s->in[k]);
-        for (int k = 0; k < MDS_STEP_OUT; k++) {
-            if (s->out[k] < 0)
-                continue;
-            must_not_fly(m, i, s->out[k]);
-            own(m, s->out[k], s->message >= 0 ? IN_FLIGHT : s->out[k]);
+        for (end = i + 1;
+             end < p->steps && p->step[end].of_heads == p->step[i].of_heads;)
+            end++;
+        for (int g = 0; g < groups; g++) {
+            if (g > 0)
+                sum_goes_on(m, i, end);
+            run_loops(m, i, end, g + 1 == groups);
         }
-        if (s->message >= 0)
-            m->flying[s->message] = s;
-        if (s->op == MDS_STEP_PREFETCH)
-            memset(m->arg[MDS_ARG_NEXT], 0xff, sizeof m->arg[MDS_ARG_NEXT]);
-        destroy_scratch(m, s);
     }
 }
 
@@ -230,7 +347,28 @@ static void leave(struct memory *m, mds_tid t, mds_tid next)
     own(m, t, next);
 }
 
-/* Forward of two blocks, and backward of the second. */
+/* Forward of two blocks: what one leaves is where the next expects it. */
+static void run_two(struct memory *m, const struct mds_step_list *f)
+{
+    own(m, f->x0, f->x0);
+    own(m, f->branch, f->branch);
+    run_list(m, f);
+    leave(m, f->y_branch, f->branch);
+    if (f->tensor[f->x0].home == MDS_HOME_ARG)
+        own(m, f->x0, f->x0);
+    else
+        leave(m, f->y, f->x0);
+    run_list(m, f);
+}
+
+static void run_tiled(struct memory *m, const struct mds_step_list *f)
+{
+    own(m, f->x, f->x);
+    run_list(m, f);
+    must_own(m, f->steps, f->y);
+}
+
+/* Forward, and backward of the last block. */
 static void run_setting(const struct setting *s)
 {
     static struct memory m;
@@ -239,15 +377,11 @@ static void run_setting(const struct setting *s)
     memset(&m, 0xff, sizeof m);
     compile(s, &f, &b);
     m.p = &f;
-    own(&m, f.x0, f.x0);
-    own(&m, f.branch, f.branch);
-    run_list(&m, &f);
-    leave(&m, f.y_branch, f.branch);
-    if (f.tensor[f.x0].home == MDS_HOME_ARG)
-        own(&m, f.x0, f.x0);
+    m.n = 0;
+    if (s->tiled)
+        run_tiled(&m, &f);
     else
-        leave(&m, f.y, f.x0);
-    run_list(&m, &f);
+        run_two(&m, &f);
     if (!s->policy.training)
         return;
     memset(m.work, 0xff, sizeof m.work);
@@ -256,6 +390,9 @@ static void run_setting(const struct setting *s)
     m.p = &b;
     own(&m, b.x, b.x);
     own(&m, b.d, b.d);
+    for (mds_tid t = 0; t < b.tensors && s->policy.o_away; t++)
+        if (mds_tensor_arg(&b, t) == MDS_ARG_O || mds_tensor_arg(&b, t) == MDS_ARG_LSE)
+            own(&m, t, t);
     run_list(&m, &b);
     for (int64_t i = 0; i < mds_tensor_bytes(&b, b.d); i++)
         assert_true(mds_tensor_shares(&b, m.arg[MDS_ARG_D][i], b.d));
@@ -273,6 +410,25 @@ static void every_byte_is_its_owners(void **state)
         run_setting(&s);
         for (int way = 0; way < (cast ? WAYS : WAYS * HOMES); way++) {
             s = setting_of(model, rank, way % WAYS, 1, way / WAYS, cast);
+            run_setting(&s);
+        }
+    }
+}
+
+/* The same in tiles that do not divide the rows. */
+static void every_byte_of_a_tile_is_its_owners(void **state)
+{
+    (void)state;
+    for (int n = 0; n < MODELS * RANKS; n++) {
+        int model = n % MODELS, rank = n / MODELS;
+        int cast = model & EXPERTS ? 0 : n % FP8_KINDS; /* experts have no FP8 */
+        struct setting s =
+            tiled_setting(model, rank, 0, NOTHING, 0, cast, 1 + model / 2 % 2);
+
+        run_setting(&s);
+        for (int way = 0; way < 2 * O_HOMES; way++) {
+            s = tiled_setting(model, rank, 1, way / 2, way % 2, cast,
+                              1 + (model / 2 + way) % 2);
             run_setting(&s);
         }
     }
@@ -322,6 +478,11 @@ static void faults_are_found(void **state)
     bad.tensor[bad.step[find(&bad, MDS_STEP_NORM)].out[0]].at = 0;
     bad.tensor[bad.step[find(&bad, MDS_STEP_ATTEND)].out[0]].at = 0;
     finds(&bad, "are in one place");
+    s = tiled_setting(3, 0, 1, NOTHING, 0, NO_FP8, 1); /* a tile of another loop */
+    compile(&s, &f, &bad);
+    at = find(&bad, MDS_STEP_NORM);
+    bad.step[find(&bad, MDS_STEP_LINEAR_BWD_W)].in[0] = bad.step[at].out[0];
+    finds(&bad, "reads a tile of n1, of step");
     s = setting_of(3, 0, 0, 1, FETCHES,
                    NO_FP8); /* the next input over what attention reads */
     compile(&s, &f, &bad);
@@ -378,6 +539,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_is_its_owners),
+        cmocka_unit_test(every_byte_of_a_tile_is_its_owners),
         cmocka_unit_test(faults_are_found),
         cmocka_unit_test(memory_is_as_documented),
     };

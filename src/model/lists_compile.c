@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which blocks run by lists, and the lists of each type of block. */
+#include "model/lists.h"
+
+#include "base/minmax.h"
+#include "block/build.h"
+#include "block/show.h"
+
+#include <string.h>
+
+int mds_gpt_uses_lists(const struct context *c)
+{
+    struct context t;
+
+    if (c->run->train->act.mlp_tile > 0 || mds_gpt_is_chunked(c))
+        return 0;
+    mds_gpt_tile(c, 0, 0, &t);
+    return (mds_gpt_is_tiled(c) ? mds_gpt_in_chunks(&t) : *c).par.chunks == 1;
+}
+
+/* ---- types ---- */
+
+/* Where block l of any model chunk saves attention's result. */
+static int place_of_o(const struct context *c, int l)
+{
+    int where =
+        mds_act_policy(&c->run->train->act, c->g->max_layers, l).of[MDS_ACT_LSE];
+
+    if (!mds_gpt_is_tiled(c) || !c->run->training || !where)
+        return 0;
+    return where & MDS_ACT_HOST ? LISTS_O_AWAY : LISTS_O_KEPT;
+}
+
+int mds_gpt_list_type(const struct context *c, const struct model_chunk *chunk, int l)
+{
+    return place_of_o(c, l) + (chunk->block[l].mlp.up.fp8 ? LISTS_FP8 : 0);
+}
+
+/* ---- compiling ---- */
+
+static unsigned bit(enum mds_act_part part)
+{
+    return 1u << (part + 1);
+}
+
+/* What blocks of a type and kind save. */
+static unsigned kept_parts(const struct context *c, int type, enum list_kind kind)
+{
+    const struct mds_activations *a = &c->run->train->act;
+    struct mds_act_policy policy = kind == LISTS_AGAIN
+                                       ? mds_act_policy_inside(a)
+                                       : mds_act_policy(a, c->g->max_layers, 0);
+    unsigned keep = 0;
+
+    for (enum mds_act_part i = 0; i < MDS_ACT_PARTS; i++)
+        if (policy.of[i])
+            keep |= bit(i);
+    if (mds_gpt_is_tiled(c))
+        keep = bit(MDS_ACT_INPUT) |
+               (type >= LISTS_O_KEPT ? bit(MDS_ACT_ATTENTION) | bit(MDS_ACT_LSE) : 0);
+    return kind == LISTS_OFFLOADED ? keep & ~(bit(MDS_ACT_NORMS) | bit(MDS_ACT_MLP_ACT))
+                                   : keep;
+}
+
+static int64_t sum_work(const struct context *c)
+{
+    struct mds_comm *tp = mds_group(c->g->groups, MDS_AXIS_TENSOR);
+    struct context t;
+    int64_t n;
+
+    mds_gpt_tile(c, 0, 0, &t);
+    n = mds_gpt_residual_size(&t);
+
+    return c->g->sequence_parallel ? mds_comm_reduce_scatter_work(tp, n, c->par.dtype)
+                                   : mds_comm_all_reduce_work(tp, n, c->par.dtype);
+}
+
+static int has_backward(enum list_kind kind)
+{
+    return kind != LISTS_PASSING && kind != LISTS_EVALUATION;
+}
+
+int mds_gpt_saves_o_away(const struct context *c)
+{
+    for (int l = 0; l < c->g->max_layers && c->run->training; l++)
+        if (place_of_o(c, l) == LISTS_O_AWAY)
+            return 1;
+    return 0;
+}
+
+static int64_t group_weights(const struct context *c)
+{
+    const struct mds_model_config *m = &c->g->cfg;
+    int64_t heads = mds_gpt_heads(c, m->heads) + 2 * mds_gpt_heads(c, m->kv_heads);
+    int has_bias = m->linear_bias || m->qkv_bias;
+
+    return heads * m->head_dim * (m->hidden + has_bias);
+}
+
+static struct mds_block_policy policy_of(const struct context *c,
+                                         const struct typed_lists *l, int type,
+                                         const struct mds_block_fp8 *fp8,
+                                         enum list_kind kind)
+{
+    int tp = mds_groups_size(c->g->groups, MDS_AXIS_TENSOR);
+    int64_t G = mds_gpt_heads(c, c->g->cfg.kv_heads);
+    int64_t copied = mds_gpt_kv_heads_inside(c) - G;
+    int fetch = has_backward(kind) && mds_saved_stashes_x(c);
+
+    return (struct mds_block_policy){
+        .ranks = {.tensor = tp,
+                  .sequence = c->g->sequence_parallel,
+                  .ulysses = mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES),
+                  .copied = 2 * copied * c->g->cfg.head_dim,
+                  .sum_work = tp > 1 ? sum_work(c) : 0},
+        .training = has_backward(kind),
+        .keep = kept_parts(c, type, kind),
+        .away = fetch && kind == LISTS_SAVING,
+        .fetch = fetch,
+        .o_away = has_backward(kind) && type >= LISTS_O_AWAY,
+        .o_fetch = has_backward(kind) && mds_gpt_saves_o_away(c),
+        .group_weights = group_weights(c),
+        .slot_bytes =
+            kind == LISTS_OFFLOADED ? l->forward[LISTS_SAVING].saved_bytes : 0,
+        .fp8 = type & LISTS_FP8 ? fp8 : NULL,
+        .gelu = c->g->cfg.activation == MDSK_GELU && !(type & LISTS_FP8),
+        .sum_norms = c->norm_sums != NULL};
+}
+
+/* Of a context, or of a tile of it. */
+static void rows_of(const struct context *c, int64_t rows[MDS_ROWS_KINDS])
+{
+    int64_t R = mds_par_rows(&c->par);
+
+    rows[MDS_ROWS_ONE] = 1;
+    rows[MDS_ROWS_SLICE] = mds_par_slice_rows(&c->par);
+    rows[MDS_ROWS_GEMM] = R;
+    rows[MDS_ROWS_HEADS] = R * mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES);
+    rows[MDS_ROWS_COPIES] = R * c->g->cfg.experts.topk;
+}
+
+/* Lists are compiled again if a step has other rows. */
+static int is_compiled(const struct mds_step_list *p,
+                       const int64_t rows[MDS_ROWS_KINDS],
+                       const int64_t tile[MDS_ROWS_KINDS])
+{
+    return memcmp(p->rows, rows, sizeof p->rows) == 0 &&
+           memcmp(p->tile, tile, sizeof p->tile) == 0;
+}
+
+static enum mds_rc compile(const struct context *c, struct typed_lists *l, int type,
+                           enum list_kind kind)
+{
+    int64_t rows[MDS_ROWS_KINDS], tile[MDS_ROWS_KINDS] = {0};
+    const struct mds_block_fp8 fp8 = {.wgrad = c->g->cfg.fp8.wgrad,
+                                      .codes = mds_saved_slots(c) == c->g->max_layers,
+                                      .codes_bytes = mds_gpt_fp8_codes_bytes,
+                                      .gradient_bytes = mds_gpt_fp8_gradient_bytes};
+    struct mds_block_policy policy = policy_of(c, l, type, &fp8, kind);
+    struct context t;
+
+    rows_of(c, rows);
+    mds_gpt_tile(c, 0, 0, &t);
+    if (mds_gpt_is_tiled(c))
+        rows_of(&t, tile);
+    if (l->is_there[kind] && is_compiled(&l->forward[kind], rows, tile))
+        return MDS_OK;
+    mds_step_list_init(&l->forward[kind], rows, tile,
+                       (int)mdsk_dtype_size(c->par.dtype));
+    mds_gpt_declare_block(&c->g->cfg, policy.ranks.tensor, c->head_groups,
+                          kind != LISTS_EVALUATION, &l->forward[kind]);
+    MDS_TRY(mds_block_compile(&policy, &l->forward[kind], &l->backward[kind]));
+    l->is_there[kind] = 1;
+    return MDS_OK;
+}
+
+static enum mds_rc compile_type(const struct context *c, struct typed_lists *l,
+                                int type)
+{
+    if (!c->run->training)
+        return compile(c, l, type, LISTS_EVALUATION);
+    MDS_TRY(compile(c, l, type, LISTS_SAVING));
+    if (mds_saved_slots(c) < c->g->max_layers)
+        MDS_TRY(compile(c, l, type, LISTS_OFFLOADED));
+    if (mds_act_group(&c->run->train->act) == 1)
+        return MDS_OK;
+    MDS_TRY(compile(c, l, type, LISTS_PASSING));
+    return mds_gpt_is_tiled(c) ? MDS_OK : compile(c, l, type, LISTS_AGAIN);
+}
+
+enum mds_rc mds_gpt_compile_lists(const struct context *c, struct block_lists *l)
+{
+    for (int k = 0; k < c->g->n_chunks; k++)
+        for (int i = 0; i < c->g->chunk[k].is.layers; i++) {
+            int type = mds_gpt_list_type(c, &c->g->chunk[k], i);
+
+            MDS_TRY(compile_type(c, &l->of[type], type));
+        }
+    return MDS_OK;
+}
+
+static void show(const struct typed_lists *l, enum list_kind k, int is_of, FILE *f)
+{
+    static const char *const names[LISTS_KINDS] = {"", ", offloaded", ", not saved",
+                                                   ", run again", ", evaluation"};
+    static const char *const types[LISTS_TYPES] = {"",
+                                                   ", FP8",
+                                                   ", attention saved",
+                                                   ", attention saved, FP8",
+                                                   ", attention on the host",
+                                                   ", attention on the host, FP8"};
+    const char *type = types[is_of];
+
+    if (!l->is_there[k])
+        return;
+    fprintf(f, "\n  forward of a block%s%s: %d steps\n", names[k], type,
+            l->forward[k].steps);
+    mds_block_show(&l->forward[k], f);
+    if (!has_backward(k))
+        return;
+    fprintf(f, "\n  backward of a block%s%s: %d steps\n", names[k], type,
+            l->backward[k].steps);
+    mds_block_show(&l->backward[k], f);
+}
+
+static int are_there(const struct typed_lists *l)
+{
+    return l->is_there[LISTS_SAVING] || l->is_there[LISTS_EVALUATION];
+}
+
+void mds_gpt_show_lists(const struct block_lists *l, FILE *f)
+{
+    int any = 0;
+
+    for (int type = 0; type < LISTS_TYPES; type++) {
+        for (enum list_kind k = 0; k < LISTS_KINDS; k++)
+            show(&l->of[type], k, type, f);
+        any |= are_there(&l->of[type]);
+    }
+    if (!any)
+        fputs("\n  --show-step: groups of heads, chunks of attention and of messages, "
+              "and --mlp-tile do not run by lists: nothing to print\n",
+              f);
+}
+
+/* At least what blocks of this type need. */
+static void widen(const struct typed_lists *l, enum list_kind kind, struct slab_size *s)
+{
+    enum list_kind leaves =
+        l->is_there[LISTS_OFFLOADED] ? LISTS_OFFLOADED : LISTS_SAVING;
+
+    s->bytes = mds_max(s->bytes, l->forward[kind].saved_bytes);
+    s->kept = mds_max(s->kept, l->forward[leaves].kept_bytes);
+}
+
+struct slab_size mds_gpt_slab_of_kind(const struct block_lists *l, enum list_kind kind)
+{
+    struct slab_size size = {0, 0};
+
+    for (int type = 0; type < LISTS_TYPES; type++)
+        widen(&l->of[type], kind, &size);
+    return size;
+}
+
+struct slab_size mds_gpt_slab_size(const struct context *c, const struct block_lists *l,
+                                   int layer)
+{
+    struct slab_size size = {0, 0};
+
+    for (int k = 0; k < c->g->n_chunks; k++) {
+        const struct model_chunk *p = &c->g->chunk[k];
+
+        for (int i = layer; i < p->is.layers; i += mds_saved_slots(c))
+            widen(&l->of[mds_gpt_list_type(c, p, i)], LISTS_SAVING, &size);
+    }
+    return size;
+}
