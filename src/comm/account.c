@@ -38,6 +38,7 @@ static int64_t wire_bytes(const struct mds_comm *c, const struct mds_comm_call *
     case MDS_COMM_BARRIER:
         return others * (int64_t)sizeof *c->f64;
     case MDS_COMM_SEND:
+    case MDS_COMM_EXCHANGE:
         return bytes;
     case MDS_COMM_RECV:
         return 0;

@@ -73,9 +73,14 @@ static int64_t count_calls(const struct mds_comm *c, enum mds_comm_kind kind)
 int64_t mds_comm_nccl_bytes(const struct mds_comm *c, int here,
                             struct mds_comm_channels n)
 {
-    int most = n.peer > n.ring ? n.peer : n.ring;
     int64_t bytes, sums = count_calls(c, MDS_COMM_ALL_REDUCE);
+    int most;
 
+    if (c->channels > 0 && c->channels < n.ring)
+        n.ring = c->channels;
+    if (c->channels > 0 && c->channels < n.peer)
+        n.peer = c->channels;
+    most = n.peer > n.ring ? n.peer : n.ring;
     if (c->peers.size == 1)
         return 0;
     bytes = c->lanes * lane_bytes();
@@ -88,7 +93,7 @@ int64_t mds_comm_nccl_bytes(const struct mds_comm *c, int here,
         bytes += ring_bytes(c->peers.size, here, n.ring);
     if (sums > 0)
         bytes += ring_bytes(c->peers.size, here, n.ring);
-    if (count_calls(c, MDS_COMM_ALL_TO_ALL) > 0)
+    if (count_calls(c, MDS_COMM_ALL_TO_ALL) + count_calls(c, MDS_COMM_EXCHANGE) > 0)
         bytes += peer_bytes(c->peers.size, here, most, n.peer);
     return bytes;
 }

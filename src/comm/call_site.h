@@ -23,6 +23,7 @@ void mds_comm_set_call_site(const char *file, int line);
 #define mds_comm_all_to_all MDS_COMM_HERE(mds_comm_all_to_all)
 #define mds_comm_all_reduce_f64 MDS_COMM_HERE(mds_comm_all_reduce_f64)
 #define mds_comm_gather_records MDS_COMM_HERE(mds_comm_gather_records)
+#define mds_comm_exchange MDS_COMM_HERE(mds_comm_exchange)
 #define mds_comm_broadcast MDS_COMM_HERE(mds_comm_broadcast)
 #define mds_comm_barrier MDS_COMM_HERE(mds_comm_barrier)
 #define mds_comm_send_start MDS_COMM_HERE(mds_comm_send_start)

@@ -21,11 +21,12 @@ void mds_comm_set_check(int check)
     enabled = check;
 }
 
-/* Call sites may differ: the branches of an if may make the same call. */
+/* Call sites may differ: the branches of an if may make the same call.  In an exchange
+ * each rank sends what it has. */
 static int same_call(const struct mds_comm_call *a, const struct mds_comm_call *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op &&
-           a->peer == b->peer && a->count == b->count;
+           a->peer == b->peer && (a->count == b->count || a->kind == MDS_COMM_EXCHANGE);
 }
 
 static void format_call(const struct mds_comm_fingerprint *p, char *text, int size)

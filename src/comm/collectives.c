@@ -169,3 +169,51 @@ enum mds_rc mds_comm_broadcast(struct mds_comm *c, void *buf, int64_t bytes, int
             broadcast_down_tree(c, (char *)buf + at, mds_min(part, bytes - at), root));
     return end_blocking(c);
 }
+
+/* Post what is sent and received from byte `at` of each block on; returns whether more
+ * is left.  The step of one rank waits for the same step of its peers alone. */
+static enum mds_rc post_blocks(struct mds_comm *c, int64_t at, int64_t most,
+                               const char *in, const struct mds_comm_block *send,
+                               char *out, const struct mds_comm_block *recv, int *more)
+{
+    *more = 0;
+    for (int i = 1; i < c->peers.size; i++) {
+        int p = (c->peers.rank + i) % c->peers.size;
+        int64_t to = send[p].bytes - at, from = recv[p].bytes - at;
+
+        if (from > 0)
+            MDS_TRY(mds_mpi_recv(c->mpi, SLOT, TAG, p, out + recv[p].at + at,
+                                 mds_min(from, most)));
+        if (to > 0)
+            MDS_TRY(mds_mpi_send(c->mpi, SLOT, TAG, p, in + send[p].at + at,
+                                 mds_min(to, most)));
+        *more |= to > most || from > most;
+    }
+    return MDS_OK;
+}
+
+enum mds_rc mds_comm_exchange(struct mds_comm *c, const void *in,
+                              const struct mds_comm_block *send, void *out,
+                              const struct mds_comm_block *recv)
+{
+    struct mds_comm_call call = {
+        .kind = MDS_COMM_EXCHANGE, .dtype = -1, .op = -1, .peer = -1};
+    int64_t most = mds_comm_segment() * (int64_t)sizeof(float), ticket;
+    int ok = in && out, more = 1;
+
+    for (int p = 0; p < c->peers.size; p++) {
+        call.count += p == c->peers.rank ? 0 : send[p].bytes;
+        ok = ok && send[p].bytes >= 0 && recv[p].bytes >= 0;
+    }
+    MDS_TRY(begin_blocking(c, ok, &call));
+    if (mds_comm_is_direct(c, in)) {
+        MDS_TRY(c->direct->ops->exchange(c->direct, &c->call, in, send, out, recv,
+                                         &ticket));
+        return c->direct->ops->wait(c->direct, ticket);
+    }
+    for (int64_t at = 0; c->mpi && more; at += most) {
+        MDS_TRY(post_blocks(c, at, most, in, send, out, recv, &more));
+        MDS_TRY(wait_blocking(c));
+    }
+    return end_blocking(c);
+}

@@ -96,6 +96,13 @@ void mds_comm_destroy(struct mds_comm *c)
     free(c);
 }
 
+void mds_comm_limit_channels(struct mds_comm *c, int n)
+{
+    c->channels = n;
+    if (c->direct)
+        c->direct->channels = n;
+}
+
 /* Rank 0 creates NCCL's id and broadcasts it over MPI.  That broadcast is not the
  * program's, so it is not counted. */
 enum mds_rc mds_comm_add_collectives(struct mds_comm *c)

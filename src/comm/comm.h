@@ -81,6 +81,10 @@ enum mds_rc mds_comm_create_nccl(const int *ranks, int n, const char *tag,
 enum mds_rc mds_comm_add_collectives(struct mds_comm *c);
 enum mds_rc mds_comm_add_lane(struct mds_comm *c, int tag, int step);
 
+/* Before add_collectives: NCCL uses at most n channels.  An exchange or all_to_all of 8
+ * GPUs of a node takes 2.6 GiB of each with 32 channels, and 0.7 GiB with 8. */
+void mds_comm_limit_channels(struct mds_comm *c, int n);
+
 /* NULL is fine.  No request may be in flight, unless a call of the group has failed. */
 void mds_comm_destroy(struct mds_comm *c);
 
@@ -90,9 +94,11 @@ int mds_comm_size(const struct mds_comm *c);
 struct mds_comm_count {
     int64_t calls;
     /* Bytes of the buffer: of an all_reduce, broadcast, all_to_all or message the only
-     * size there is; of a reduce_scatter the input, of an all_gather the output. */
+     * size there is; of a reduce_scatter the input, of an all_gather the output; of an
+     * exchange what this rank sends. */
     int64_t payload_bytes;
-    /* Bytes sent per rank, the mean over the group; for messages, sent by this rank. */
+    /* Bytes sent per rank, the mean over the group; for messages and exchanges, sent by
+     * this rank. */
     int64_t wire_bytes;
 };
 
@@ -217,6 +223,15 @@ enum mds_rc mds_comm_all_reduce_f64(struct mds_comm *c, double *buf, int n,
  * memory, in log2(size) messages per 128 bytes.  Blocking. */
 enum mds_rc mds_comm_gather_records(struct mds_comm *c, const void *in, int64_t bytes,
                                     void *out);
+
+/* Blocks of any lengths, from each rank to each: send in's block send[p] to rank p, and
+ * receive out's block recv[p] from it, for all ranks p but this one; send[size],
+ * recv[size].  What p sends is as long as what is received of it.  Blocks of `in` may
+ * overlap; those of out do not, nor with in's.  in and out are given even if nothing is
+ * sent or received.  Blocking. */
+enum mds_rc mds_comm_exchange(struct mds_comm *c, const void *in,
+                              const struct mds_comm_block *send, void *out,
+                              const struct mds_comm_block *recv);
 
 /* Copy buf[bytes] from rank `root` to all.  Blocking. */
 enum mds_rc mds_comm_broadcast(struct mds_comm *c, void *buf, int64_t bytes, int root);

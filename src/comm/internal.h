@@ -23,6 +23,7 @@ struct mds_comm {
     int dry;                   /* buffers are never read or written */
     int has_collectives;       /* mds_comm_add_collectives has been called */
     int lanes;                 /* how many mds_comm_add_lane added */
+    int channels;              /* of mds_comm_limit_channels; 0: no limit */
     struct mds_comm_stats stats;
     int64_t number;             /* of the last collective */
     struct mds_comm_call call;  /* the blocking call in progress */

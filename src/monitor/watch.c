@@ -20,6 +20,7 @@ static const char *const kind_names[MDS_COMM_KINDS] = {
     [MDS_COMM_REDUCE_SCATTER] = "reduce_scatter",
     [MDS_COMM_ALL_GATHER] = "all_gather",
     [MDS_COMM_ALL_TO_ALL] = "all_to_all",
+    [MDS_COMM_EXCHANGE] = "exchange",
     [MDS_COMM_BROADCAST] = "broadcast",
     [MDS_COMM_BARRIER] = "barrier",
     [MDS_COMM_F64] = "all_reduce_f64",

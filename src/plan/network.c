@@ -21,7 +21,8 @@ static int is_message(enum mds_comm_kind kind)
 /* Whether each rank sends to all others. */
 static int goes_to_all(const struct mds_network *n, enum mds_comm_kind kind)
 {
-    return kind == MDS_COMM_ALL_TO_ALL || (n->direct && !is_message(kind));
+    return kind == MDS_COMM_ALL_TO_ALL || kind == MDS_COMM_EXCHANGE ||
+           (n->direct && !is_message(kind));
 }
 
 /* Bytes a second of one rank.  Inside a node: its link.  Beyond: the node's adapters

@@ -191,6 +191,33 @@ static enum mds_rc nccl_broadcast(struct mds_direct *d,
                     ticket);
 }
 
+static ncclResult_t queue_exchange(const struct mds_direct *d, const char *in,
+                                   const struct mds_comm_block *send, char *out,
+                                   const struct mds_comm_block *recv)
+{
+    const struct mds_nccl_stream *st = &((const struct group *)d)->stream[0];
+    ncclResult_t code = nccl->ncclGroupStart();
+
+    for (int p = 0; code == ncclSuccess && p < d->peers->size; p++) {
+        if (p != d->peers->rank && send[p].bytes > 0)
+            code = nccl->ncclSend(in + send[p].at, (size_t)send[p].bytes, ncclInt8, p,
+                                  st->comm, st->stream);
+        if (p != d->peers->rank && recv[p].bytes > 0 && code == ncclSuccess)
+            code = nccl->ncclRecv(out + recv[p].at, (size_t)recv[p].bytes, ncclInt8, p,
+                                  st->comm, st->stream);
+    }
+    return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
+}
+
+static enum mds_rc nccl_exchange(struct mds_direct *d, const struct mds_comm_call *call,
+                                 const char *in, const struct mds_comm_block *send,
+                                 char *out, const struct mds_comm_block *recv,
+                                 int64_t *ticket)
+{
+    MDS_TRY(begin_collective(d, call));
+    return end_call(d, 0, call, queue_exchange(d, in, send, out, recv), ticket);
+}
+
 /* ---- messages ---- */
 
 /* Of the two ranks of a communicator for messages, the sender is rank 0. */
@@ -250,7 +277,7 @@ static enum mds_rc nccl_join(struct mds_direct *d, const struct mds_direct_id *i
 
     mds_nccl_limit_start(d, call);
     rc = mds_nccl_stream_open(d, stream_of(d, 0), (const ncclUniqueId *)id,
-                              d->peers->size, d->peers->rank, 0);
+                              d->peers->size, d->peers->rank, d->channels);
     mds_nccl_limit_stop();
     return rc;
 }
@@ -414,6 +441,7 @@ static const struct mds_direct_ops ops = {
     .join_pair = nccl_join_pair,
     .collect = nccl_collect,
     .broadcast = nccl_broadcast,
+    .exchange = nccl_exchange,
     .message = nccl_message,
     .wait = nccl_wait,
     .test = nccl_test,

@@ -84,10 +84,11 @@ struct mds_direct {
     const struct mds_direct_ops *ops;
     struct mds_peers *peers;
     struct mds_dev *dev; /* borrowed */
+    int channels;        /* that collectives may use; 0: as many as NCCL likes */
 };
 
-/* collect, broadcast and message queue a call and return its ticket, > 0.  wait makes
- * the device wait for that call; test says whether it is complete. */
+/* collect, broadcast, exchange and message queue a call and return its ticket, > 0.
+ * wait makes the device wait for that call; test says whether it is complete. */
 struct mds_direct_ops {
     /* name: create an id, on one rank.  join: all members create a communicator with
      * it.  join_pair: two members do, for messages in one direction with the call's
@@ -102,6 +103,10 @@ struct mds_direct_ops {
                            int64_t *ticket);
     enum mds_rc (*broadcast)(struct mds_direct *d, const struct mds_comm_call *call,
                              void *buf, int64_t *ticket);
+    enum mds_rc (*exchange)(struct mds_direct *d, const struct mds_comm_call *call,
+                            const char *in, const struct mds_comm_block *send,
+                            char *out, const struct mds_comm_block *recv,
+                            int64_t *ticket);
     enum mds_rc (*message)(struct mds_direct *d, const struct mds_comm_call *call,
                            void *buf, int64_t *ticket);
     enum mds_rc (*wait)(struct mds_direct *d, int64_t ticket);

@@ -144,6 +144,24 @@ static void test_copies(void)
         expect("broadcast", i, host[i], value(world.ranks - 1, i));
 }
 
+/* Rank a sends rank b (a + 2 b) % 3 * 500 numbers, from its own number b on. */
+static void test_exchange(void)
+{
+    const int64_t n = 1000;
+    struct mds_comm_block send[64] = {{0}}, recv[64] = {{0}};
+
+    for (int p = 0; p < world.ranks; p++) {
+        send[p] = (struct mds_comm_block){4 * p, (world.rank + 2 * p) % 3 * 2000};
+        recv[p] = (struct mds_comm_block){4 * n * p, (p + 2 * world.rank) % 3 * 2000};
+    }
+    put(a, MDSK_F32, n + world.ranks);
+    must(mds_comm_exchange(group, a, send, b, recv), "exchange");
+    get(b, MDSK_F32, n * world.ranks);
+    for (int64_t p = 0; p < world.ranks; p++)
+        for (int64_t i = 0; p != world.rank && i < recv[p].bytes / 4; i++)
+            expect("exchange", i, host[p * n + i], value((int)p, world.rank + i));
+}
+
 /* Messages with both tags at once, in an order of sends and receives that would
  * deadlock on a single communicator, and buffers that are reused before the host
  * waits. */
@@ -226,6 +244,7 @@ int main(void)
     test_shards(5001);
     test_shards(70);
     test_copies();
+    test_exchange();
     test_host();
     if (world.ranks > 1)
         test_lanes();

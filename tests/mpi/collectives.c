@@ -134,6 +134,39 @@ static void test_reduce_scatter(void)
     check(bad, "reduce_scatter, to outside and in place");
 }
 
+/* Rank a sends (a + 2 b) % 5 * step numbers to rank b, from number b of its own on:
+ * blocks overlap, and some are empty.  Of itself it receives nothing. */
+static int exchange(int64_t step)
+{
+    static float in[MOST], out[64 * MOST];
+    struct mds_comm_block send[64], recv[64];
+    int bad = 0;
+
+    fill(in, world.rank, MOST);
+    for (int p = 0; p < world.ranks; p++) {
+        int64_t to = (world.rank + 2 * p) % 5 * step,
+                from = (p + 2 * world.rank) % 5 * step;
+
+        send[p] = (struct mds_comm_block){4 * p, 4 * to};
+        recv[p] = (struct mds_comm_block){4 * (int64_t)p * MOST, 4 * from};
+        out[p * (int64_t)MOST] = out[p * (int64_t)MOST + from] = 77;
+    }
+    must(mds_comm_exchange(all, in, send, out, recv), "exchange");
+    for (int p = 0; p < world.ranks; p++) {
+        int64_t n = p == world.rank ? 0 : recv[p].bytes / 4;
+
+        for (int64_t i = 0; i < n; i++)
+            bad += out[p * (int64_t)MOST + i] != number(p, world.rank + i);
+        bad += out[p * (int64_t)MOST + n] != 77;
+    }
+    return bad;
+}
+
+static void test_exchange(void)
+{
+    check(exchange(0) + exchange(1) + exchange(1001), "blocks of unlike lengths");
+}
+
 static int64_t bucket_count(int b)
 {
     return (b * 619 + 3) % 1500;
@@ -304,6 +337,7 @@ static void run_checks(void)
     test_broadcast();
     test_all_gather();
     test_reduce_scatter();
+    test_exchange();
     test_overlap("20 all-reduces in flight, in many segments");
     mds_comm_set_segment(1 << 20);
     test_overlap("20 all-reduces in flight, in one segment each");

@@ -284,10 +284,12 @@ static void use_everything(struct mds_comm *c, float *a, float *b, float *w)
 {
     int next = (world.rank + 1) % world.ranks;
     int prev = (world.rank + world.ranks - 1) % world.ranks;
+    struct mds_comm_block to[RANKS] = {{0}}, from[RANKS] = {{0}};
     struct mds_comm_p2p out = {0}, in = {0};
     struct mds_comm_req req = {0};
     double d[3] = {0};
 
+    to[next].bytes = from[prev].bytes = 17;
     must(mds_comm_all_reduce(c, a, 1001, MDSK_F32, w), "all_reduce");
     must(mds_comm_all_reduce(c, a, 77, MDSK_BF16, w), "typed");
     must(mds_comm_reduce_shards_start(c, a, 999, w, &req), "shards");
@@ -297,6 +299,7 @@ static void use_everything(struct mds_comm *c, float *a, float *b, float *w)
     reduce_scatter(c, a, b, 10, MDSK_F32, w);
     must(mds_comm_all_gather(c, a, b, 12), "all_gather");
     must(mds_comm_all_to_all(c, a, b, 20), "all_to_all");
+    must(mds_comm_exchange(c, a, to, b, from), "exchange");
     must(mds_comm_broadcast(c, a, 333, 0), "broadcast");
     must(mds_comm_all_reduce_f64(c, d, 3, MDS_COMM_MAX), "f64");
     must(mds_comm_barrier(c), "barrier");
@@ -318,6 +321,7 @@ static int differs_from_formula(const struct mds_comm_stats *s, int64_t n)
                                      (n - 1) * 3996 / n + (n - 1) * 40},
         [MDS_COMM_ALL_GATHER] = {2, 1998 + 12 * n, (n - 1) * 1998 / n + (n - 1) * 12},
         [MDS_COMM_ALL_TO_ALL] = {1, 20 * n, (n - 1) * 20},
+        [MDS_COMM_EXCHANGE] = {1, 17, 17},
         [MDS_COMM_BROADCAST] = {1, 333, (n - 1) * 333 / n},
         [MDS_COMM_BARRIER] = {1, 0, (n - 1) * 8},
         [MDS_COMM_F64] = {1, 24, (n - 1) * 24},
