@@ -459,7 +459,7 @@ enum mds_rc mds_direct_open(struct mds_peers *peers, struct mds_dev *dev,
     g = mds_zalloc(1, sizeof *g);
     if (!g)
         return MDS_EMEM;
-    g->base = (struct mds_direct){&ops, peers, dev};
+    g->base = (struct mds_direct){.ops = &ops, .peers = peers, .dev = dev};
     g->streams = 1;
     while (*last)
         last = &(*last)->next;
