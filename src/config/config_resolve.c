@@ -118,28 +118,6 @@ static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
     return 1;
 }
 
-/* Muon needs whole matrices. */
-static void check_muon(const struct mds_config_run *run, struct mds_diag *diag)
-{
-    const struct mds_parallel_config *p = &run->config.parallel;
-
-    if (p->tensor > 1)
-        mds_diag_fault(diag, mds_config_origin(run, "parallel.tensor"),
-                       "--optimizer muon does not work with "
-                       "--tensor-model-parallel-size %" PRId64
-                       " yet; use pipeline or data parallelism",
-                       p->tensor);
-    if (p->zero_stage > 0)
-        mds_diag_fault(diag, mds_config_origin(run, "parallel.zero_stage"),
-                       "--optimizer muon does not work with --zero-stage %" PRId64
-                       " yet; give --zero-stage 0",
-                       p->zero_stage);
-    if (p->offload_optimizer != MDS_PLACE_DEVICE)
-        mds_diag_fault(diag, mds_config_origin(run, "parallel.offload_optimizer"),
-                       "--optimizer muon does not work with --offload-device %s yet",
-                       mds_place_names[p->offload_optimizer]);
-}
-
 static void check_optimizer(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_optim_config *o = &run->config.optim;
@@ -156,8 +134,6 @@ static void check_optimizer(const struct mds_config_run *run, struct mds_diag *d
     if (o->muon_momentum >= 1)
         mds_diag_fault(diag, mds_config_origin(run, "optim.muon_momentum"),
                        "--muon-momentum must be below 1");
-    if (o->kind == MDS_MUON)
-        check_muon(run, diag);
 }
 
 int mds_split_shares(const char *text, double shares[3])

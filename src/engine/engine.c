@@ -231,6 +231,7 @@ static enum mds_rc build_zero(struct mds_engine *e, int threads)
         .params = e->params,
         .dev = e->dev,
         .group = mds_group(e->groups, mds_params_sum_axes(e->params)),
+        .stage_group = mds_group(e->groups, MDS_AXES_STAGE),
         .stage = (int)p->zero_stage,
         .optimizer = p->offload_optimizer,
         .weights = p->offload_params,
@@ -273,6 +274,17 @@ static enum mds_rc alloc_save_copy(struct mds_engine *e)
     return mds_arena_alloc(&e->save, MDS_MEM_SAVE, bytes, &e->copy);
 }
 
+/* Muon's matrices are exchanged among all ranks of a stage; a few channels do. */
+static enum mds_rc connect_stage(const struct mds_engine *e)
+{
+    struct mds_comm *stage = mds_group(e->groups, MDS_AXES_STAGE);
+
+    if (e->config->optim.kind != MDS_MUON || e->config->train.skip_train)
+        return MDS_OK;
+    mds_comm_limit_channels(stage, 8);
+    return mds_comm_add_collectives(stage);
+}
+
 static enum mds_rc create_engine_parts(struct mds_engine *e,
                                        const struct mds_engine_spec *spec)
 {
@@ -288,6 +300,7 @@ static enum mds_rc create_engine_parts(struct mds_engine *e,
     if (e->config->model.experts.balance != MDS_BALANCE_NONE &&
         mds_groups_size(e->groups, MDS_AXIS_RING) > 1) /* experts' load */
         MDS_TRY(mds_comm_add_collectives(mds_group(e->groups, MDS_AXIS_RING)));
+    MDS_TRY(connect_stage(e));
     MDS_TRY(mds_arena_init(&e->state, e->dev, "state", need->state_bytes));
     MDS_TRY(mds_arena_init(&e->step, e->dev, "step", need->step_bytes));
     if (mds_act_uses_host(&e->config->train.act))

@@ -64,4 +64,4 @@ static struct mdsk_cost cost(const struct zero_operands *x)
     return mdsk_adamw_cost(&a);
 }
 
-const struct zero_rule mds_adamw = {MDS_OP_ADAMW, update, cost, NULL};
+const struct zero_rule mds_adamw = {MDS_OP_ADAMW, update, cost};

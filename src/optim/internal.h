@@ -4,6 +4,7 @@
 #define MDS_OPTIM_INTERNAL_H
 
 #include "optim/host_update.h"
+#include "optim/muon.h"
 #include "optim/zero.h"
 
 struct mds_zero {
@@ -13,7 +14,8 @@ struct mds_zero {
     int evaluation; /* the rest is not there */
     struct zero_gradients gradients;
     struct zero_states states;
-    struct zero_host_update *host_update; /* NULL: states are on the device */
+    struct zero_host_update *host_update; /* NULL: the update is on the device */
+    struct zero_muon muon;                /* zeroed: not used */
 };
 
 /* Wait for the update and gathers, so that weights and states may be changed. */

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Files call only those before them: partition, adamw, muon, pool, storage, swap,
-# sharded_weights, sharded_gradients, sharded_states, host_update, zero, zero_io.
+# Files call only those before them: partition, adamw, newton_schulz, pool, storage,
+# swap, sharded_weights, sharded_gradients, sharded_states, host_update, muon, zero,
+# zero_io.
 noinst_LIBRARIES += src/optim/libmds_optim.a
 src_optim_libmds_optim_a_SOURCES = \
   src/optim/adamw.c src/optim/rules.h \
   src/optim/clip.h \
   src/optim/host_update.c src/optim/host_update.h \
   src/optim/internal.h \
-  src/optim/muon.c \
+  src/optim/muon.c src/optim/muon.h \
+  src/optim/newton_schulz.c src/optim/newton_schulz.h \
   src/optim/loss_scale.c src/optim/loss_scale.h \
   src/optim/partition.c src/optim/partition.h \
   src/optim/pool.c src/optim/pool.h \
@@ -49,5 +51,8 @@ tests_unit_zero_file_LDADD = $(optim_libs) $(CMOCKA_LIBS)
 check_PROGRAMS += tests/mpi/zero
 tests_mpi_zero_SOURCES = tests/mpi/zero.c tests/mpi/ranks.c tests/mpi/ranks.h
 tests_mpi_zero_LDADD = $(optim_libs)
+check_PROGRAMS += tests/mpi/muon
+tests_mpi_muon_SOURCES = tests/mpi/muon.c tests/mpi/ranks.c tests/mpi/ranks.h
+tests_mpi_muon_LDADD = $(optim_libs)
 TESTS += tests/mpi/zero.sh
 dist_check_SCRIPTS += tests/mpi/zero.sh

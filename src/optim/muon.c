@@ -1,164 +1,339 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Muon: a matrix moves along its momentum, made orthogonal.
- * Sources: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; scale and
- * decoupled decay: Liu et al. 2025, arXiv:2502.16982. */
+#include "optim/muon.h"
+#include "base/alloc.h"
 #include "base/minmax.h"
 #include "kernels/table.h"
-#include "optim/rules.h"
 #include "tensor/op.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-/* Of a Newton-Schulz iteration x = (a + b xx^T + c (xx^T)^2) x. */
-static const float quintic[3] = {3.4445f, -4.7750f, 2.0315f};
+/* Rounds hand out the matrices, not ranges of them. */
+const struct zero_rule mds_muon = {.op = MDS_OP_MUON_STEP};
 
-/* Working memory for a matrix of n elements, whose shorter side is m. */
-struct work {
-    double *squares;
-    float *direction; /* [n] */
-    void *x, *y;      /* [n] of dtype: the iterate and the next one */
-    float *sums;      /* [m, m]: the Gram matrix of a tall one, before it is rounded */
-    void *gram, *mix; /* [m, m] of dtype: Gram matrix; b gram + c gram^2 */
-    void *comm;       /* scratch of an all-reduce of x */
+struct zero_matrix {
+    int id, unit; /* of the parameter */
+    int window;
+    double flops;
 };
 
-/* Lay it out from `at` on; returns where it ends. */
-static char *lay_out(struct work *w, char *at, const struct zero_partition *parts,
-                     int64_t n, int64_t m)
-{
-    enum mdsk_dtype dtype = mds_params_dtype(parts->params);
-    int64_t elem = (int64_t)mdsk_dtype_size(dtype);
-    const int64_t bytes[] = {
-        sizeof(double), 4 * n,
-        elem * n,       elem * n,
-        4 * m * m,      elem * m * m,
-        elem * m * m,   mds_comm_all_reduce_work(parts->group, n, dtype)};
-    char *part[8];
+/* ---- where the elements are ---- */
 
-    for (int i = 0; i < 8; i++) {
-        part[i] = at;
-        at += mds_round_up(bytes[i], 256);
-    }
-    *w = (struct work){.squares = (void *)part[0],
-                       .direction = (void *)part[1],
-                       .x = part[2],
-                       .y = part[3],
-                       .sums = (void *)part[4],
-                       .gram = part[5],
-                       .mix = part[6],
-                       .comm = part[7]};
-    return at;
+/* The part of a matrix that a rank has: n elements from `first` on of its block, which
+ * are elements `at` .. at + n - 1 of all blocks, one after the other. */
+struct piece {
+    int64_t first, n, at;
+};
+
+static const struct mds_param *param_of(const struct zero_muon *mu,
+                                        const struct zero_matrix *x)
+{
+    return mds_params_get(mu->parts->params, x->id);
 }
 
-static int64_t work_bytes(const struct zero_partition *parts)
+static int is_cut(const struct mds_param *p)
 {
-    int64_t n = 0, m = 0;
-    struct work w;
+    return p->spec.parts > 1;
+}
 
-    for (int i = 0; i < mds_params_n(parts->params); i++) {
-        const struct mds_param *p = mds_params_get(parts->params, i);
+static int has_cut_rows(const struct mds_param *p)
+{
+    return is_cut(p) && p->spec.shard == MDS_SHARD_COLS;
+}
 
-        if (!p->spec.in_block)
+static int64_t elements(const struct mds_param *p)
+{
+    return p->spec.rows * p->spec.cols;
+}
+
+static struct piece piece_of(const struct zero_muon *mu, const struct mds_param *p,
+                             int rank)
+{
+    const struct zero_partition *parts = mu->parts;
+    int64_t first = 0, n = mds_partition_unit(parts, p->unit)->count;
+    struct mds_param_overlap o;
+
+    if (parts->sharded)
+        mds_comm_shard(n, parts->size, rank / mu->tensor, &first, &n);
+    o = mds_param_overlap(parts->params, p, first, n);
+    return (struct piece){.first = o.first,
+                          .n = o.n,
+                          .at =
+                              o.first + (is_cut(p) ? rank % mu->tensor * p->count : 0)};
+}
+
+/* Of several ranks that have the same piece, the one that sends it to the owner: the
+ * owner itself, or its neighbour along the other axis. */
+static int sends(const struct zero_muon *mu, const struct mds_param *p, int rank,
+                 int owner)
+{
+    return (mu->parts->sharded || rank / mu->tensor == owner / mu->tensor) &&
+           (is_cut(p) || rank % mu->tensor == owner % mu->tensor);
+}
+
+/* Elements from `first` on of this rank's block, as a range of its unit. */
+static struct zero_range range_of(const struct zero_muon *mu, const struct mds_param *p,
+                                  int64_t first, int64_t n)
+{
+    const struct mds_param_unit *u = mds_partition_unit(mu->parts, p->unit);
+
+    return (struct zero_range){.unit = p->unit,
+                               .first = p->offset - u->first + first,
+                               .n = n,
+                               .by = {&mds_muon, 1}};
+}
+
+/* ---- rounds ---- */
+
+struct round {
+    int first, end; /* matrices of the list; the owner of first + r is rank r */
+};
+
+static struct round round_from(const struct zero_muon *mu, int first)
+{
+    return (struct round){first, (int)mds_min(first + mu->size, mu->n)};
+}
+
+/* Pieces lie in a parcel as far apart as kernels like it. */
+static int64_t spaced(int64_t n)
+{
+    return mds_round_up(n, MDS_UNIT_ALIGN);
+}
+
+/* What a rank has in its parcel: pieces of directions for their owners, or one that
+ * nobody needs; then its pieces of results, or one result. */
+static int64_t round_bytes(const struct zero_muon *mu, struct round r)
+{
+    int64_t out = 0, most = 0, in = 0, elem = (int64_t)mdsk_dtype_size(mu->work.dtype);
+
+    for (int i = r.first; i < r.end; i++) {
+        const struct mds_param *p = param_of(mu, &mu->list[i]);
+        int64_t n = spaced(piece_of(mu, p, mu->rank).n);
+
+        if (i - r.first == mu->rank)
             continue;
-        n = mds_max(n, p->count);
-        m = mds_max(m, mds_min(p->rows, p->cols));
+        most = mds_max(most, 4 * (out + n));
+        out += sends(mu, p, mu->rank, i - r.first) ? n : 0;
+        in = mu->parts->sharded ? in + n : mds_max(in, elements(p));
     }
-    return lay_out(&w, NULL, parts, n, m) - (char *)NULL;
+    return mds_max(most, elem * in);
 }
 
-/* ---- Newton-Schulz ---- */
+/* ---- creation ---- */
 
-/* y = a x + b y */
-static enum mds_rc combine(struct mds_dev *dev, int64_t n, enum mdsk_dtype dtype,
-                           float a, const void *x, float b, void *y)
+static int compare_matrices(const void *a, const void *b)
 {
-    const struct mdsk_muon_combine args = {
-        .n = n, .from = dtype, .to = dtype, .a = a, .b = b, .x = x, .y = y};
+    const struct zero_matrix *x = a, *y = b;
 
-    return mds_op_muon_combine(dev, &args);
+    if (x->window != y->window)
+        return x->window < y->window ? -1 : 1;
+    if (x->flops != y->flops)
+        return x->flops > y->flops ? -1 : 1;
+    return x->id < y->id ? -1 : 1;
 }
 
-/* gram = x x^T of a wide matrix [R, C], x^T x of a tall one */
-static enum mds_rc make_gram(struct mds_dev *dev, const struct work *w, int64_t R,
-                             int64_t C, enum mdsk_dtype dtype)
+static enum mds_rc list_matrices(struct zero_muon *mu)
 {
-    const struct mdsk_linear_fwd wide = {
-        .R = R, .in = C, .out = R, .dtype = dtype, .x = w->x, .w = w->x, .y = w->gram};
-    const struct mdsk_linear_bwd_weight tall = {.R = R,
-                                                .in = C,
-                                                .out = C,
-                                                .dtype = dtype,
-                                                .write = 1,
-                                                .x = w->x,
-                                                .dy = w->x,
-                                                .dw = w->sums};
-    const struct mdsk_muon_combine narrow = {
-        .n = C * C, .from = MDSK_F32, .to = dtype, .a = 1, .x = w->sums, .y = w->gram};
+    int params = mds_params_n(mu->parts->params), units = 0;
 
-    if (R <= C)
-        return mds_op_linear_fwd(dev, &wide);
-    MDS_TRY(mds_op_linear_bwd_weight(dev, &tall));
-    return mds_op_muon_combine(dev, &narrow);
-}
+    mu->list = mds_zalloc((size_t)mds_max(params, 1), sizeof *mu->list);
+    if (!mu->list)
+        return MDS_EMEM;
+    for (int id = 0; id < params; id++) {
+        const struct mds_param *p = mds_params_get(mu->parts->params, id);
+        struct zero_matrix *x = &mu->list[mu->n];
 
-/* y = mix x of a wide matrix, x mix of a tall one; mix is symmetric */
-static enum mds_rc multiply(struct mds_dev *dev, const struct work *w, int64_t R,
-                            int64_t C, enum mdsk_dtype dtype)
-{
-    const struct mdsk_linear_bwd_input wide = {
-        .R = R, .in = C, .out = R, .dtype = dtype, .dy = w->mix, .w = w->x, .dx = w->y};
-    const struct mdsk_linear_fwd tall = {
-        .R = R, .in = C, .out = C, .dtype = dtype, .x = w->x, .w = w->mix, .y = w->y};
-
-    return R <= C ? mds_op_linear_bwd_input(dev, &wide) : mds_op_linear_fwd(dev, &tall);
-}
-
-static enum mds_rc iterate(struct mds_dev *dev, struct work *w, int64_t R, int64_t C,
-                           enum mdsk_dtype dtype)
-{
-    int64_t m = mds_min(R, C);
-    const struct mdsk_linear_fwd square = {.R = m,
-                                           .in = m,
-                                           .out = m,
-                                           .dtype = dtype,
-                                           .x = w->gram,
-                                           .w = w->gram,
-                                           .y = w->mix};
-    void *x = w->x;
-
-    MDS_TRY(make_gram(dev, w, R, C, dtype));
-    MDS_TRY(mds_op_linear_fwd(dev, &square));
-    MDS_TRY(combine(dev, m * m, dtype, quintic[1], w->gram, quintic[2], w->mix));
-    MDS_TRY(multiply(dev, w, R, C, dtype));
-    MDS_TRY(combine(dev, R * C, dtype, quintic[0], w->x, 1, w->y));
-    w->x = w->y;
-    w->y = x;
+        if (!mds_muon_takes(&p->spec))
+            continue;
+        if (is_cut(p) && p->spec.parts != mu->tensor)
+            return mds_fail(MDS_EBUG, "%s is on %d ranks, and Muon's group has %d",
+                            p->spec.name, p->spec.parts, mu->tensor);
+        units += mu->n == 0 || x[-1].unit != p->unit;
+        *x = (struct zero_matrix){
+            .id = id,
+            .unit = p->unit,
+            .window = (units - 1) / mu->size,
+            .flops = mds_newton_schulz_flops(p->spec.rows, p->spec.cols)};
+        mu->n++;
+    }
+    qsort(mu->list, (size_t)mu->n, sizeof *mu->list, compare_matrices);
     return MDS_OK;
 }
 
-/* w->x = w->direction [R, C], its singular values brought near 1 */
-static enum mds_rc orthogonalise(struct mds_dev *dev, struct work *w, int64_t R,
-                                 int64_t C, enum mdsk_dtype dtype, int64_t steps)
+static enum mds_rc alloc_work(struct zero_muon *mu, struct mds_arena *arena)
 {
-    const struct mdsk_sum_squares squares = {
-        .n = R * C, .x = w->direction, .sum = w->squares};
-    const struct mdsk_muon_combine normalise = {.n = R * C,
-                                                .from = MDSK_F32,
-                                                .to = dtype,
-                                                .a = 1,
-                                                .squares = w->squares,
-                                                .x = w->direction,
-                                                .y = w->x};
+    enum mdsk_dtype dtype = mds_params_dtype(mu->parts->params);
+    int64_t n = 0, m = 0, parcel = 0, bytes;
+    void *at = NULL;
 
-    mds_dev_zero(dev, w->squares, sizeof *w->squares);
-    MDS_TRY(mds_op_sum_squares(dev, &squares));
-    MDS_TRY(mds_op_muon_combine(dev, &normalise));
-    for (int64_t i = 0; i < steps; i++)
-        MDS_TRY(iterate(dev, w, R, C, dtype));
+    mu->work.dtype = dtype;
+    for (int i = 0; i < mu->n; i++) {
+        const struct mds_param *p = param_of(mu, &mu->list[i]);
+
+        n = mds_max(n, elements(p));
+        m = mds_max(m, mds_min(p->spec.rows, p->spec.cols));
+        if (i % mu->size == 0)
+            parcel = mds_max(parcel, round_bytes(mu, round_from(mu, i)));
+    }
+    bytes = mds_newton_schulz_lay_out(&mu->work, NULL, n, m, dtype) - (char *)NULL;
+    MDS_TRY(mds_arena_alloc(arena, MDS_MEM_OPTIM, bytes + parcel, &at));
+    mu->parcel = mds_newton_schulz_lay_out(&mu->work, at, n, m, dtype);
     return MDS_OK;
 }
 
-/* ---- the rule ---- */
+enum mds_rc mds_muon_init(struct zero_muon *mu, struct zero_states *states,
+                          const struct zero_array *gradients, struct mds_comm *group,
+                          struct mds_arena *arena)
+{
+    *mu = (struct zero_muon){.states = states,
+                             .gradients = gradients,
+                             .parts = states->parts,
+                             .group = group,
+                             .rank = mds_comm_rank(group),
+                             .size = mds_comm_size(group)};
+    mu->tensor = mu->size / mu->parts->size;
+    if (mu->tensor * mu->parts->size != mu->size ||
+        mu->rank / mu->tensor != mu->parts->rank)
+        return mds_fail(MDS_EBUG, "%s: not the ranks of %s and their tensor ranks",
+                        mds_comm_tag(group), mds_comm_tag(mu->parts->group));
+    mu->send = mds_zalloc((size_t)mu->size, sizeof *mu->send);
+    mu->recv = mds_zalloc((size_t)mu->size, sizeof *mu->recv);
+    if (!mu->send || !mu->recv)
+        return MDS_EMEM;
+    MDS_TRY(list_matrices(mu));
+    return alloc_work(mu, arena);
+}
+
+void mds_muon_fini(struct zero_muon *mu)
+{
+    free(mu->list);
+    free(mu->send);
+    free(mu->recv);
+}
+
+/* ---- momentum ---- */
+
+/* Update the momentum of a piece; d = its direction. */
+static enum mds_rc update_momentum(struct zero_muon *mu, const struct mds_param *p,
+                                   const struct piece *x, float *d)
+{
+    struct zero_states *st = mu->states;
+    const struct mds_optim_config *c = &st->step.optim;
+    int64_t end = x->first + x->n;
+    struct zero_range r;
+
+    for (int64_t i = x->first; i < end; i += r.n) {
+        struct mdsk_muon_momentum a = {.beta = (float)c->muon_momentum,
+                                       .grad_scale = (float)st->step.grad_scale,
+                                       .nesterov = c->muon_nesterov,
+                                       .d = d + (i - x->first)};
+
+        r = range_of(mu, p, i, mds_min(end - i, st->longest));
+        a.n = r.n;
+        a.grad = mds_storage_at(st->storage, mu->gradients, &r);
+        MDS_TRY(mds_states_fetch(st, ZERO_M, &r, &a.m));
+        MDS_TRY(mds_op_muon_momentum(st->storage->dev, &a));
+        MDS_TRY(mds_states_store(st, ZERO_M, &r));
+    }
+    return MDS_OK;
+}
+
+/* Where an owner collects the blocks of its matrix; those of cut rows are put together
+ * later. */
+static float *blocks_of(struct zero_muon *mu, const struct mds_param *p)
+{
+    return has_cut_rows(p) ? mu->work.x : mu->work.direction;
+}
+
+static void clear_blocks(struct zero_muon *mu)
+{
+    for (int i = 0; i < mu->size; i++)
+        mu->send[i] = mu->recv[i] = (struct mds_comm_block){0};
+}
+
+static enum mds_rc gather_directions(struct zero_muon *mu, struct round r)
+{
+    float *parcel = (float *)mu->parcel, *blocks = mu->work.direction;
+    int64_t at = 0;
+
+    clear_blocks(mu);
+    for (int i = r.first; i < r.end; i++) {
+        const struct mds_param *p = param_of(mu, &mu->list[i]);
+        struct piece mine = piece_of(mu, p, mu->rank);
+        int owner = i - r.first;
+
+        if (owner == mu->rank) {
+            blocks = blocks_of(mu, p);
+            MDS_TRY(update_momentum(mu, p, &mine, blocks + mine.at));
+            continue;
+        }
+        MDS_TRY(update_momentum(mu, p, &mine, parcel + at));
+        if (!sends(mu, p, mu->rank, owner))
+            continue;
+        mu->send[owner] = (struct mds_comm_block){4 * at, 4 * mine.n};
+        at += spaced(mine.n);
+    }
+    for (int rank = 0; rank < mu->size && r.first + mu->rank < r.end; rank++) {
+        const struct mds_param *p = param_of(mu, &mu->list[r.first + mu->rank]);
+        struct piece theirs = piece_of(mu, p, rank);
+
+        if (sends(mu, p, rank, mu->rank))
+            mu->recv[rank] = (struct mds_comm_block){4 * theirs.at, 4 * theirs.n};
+    }
+    if (!mu->parts->sharded && mu->tensor == 1) /* each has all of them */
+        return MDS_OK;
+    return mds_comm_exchange(mu->group, parcel, mu->send, blocks, mu->recv);
+}
+
+/* ---- the owner's part ---- */
+
+/* Put blocks of columns [tensor, R, C / tensor] together to [R, C], or apart again. */
+static enum mds_rc copy_columns(const struct zero_muon *mu, const struct mds_param *p,
+                                enum mdsk_dtype dtype, int apart, const void *x,
+                                void *y)
+{
+    int64_t elem = (int64_t)mdsk_dtype_size(dtype);
+
+    for (int t = 0; t < mu->tensor; t++) {
+        const char *block = (const char *)x + t * p->count * elem;
+        char *columns = (char *)y + t * p->cols * elem;
+        struct mdsk_copy_rows a = {.R = p->rows,
+                                   .C = p->cols,
+                                   .ldx = p->cols,
+                                   .ldy = p->spec.cols,
+                                   .dtype = dtype,
+                                   .x = block,
+                                   .y = columns};
+
+        if (apart) {
+            a.ldx = p->spec.cols;
+            a.ldy = p->cols;
+            a.x = (const char *)x + t * p->cols * elem;
+            a.y = (char *)y + t * p->count * elem;
+        }
+        MDS_TRY(mds_op_copy_rows(mu->states->storage->dev, &a));
+    }
+    return MDS_OK;
+}
+
+/* *blocks = the blocks of its matrix orthogonalised, of the type of the weights. */
+static enum mds_rc orthogonalise(struct zero_muon *mu, const struct mds_param *p,
+                                 void **blocks)
+{
+    struct newton_schulz *w = &mu->work;
+
+    if (has_cut_rows(p))
+        MDS_TRY(copy_columns(mu, p, MDSK_F32, 0, w->x, w->direction));
+    MDS_TRY(mds_newton_schulz(mu->states->storage->dev, w, p->spec.rows, p->spec.cols,
+                              mu->states->step.optim.muon_steps));
+    *blocks = w->x;
+    if (!has_cut_rows(p))
+        return MDS_OK;
+    *blocks = w->y;
+    return copy_columns(mu, p, w->dtype, 1, w->x, w->y);
+}
+
+/* ---- the step ---- */
 
 static double scale_of(const struct mds_optim_config *c, double rows, double cols)
 {
@@ -169,89 +344,121 @@ static double scale_of(const struct mds_optim_config *c, double rows, double col
     return c->muon_extra_scale * sqrt(scale);
 }
 
-/* The rank of the group that orthogonalises parameter `id`.  If all did, each with the
- * kernels that it found fastest, their weights would drift apart.  The shift from round
- * to round gives each rank matrices of all shapes. */
-static int owner_of(const struct zero_partition *parts, int id)
+/* Move the weights of a piece along o, its part of the result. */
+static enum mds_rc move(struct zero_muon *mu, const struct mds_param *p,
+                        const struct piece *x, const char *o)
 {
-    return (id + id / parts->size) % parts->size;
-}
+    struct zero_states *st = mu->states;
+    const struct mds_optim_config *c = &st->step.optim;
+    enum mdsk_dtype dtype = mu->work.dtype;
+    int64_t end = x->first + x->n;
+    double scale = scale_of(c, (double)p->spec.rows, (double)p->spec.cols);
+    struct zero_range r;
 
-/* On all ranks: w->x = w->direction [R, C] orthogonalised, as its owner has it: the
- * others add zeros. */
-static enum mds_rc orthogonalise_at_owner(struct mds_dev *dev, struct work *w,
-                                          const struct zero_partition *parts, int id,
-                                          int64_t steps)
-{
-    const struct mds_param *p = mds_params_get(parts->params, id);
-    enum mdsk_dtype dtype = mds_params_dtype(parts->params);
+    for (int64_t i = x->first; i < end; i += r.n) {
+        struct mdsk_muon_step a = {
+            .lr = (float)st->step.lr,
+            .weight_decay = p->spec.decay ? (float)c->weight_decay : 0,
+            .rate = (float)(st->step.lr * scale),
+            .o = o + (i - x->first) * (int64_t)mdsk_dtype_size(dtype),
+            .o_dtype = dtype,
+            .dtype = dtype};
 
-    if (owner_of(parts, id) == parts->rank)
-        MDS_TRY(orthogonalise(dev, w, p->rows, p->cols, dtype, steps));
-    else
-        mds_dev_zero(dev, w->x, p->count * (int64_t)mdsk_dtype_size(dtype));
-    return mds_comm_all_reduce(parts->group, w->x, p->count, dtype, w->comm);
-}
-
-/* Parameter `id`, whose elements begin at `skip` of a range. */
-static enum mds_rc update_matrix(const struct zero_step *step,
-                                 const struct zero_partition *parts,
-                                 const struct zero_operands *x, int64_t skip, int id)
-{
-    const struct mds_param *p = mds_params_get(parts->params, id);
-    const struct mds_optim_config *c = &step->optim;
-    struct work w;
-    struct mdsk_muon_momentum momentum;
-    struct mdsk_muon_step move;
-
-    lay_out(&w, step->work, parts, p->count, mds_min(p->rows, p->cols));
-    momentum = (struct mdsk_muon_momentum){.n = p->count,
-                                           .beta = (float)c->muon_momentum,
-                                           .grad_scale = (float)step->grad_scale,
-                                           .nesterov = c->muon_nesterov,
-                                           .m = x->state[ZERO_M] + skip,
-                                           .d = w.direction,
-                                           .grad = x->grad + skip};
-    MDS_TRY(mds_op_muon_momentum(x->dev, &momentum));
-    MDS_TRY(orthogonalise_at_owner(x->dev, &w, parts, id, c->muon_steps));
-    move = (struct mdsk_muon_step){
-        .n = p->count,
-        .lr = (float)step->lr,
-        .weight_decay = p->spec.decay ? (float)c->weight_decay : 0,
-        .rate =
-            (float)(step->lr * scale_of(c, (double)p->spec.rows, (double)p->spec.cols)),
-        .master = x->state[ZERO_MASTER] + skip,
-        .o = w.x,
-        .o_dtype = x->dtype,
-        .dtype = x->dtype,
-        .weight = mds_operand_weight(x, skip)};
-    return mds_op_muon_step(x->dev, &move);
-}
-
-static enum mds_rc update(const struct zero_step *step,
-                          const struct zero_partition *parts,
-                          const struct zero_operands *x)
-{
-    const struct mds_param_unit *u = mds_partition_unit(parts, x->range.unit);
-
-    for (int id = u->first_param; id < u->first_param + u->params; id++) {
-        const struct mds_param *p = mds_params_get(parts->params, id);
-        struct mds_param_overlap o =
-            mds_param_overlap(parts->params, p, x->range.first, x->range.n);
-
-        if (o.n == 0)
-            continue;
-        if (!x->dev || o.n < p->count || p->count < p->spec.rows * p->spec.cols)
-            return mds_fail(MDS_EBUG, "%s: Muon needs all of it, on the device",
-                            p->spec.name);
-        MDS_TRY(update_matrix(step, parts, x, o.at, id));
+        r = range_of(mu, p, i, mds_min(end - i, st->longest));
+        a.n = r.n;
+        a.weight = mds_states_weight(st, &r);
+        MDS_TRY(mds_states_fetch(st, ZERO_MASTER, &r, &a.master));
+        MDS_TRY(mds_op_muon_step(st->storage->dev, &a));
+        MDS_TRY(mds_states_store(st, ZERO_MASTER, &r));
+        MDS_TRY(mds_states_store_weight(st, &r));
     }
     return MDS_OK;
 }
 
-static struct mdsk_cost cost(const struct zero_operands *x)
+/* Each rank receives its pieces of all results; blocks: the owner's. */
+static enum mds_rc exchange_results(struct zero_muon *mu, struct round r,
+                                    const void *blocks)
 {
-    return mdsk_muon_step_cost(&(struct mdsk_muon_step){.n = x->range.n});
+    int64_t elem = (int64_t)mdsk_dtype_size(mu->work.dtype), at = 0;
+
+    clear_blocks(mu);
+    for (int i = r.first; i < r.end; i++) {
+        const struct mds_param *p = param_of(mu, &mu->list[i]);
+        int64_t n = piece_of(mu, p, mu->rank).n;
+        int owner = i - r.first;
+
+        for (int rank = 0; owner == mu->rank && rank < mu->size; rank++) {
+            struct piece theirs = piece_of(mu, p, rank);
+
+            mu->send[rank] = (struct mds_comm_block){elem * theirs.at, elem * theirs.n};
+        }
+        if (owner == mu->rank)
+            continue;
+        mu->recv[owner] = (struct mds_comm_block){elem * at, elem * n};
+        at += spaced(n);
+    }
+    return mds_comm_exchange(mu->group, blocks, mu->send, mu->parcel, mu->recv);
 }
 
-const struct zero_rule mds_muon = {MDS_OP_MUON_STEP, update, cost, work_bytes};
+/* *o = this rank's piece of the result of matrix i. */
+static enum mds_rc take_result(struct zero_muon *mu, struct round r, int i,
+                               char *blocks, const char **o)
+{
+    const struct mds_param *p = param_of(mu, &mu->list[i]);
+    int64_t elem = (int64_t)mdsk_dtype_size(mu->work.dtype);
+    int owner = i - r.first, mine = owner == mu->rank;
+
+    if (!mu->parts->sharded)
+        MDS_TRY(mds_comm_broadcast(mu->group, mine ? blocks : mu->parcel,
+                                   elem * elements(p), owner));
+    *o = mine || !mu->parts->sharded
+             ? (mine ? blocks : mu->parcel) + elem * piece_of(mu, p, mu->rank).at
+             : mu->parcel + mu->recv[owner].at;
+    return MDS_OK;
+}
+
+static enum mds_rc update_round(struct zero_muon *mu, struct round r)
+{
+    void *blocks = mu->work.x;
+
+    MDS_TRY(gather_directions(mu, r));
+    if (r.first + mu->rank < r.end)
+        MDS_TRY(
+            orthogonalise(mu, param_of(mu, &mu->list[r.first + mu->rank]), &blocks));
+    if (mu->parts->sharded)
+        MDS_TRY(exchange_results(mu, r, blocks));
+    for (int i = r.first; i < r.end; i++) {
+        const struct mds_param *p = param_of(mu, &mu->list[i]);
+        struct piece mine = piece_of(mu, p, mu->rank);
+        const char *o;
+
+        MDS_TRY(take_result(mu, r, i, blocks, &o));
+        MDS_TRY(move(mu, p, &mine, o));
+    }
+    return MDS_OK;
+}
+
+/* Behind the last matrix of a unit in the list. */
+static int end_of_unit(const struct zero_muon *mu, int unit)
+{
+    int end = mu->n;
+
+    while (end > 0 && mu->list[end - 1].unit != unit)
+        end--;
+    return end;
+}
+
+enum mds_rc mds_muon_update_unit(struct zero_muon *mu, int unit)
+{
+    int end = end_of_unit(mu, unit);
+
+    if (unit == 0)
+        mu->done = 0;
+    while (mu->done < end) {
+        struct round r = round_from(mu, mu->done);
+
+        MDS_TRY(update_round(mu, r));
+        mu->done = r.end;
+    }
+    return MDS_OK;
+}

@@ -18,7 +18,6 @@ struct zero_step {
     struct mds_optim_config optim;
     int64_t number; /* of the update, from 1; before the first 0 */
     double lr, grad_scale;
-    void *work; /* on the device, for the rule that needs most */
 };
 
 /* The elements of a range: on the device, or in host memory.  Addresses are those of
@@ -42,15 +41,13 @@ static inline void *mds_operand_weight(const struct zero_operands *x, int64_t sk
 struct zero_rule {
     enum mds_op op; /* that profiles name */
 
-    /* Update a range of groups that all have this rule. */
+    /* Update a range of groups that all have this rule.  NULL: of whole matrices, as
+     * muon.h says. */
     enum mds_rc (*update)(const struct zero_step *step,
                           const struct zero_partition *parts,
                           const struct zero_operands *x);
 
     struct mdsk_cost (*cost)(const struct zero_operands *x); /* of a range.n */
-
-    /* Working memory that update needs; NULL: none. */
-    int64_t (*work_bytes)(const struct zero_partition *parts);
 };
 
 extern const struct zero_rule mds_adamw; /* adamw.c */

@@ -4,28 +4,29 @@
 
 /* ---- memory ---- */
 
-static enum mds_rc alloc_work(struct zero_states *st)
+/* Buffers for states on their way to the device and back. */
+static enum mds_rc alloc_staged(struct zero_states *st)
 {
-    struct zero_range p = {.unit = -1};
-    int64_t bytes = 0;
-
-    while (mds_partition_next_range(st->parts, INT64_MAX, &p))
-        if (p.by.rule->work_bytes)
-            bytes = mds_max(bytes, p.by.rule->work_bytes(st->parts));
-    return bytes ? mds_arena_alloc(st->storage->arena, MDS_MEM_OPTIM, bytes,
-                                   &st->step.work)
-                 : MDS_OK;
+    st->longest = ZERO_STAGING_ELEMENTS;
+    for (int k = 0; k <= ZERO_STATES; k++)
+        MDS_TRY(mds_arena_alloc(st->storage->arena, MDS_MEM_OPTIM,
+                                st->longest * (int64_t)sizeof(float), &st->staged[k]));
+    return mds_storage_alloc_bounce(st->storage);
 }
 
 enum mds_rc mds_states_init(struct zero_states *st, struct zero_storage *s,
                             const struct mds_optim_config *optim,
-                            const struct zero_array *weights, enum mds_place_kind place)
+                            const struct zero_array *weights, enum mds_place_kind place,
+                            int on_host)
 {
     int on_device = place == MDS_PLACE_DEVICE;
     int first, all_have_second = s->parts->all_have_second;
 
-    *st = (struct zero_states){
-        .storage = s, .parts = s->parts, .step = {.optim = *optim}};
+    *st = (struct zero_states){.storage = s,
+                               .parts = s->parts,
+                               .step = {.optim = *optim},
+                               .weights = weights,
+                               .longest = INT64_MAX};
     st->master_is_weights = weights->elem == sizeof(float) && weights->place == place;
     if (st->master_is_weights)
         st->array[ZERO_MASTER] = *weights;
@@ -43,8 +44,11 @@ enum mds_rc mds_states_init(struct zero_states *st, struct zero_storage *s,
         mds_dev_zero(s->dev, st->array[k].base,
                      mds_partition_elements(s->parts, st->array[k].layout) *
                          st->array[k].elem);
-    MDS_TRY(alloc_work(st));
-    return mds_swap_create(s, st->array, &st->swap);
+    if (place == MDS_PLACE_NVME)
+        MDS_TRY(mds_storage_create_file(s));
+    if (on_host)
+        return mds_swap_create(s, st->array, &st->swap);
+    return on_device ? MDS_OK : alloc_staged(st);
 }
 
 void mds_states_fini(struct zero_states *st)
@@ -59,7 +63,7 @@ void mds_states_fini(struct zero_states *st)
 
 enum mds_rc mds_states_wait(struct zero_states *st)
 {
-    return mds_swap_wait(st->swap);
+    return st->swap ? mds_swap_wait(st->swap) : MDS_OK;
 }
 
 enum mds_rc mds_states_begin(struct zero_states *st, double lr, double grad_scale)
@@ -67,17 +71,79 @@ enum mds_rc mds_states_begin(struct zero_states *st, double lr, double grad_scal
     st->step.number++;
     st->step.lr = lr;
     st->step.grad_scale = grad_scale;
-    st->rc = mds_swap_begin(st->swap);
+    st->rc = st->swap ? mds_swap_begin(st->swap) : MDS_OK;
     return st->rc;
 }
+
+/* ---- on the device ---- */
+
+enum mds_rc mds_states_fetch(struct zero_states *st, enum zero_state k,
+                             const struct zero_range *r, float **at)
+{
+    void *p;
+
+    MDS_TRY(mds_storage_fetch(st->storage, &st->array[k], r, st->staged[k], &p));
+    *at = p;
+    return MDS_OK;
+}
+
+enum mds_rc mds_states_store(struct zero_states *st, enum zero_state k,
+                             const struct zero_range *r)
+{
+    return mds_storage_store(st->storage, &st->array[k], r, st->staged[k]);
+}
+
+void *mds_states_weight(const struct zero_states *st, const struct zero_range *r)
+{
+    if (st->master_is_weights)
+        return NULL;
+    return st->weights->place == MDS_PLACE_DEVICE
+               ? mds_storage_at(st->storage, st->weights, r)
+               : st->staged[ZERO_STATES];
+}
+
+enum mds_rc mds_states_store_weight(struct zero_states *st, const struct zero_range *r)
+{
+    return st->master_is_weights ? MDS_OK
+                                 : mds_storage_store(st->storage, st->weights, r,
+                                                     st->staged[ZERO_STATES]);
+}
+
+static enum mds_rc update_range(struct zero_states *st, const struct zero_range *r,
+                                const struct zero_array *gradients)
+{
+    struct zero_operands x = {.dev = st->storage->dev,
+                              .range = *r,
+                              .grad = mds_storage_at(st->storage, gradients, r),
+                              .weight = mds_states_weight(st, r),
+                              .dtype = mds_params_dtype(st->parts->params)};
+    int states = ZERO_M + r->by.moments;
+
+    for (int k = 0; k < states; k++)
+        MDS_TRY(mds_states_fetch(st, (enum zero_state)k, r, &x.state[k]));
+    MDS_TRY(r->by.rule->update(&st->step, st->parts, &x));
+    for (int k = 0; k < states; k++)
+        MDS_TRY(mds_states_store(st, (enum zero_state)k, r));
+    return mds_states_store_weight(st, r);
+}
+
+enum mds_rc mds_states_update_unit(struct zero_states *st, int unit,
+                                   const struct zero_array *gradients)
+{
+    struct zero_range r = {.unit = unit, .first = st->parts->shard[unit].first};
+
+    while (mds_partition_next_range(st->parts, st->longest, &r) && r.unit == unit)
+        if (r.by.rule->update)
+            MDS_TRY(update_range(st, &r, gradients));
+    return MDS_OK;
+}
+
+/* ---- on the host ---- */
 
 struct zero_operands mds_states_operands(const struct zero_states *st, int unit,
                                          const float *grad, void *weight)
 {
-    int on_device = st->array[ZERO_M].place == MDS_PLACE_DEVICE;
-
-    return (struct zero_operands){.dev = on_device ? st->storage->dev : NULL,
-                                  .range = mds_partition_own(st->parts, unit),
+    return (struct zero_operands){.range = mds_partition_own(st->parts, unit),
                                   .grad = grad,
                                   .weight = st->master_is_weights ? NULL : weight,
                                   .dtype = mds_params_dtype(st->parts->params)};

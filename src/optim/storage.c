@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "optim/storage.h"
+#include "base/alloc.h"
 #include "kernels/table.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum mds_rc mds_storage_host_memory(struct zero_storage *s, int64_t bytes, void *out)
@@ -116,9 +118,13 @@ enum mds_rc mds_storage_alloc(struct zero_storage *s, enum mds_mem_tag tag,
         a[i] = a[0];
         MDS_TRY(place_ops[a->place].alloc(s, tag, &a[i], array_bytes(s, a)));
     }
-    return a->place != MDS_PLACE_NVME || s->dry
-               ? MDS_OK
-               : mds_scratch_file_create(s->folder, s->file_bytes, &s->file);
+    return MDS_OK;
+}
+
+enum mds_rc mds_storage_create_file(struct zero_storage *s)
+{
+    return s->dry ? MDS_OK
+                  : mds_scratch_file_create(s->folder, s->file_bytes, &s->file);
 }
 
 void mds_storage_release(struct zero_storage *s, struct zero_array *a)
@@ -130,6 +136,7 @@ void mds_storage_release(struct zero_storage *s, struct zero_array *a)
 void mds_storage_fini(struct zero_storage *s)
 {
     mds_scratch_file_destroy(s->file);
+    free(s->bounce);
 }
 
 static int64_t byte_offset(const struct zero_storage *s, const struct zero_array *a,
@@ -153,6 +160,37 @@ const void *mds_storage_to_device(struct zero_storage *s, const struct zero_arra
         return at;
     mds_dev_copy_in(s->dev, scratch, at, p->n * a->elem);
     return scratch;
+}
+
+enum mds_rc mds_storage_alloc_bounce(struct zero_storage *s)
+{
+    const int64_t bytes = ZERO_STAGING_ELEMENTS * (int64_t)sizeof(float);
+
+    s->memory_bytes += bytes;
+    s->bounce = mds_zalloc((size_t)bytes, 1);
+    return s->bounce ? MDS_OK : MDS_EMEM;
+}
+
+enum mds_rc mds_storage_fetch(struct zero_storage *s, const struct zero_array *a,
+                              const struct zero_range *p, void *scratch, void **at)
+{
+    *at = scratch;
+    if (a->place == MDS_PLACE_DEVICE) {
+        *at = mds_storage_at(s, a, p);
+        return MDS_OK;
+    }
+    MDS_TRY(mds_storage_copy(s, a, p, s->bounce, 0));
+    mds_dev_copy_in(s->dev, scratch, s->bounce, p->n * a->elem);
+    return MDS_OK;
+}
+
+enum mds_rc mds_storage_store(struct zero_storage *s, const struct zero_array *a,
+                              const struct zero_range *p, const void *scratch)
+{
+    if (a->place == MDS_PLACE_DEVICE)
+        return MDS_OK;
+    MDS_TRY(mds_dev_copy_out(s->dev, s->bounce, scratch, p->n * a->elem));
+    return mds_storage_copy(s, a, p, s->bounce, 1);
 }
 
 enum mds_rc mds_storage_copy(struct zero_storage *s, const struct zero_array *a,

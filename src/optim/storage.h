@@ -30,13 +30,16 @@ struct zero_storage {
     int threads;        /* that zero host memory; 0: all threads of the cpu kernels */
     int dry;
     struct mds_scratch_file *file;    /* NULL: none, or dry */
+    void *bounce;                     /* host memory, of fetch and store */
     int64_t memory_bytes, file_bytes; /* allocated on the host */
 };
 
-/* Allocate n arrays like a[0], all in the same place.  For arrays in a file, call this
- * once for all of them.  tag: of device memory.  Host memory and files are zeroed. */
+/* Allocate n arrays like a[0], all in the same place.  tag: of device memory.  Host
+ * memory and files are zeroed.  create_file: after the last array that is in a
+ * file. */
 enum mds_rc mds_storage_alloc(struct zero_storage *s, enum mds_mem_tag tag,
                               struct zero_array *a, int n);
+enum mds_rc mds_storage_create_file(struct zero_storage *s);
 void mds_storage_release(struct zero_storage *s, struct zero_array *a);
 void mds_storage_fini(struct zero_storage *s); /* closes the file */
 
@@ -52,6 +55,15 @@ void *mds_storage_at(const struct zero_storage *s, const struct zero_array *a,
 /* Device address of a range: in place, or `scratch` after copying it there. */
 const void *mds_storage_to_device(struct zero_storage *s, const struct zero_array *a,
                                   const struct zero_range *p, void *scratch);
+
+/* *at = device address of a range for an update there: in place, or `scratch` after a
+ * copy; store copies it back.  Call alloc_bounce once before, if anything is not on the
+ * device; then a range has at most ZERO_STAGING_ELEMENTS. */
+enum mds_rc mds_storage_alloc_bounce(struct zero_storage *s);
+enum mds_rc mds_storage_fetch(struct zero_storage *s, const struct zero_array *a,
+                              const struct zero_range *p, void *scratch, void **at);
+enum mds_rc mds_storage_store(struct zero_storage *s, const struct zero_array *a,
+                              const struct zero_range *p, const void *scratch);
 
 /* Copy a range from host memory (put 1), or to it (0).  A dry device only counts. */
 enum mds_rc mds_storage_copy(struct zero_storage *s, const struct zero_array *a,

@@ -66,7 +66,26 @@ static struct zero_choice by_adamw(const struct mds_param_spec *spec)
 
 static struct zero_choice blocks_by_muon(const struct mds_param_spec *spec)
 {
-    return spec->in_block ? (struct zero_choice){&mds_muon, 1} : by_adamw(spec);
+    return mds_muon_takes(spec) ? (struct zero_choice){&mds_muon, 1} : by_adamw(spec);
+}
+
+/* Muon's products are for the device alone, wherever states are stored. */
+static int updates_on_host(const struct mds_zero_spec *spec)
+{
+    return spec->optimizer != MDS_PLACE_DEVICE && spec->optim->kind != MDS_MUON;
+}
+
+static enum mds_rc create_update(struct mds_zero *z, const struct mds_zero_spec *spec)
+{
+    if (updates_on_host(spec))
+        return mds_host_update_create(&z->states, &z->gradients, &z->weights,
+                                      spec->host ? spec->host : spec->dev,
+                                      &z->host_update);
+    if (spec->optim->kind != MDS_MUON)
+        return MDS_OK;
+    return mds_muon_init(&z->muon, &z->states, &z->gradients.array,
+                         spec->stage_group ? spec->stage_group : spec->group,
+                         z->storage.arena);
 }
 
 /* Only this function knows the ZeRO stage: it decides which of the three are
@@ -93,13 +112,10 @@ static enum mds_rc create_parts(struct mds_zero *z, const struct mds_zero_spec *
     if (spec->evaluation)
         return MDS_OK;
     MDS_TRY(mds_states_init(&z->states, &z->storage, spec->optim, &z->weights.array,
-                            spec->optimizer));
+                            spec->optimizer, updates_on_host(spec)));
     MDS_TRY(mds_gradients_init(&z->gradients, &z->storage, shard_gradients,
                                spec->overlap, spec->bucket_bytes));
-    if (spec->optimizer == MDS_PLACE_DEVICE)
-        return MDS_OK;
-    return mds_host_update_create(&z->states, &z->gradients, &z->weights,
-                                  spec->host ? spec->host : spec->dev, &z->host_update);
+    return create_update(z, spec);
 }
 
 enum mds_rc mds_zero_create(const struct mds_zero_spec *spec, struct mds_arena *arena,
@@ -138,6 +154,7 @@ void mds_zero_destroy(struct mds_zero *z)
         mds_params_hook(z->parts.params, &none);
     mds_weights_wait(&z->weights); /* the next waits for the device */
     mds_host_update_destroy(z->host_update);
+    mds_muon_fini(&z->muon);
     mds_gradients_fini(&z->gradients);
     mds_states_fini(&z->states);
     mds_weights_fini(&z->weights);
@@ -148,9 +165,10 @@ void mds_zero_destroy(struct mds_zero *z)
 
 struct mds_zero_host mds_zero_host_bytes(const struct mds_zero *z)
 {
-    return (struct mds_zero_host){.memory_bytes = z->storage.memory_bytes,
-                                  .file_bytes = z->storage.file_bytes,
-                                  .weights = z->host_update ? z->parts.own : 0};
+    return (struct mds_zero_host){
+        .memory_bytes = z->storage.memory_bytes,
+        .file_bytes = z->storage.file_bytes,
+        .weights = z->host_update || z->storage.bounce ? z->parts.own : 0};
 }
 
 /* ---- a step ---- */
@@ -198,12 +216,9 @@ enum mds_rc mds_zero_quiesce(struct mds_zero *z)
 
 static enum mds_rc update_unit(struct mds_zero *z, int unit)
 {
-    struct zero_range own = mds_partition_own(&z->parts, unit);
-    struct zero_operands shard = mds_states_operands(
-        &z->states, unit, mds_storage_at(&z->storage, &z->gradients.array, &own),
-        mds_storage_at(&z->storage, &z->weights.array, &own));
-
-    MDS_TRY(mds_states_update(&z->states, &shard));
+    MDS_TRY(mds_states_update_unit(&z->states, unit, &z->gradients.array));
+    if (z->muon.n > 0)
+        MDS_TRY(mds_muon_update_unit(&z->muon, unit));
     return mds_weights_gather(&z->weights, unit);
 }
 

@@ -24,13 +24,15 @@
  *
  * Offload moves the last two columns to host memory or a file, and the update to the
  * host.  The host then has a master copy of 32-bit weights as well, and pinned buffers
- * for gradients and weights in transit.  Source: Rajbhandari, Rasley, Ruwase, He 2019,
+ * for gradients and weights in transit.  With Muon the device updates, and states come
+ * and go piece by piece.  Source: Rajbhandari, Rasley, Ruwase, He 2019,
  * arXiv:1910.02054; Ren et al. 2021, arXiv:2101.06840; Rajbhandari et al. 2021,
  * arXiv:2104.07857.
  *
- * Sums over ranks are made in rank order and the update is element by element: with
- * 32-bit weights all stages and all places give the same bits if a step has one pass.
- * With several passes stages 0 and 1 sum over passes first, stages 2 and 3 over ranks.
+ * Sums over ranks are made in rank order, and the update is element by element or, with
+ * Muon, of whole matrices on one rank: with 32-bit weights all stages and all places
+ * give the same bits if a step has one pass.  With several passes stages 0 and 1 sum
+ * over passes first, stages 2 and 3 over ranks.
  *
  * Everything here is collective over the group, in the same order on every rank; so are
  * the hooks. */
@@ -49,7 +51,9 @@ struct mds_zero_spec {
     struct mds_params *params;            /* borrowed; complete */
     struct mds_dev *dev;                  /* borrowed */
     struct mds_comm *group;               /* borrowed: ranks with the same weights */
-    int stage;                            /* 0 .. 3 */
+    struct mds_comm *stage_group; /* borrowed: these and their tensor ranks, which come
+                                     first; for Muon; NULL: no tensor ranks */
+    int stage;                    /* 0 .. 3 */
     int evaluation; /* no gradients, masters or moments: weights can be loaded, but no
                        step made, and nothing read back */
     enum mds_place_kind optimizer; /* where master weights and moments live */
@@ -75,7 +79,7 @@ void mds_zero_destroy(struct mds_zero *z); /* NULL is fine */
 struct mds_zero_host {
     int64_t memory_bytes; /* states, stored weights, buffers for copies */
     int64_t file_bytes;
-    int64_t weights; /* number of weights updated on the host */
+    int64_t weights; /* number of weights whose states are there */
 };
 struct mds_zero_host mds_zero_host_bytes(const struct mds_zero *z);
 

@@ -118,7 +118,7 @@ int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
  * next rank (1) and the previous one (-1) on two lanes: keys and values, and their
  * gradients, around the ring; activations to the next stage, their gradients back.  The
  * world exchanges host memory only; whether the ends need collectives depends on the
- * model (engine.c). */
+ * model, and whether a stage does, on the optimizer (engine.c). */
 static const struct need {
     unsigned axes;
     const char *tag; /* NULL: that of the axis */
@@ -127,7 +127,7 @@ static const struct need {
     {MDS_AXIS_TENSOR, NULL, 1, {0}},       {MDS_AXIS_ULYSSES, NULL, 1, {0}},
     {MDS_AXIS_RING, NULL, 0, {1, 1}},      {MDS_AXES_TOKENS, "data", 1, {0}},
     {MDS_AXIS_PIPELINE, NULL, 0, {1, -1}}, {MDS_GROUP_ENDS, "ends", 0, {0}},
-    {MDS_AXES_ALL, "world", 0, {0}},
+    {MDS_AXES_STAGE, "stage", 0, {0}},     {MDS_AXES_ALL, "world", 0, {0}},
 };
 
 enum { NEEDS = sizeof needs / sizeof *needs };

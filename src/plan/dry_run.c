@@ -228,6 +228,12 @@ static int inputs_are_irregular(const struct mds_config *c)
     return c->train.act.device_inputs > 0 && mds_act_group(&c->train.act) > 1;
 }
 
+/* Which rank has which of Muon's matrices depends on how many there are. */
+static int ranks_share_blocks(const struct mds_config *c)
+{
+    return c->optim.kind == MDS_MUON;
+}
+
 /* Blocks of a stage: few, but enough to have a first, a last and some between, and all
  * those that are not in FP8. */
 static struct samples sample_blocks(const struct mds_config *c)
@@ -238,7 +244,7 @@ static struct samples sample_blocks(const struct mds_config *c)
     int64_t low = mds_round_up(mds_max(more, 2 + apart), more) + n % more;
 
     if (c->parallel.virtual_stages > 1 || mds_act_slots(&c->train.act, n) < n ||
-        2 * low + more >= n)
+        ranks_share_blocks(c) || 2 * low + more >= n)
         return (struct samples){n, 0, 0};
     return (struct samples){n, low, low + more};
 }

@@ -20,7 +20,7 @@ struct mds_dry_step {
     int groups;
     struct mds_traffic traffic[MDS_GROUPS_MOST];
     int64_t host_bytes;
-    int64_t host_weights; /* number of weights updated on the host */
+    int64_t host_weights; /* number of weights whose states are not on the device */
     int64_t nccl_bytes;   /* comm/buffers.c; for GPUs */
 };
 

@@ -162,9 +162,6 @@ unsigned mds_layout_fixed(const struct mds_config_run *run, int64_t world,
     unsigned fixed = members_set_by_user(run);
 
     *user = layout_of_config(&run->config);
-    if (run->config.optim.kind == MDS_MUON) /* it needs whole matrices */
-        fixed |= member_bit("parallel.tensor") | member_bit("parallel.zero_stage") |
-                 member_bit("parallel.offload_optimizer");
     fixed |= mds_config_fixed_activations(run, &user->act) << GRID;
     return fix_by_sp_type(run, world, fixed, user);
 }

@@ -236,9 +236,18 @@ static double data_s(const struct mds_network *net, const struct mds_config *c,
            exposed_s(gather, forward / (double)c->batch.accumulation, exposed_beside);
 }
 
+/* Whether states that are elsewhere come to the device for their update, with nothing
+ * beside it (docs/adr/0043). */
+static int states_come_and_go(const struct mds_config *c)
+{
+    return c->optim.kind == MDS_MUON &&
+           c->parallel.offload_optimizer != MDS_PLACE_DEVICE;
+}
+
 /* The host's own update, with a rank's share of the cores and of their memory: of a
  * weight three states, a gradient and what is rounded, 18 bytes, are written and
- * read; of states in a file 12 pass the node's disk both ways meanwhile. */
+ * read; of states in a file 12 (8 of a matrix of Muon's) pass the node's disk both ways
+ * meanwhile. */
 static double update_s(const struct mds_machine *m, const struct mds_config *c,
                        int per_node, const struct mds_dry_step *r)
 {
@@ -246,10 +255,13 @@ static double update_s(const struct mds_machine *m, const struct mds_config *c,
     double cores = m->links.core_bytes_s * (double)m->node.cores;
     double node =
         cores < m->links.host_memory_bytes_s ? cores : m->links.host_memory_bytes_s;
-    double disk = c->parallel.offload_optimizer == MDS_PLACE_NVME
-                      ? 2 * 12 * weights / m->links.disk_bytes_s
-                      : 0;
+    double disk =
+        c->parallel.offload_optimizer == MDS_PLACE_NVME
+            ? 2 * (states_come_and_go(c) ? 8 : 12) * weights / m->links.disk_bytes_s
+            : 0;
 
+    if (states_come_and_go(c))
+        return disk;
     return fmax(2 * 18 * weights / node, disk);
 }
 
@@ -277,7 +289,7 @@ static double host_rate(const struct mds_machine *m, int per_node)
 /* What shows of all that some blocks keep, which is on the host in between: it goes
  * behind the forward passes and comes back behind the backward passes, each but for two
  * blocks (docs/long-sequences.md).  The rest of what goes are gradients for an update
- * there. */
+ * there, or states. */
 static double offload_s(const struct mds_machine *m, const struct mds_config *c,
                         int per_node, const struct mds_dry_step *r, double passes_s)
 {
@@ -285,7 +297,7 @@ static double offload_s(const struct mds_machine *m, const struct mds_config *c,
         (double)c->parallel.pipeline * fmax((double)c->parallel.virtual_stages, 1);
     double behind = 1 - 2 * model_chunks / (double)c->model.layers;
     double forward = forward_s(c, passes_s);
-    double rest = (double)sizeof(float) * (double)r->host_weights;
+    double rest = (states_come_and_go(c) ? 8 : 4) * (double)r->host_weights;
     double one_way =
         (r->ledger.op[MDS_OP_COPY_OUT].cost.bytes / 2 - rest) / host_rate(m, per_node);
 
@@ -307,6 +319,8 @@ static double host_s(const struct mds_machine *m, const struct mds_config *c,
         (2 * host_rate(m, per_node));
     double update = update_s(m, c, per_node, r);
 
+    if (states_come_and_go(c))
+        return copies + update;
     return fmax(copies - passes_s, offload_s(m, c, per_node, r, passes_s)) +
            behind_forward(c, update, forward);
 }
@@ -322,7 +336,7 @@ static void set_rank_times(const struct mds_machine *m, const struct mds_config 
     e->tensor_s = tensor_s(c, group_s(&net, r, MDS_AXIS_TENSOR), e->compute_s);
     e->sequence_s = group_s(&net, r, MDS_AXIS_ULYSSES) +
                     ring_s(m, c, &r->ledger, group_s(&net, r, MDS_AXIS_RING));
-    e->data_s = group_s(&net, r, MDS_AXES_ALL) +
+    e->data_s = group_s(&net, r, MDS_AXES_ALL) + group_s(&net, r, MDS_AXES_STAGE) +
                 data_s(&net, c, traffic_along(r, MDS_AXES_TOKENS), e->compute_s);
     e->pipeline_s =
         group_s(&net, r, MDS_AXIS_PIPELINE) + group_s(&net, r, MDS_GROUP_ENDS);

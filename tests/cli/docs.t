@@ -341,7 +341,9 @@ test_expect_success 'docs/parallelism.md: messages, counted' '
     counted "send 80, 640 KiB" "send 80 640.00 KiB" --world-size 4 --context-parallel-size 4 &&
     counted "send 12, 192 KiB" "send 12 192.00 KiB" --world-size 2 --dry-run-rank 1 \
         --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 2 \
-        --global-batch-size 4
+        --global-batch-size 4 &&
+    counted "exchange 24, 384 KiB" "exchange 24 384.00 KiB" $tensor --optimizer muon &&
+    counted "broadcast 48, 1.50 MiB" "broadcast 48 1.50 MiB" $tensor --optimizer muon
 '
 
 test_done

@@ -52,6 +52,13 @@ done <<'END'
 4 --pipeline-model-parallel-size 2 --micro-batch-size 1 --zero-stage 1
 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --micro-batch-size 1
 2 --pipeline-model-parallel-size 2 --num-layers 9 --cpu-offloading-num-layers 2 --micro-batch-size 1
+1 --optimizer muon --bf16
+1 --optimizer muon --bf16 --cpu-optimizer
+2 --optimizer muon --zero-stage 1
+2 --optimizer muon --bf16 --zero-stage 3 --offload-device cpu --offload-param-device cpu
+2 --optimizer muon --bf16 --tensor-model-parallel-size 2 --sequence-parallel
+4 --optimizer muon --bf16 --tensor-model-parallel-size 2 --zero-stage 2
+2 --optimizer muon --bf16 --disable-bias-linear --num-experts 5 --zero-stage 2
 END
 
 # Evaluation takes weights and activations: no gradients and no moments.

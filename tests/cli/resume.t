@@ -65,6 +65,7 @@ resumes() {
 # fp16 skips its first two steps: overflows lower its loss scale.
 resumes 1e-3 --fp16 --initial-loss-scale 16e6 --hysteresis 1
 resumes 1e-5 --dtype fp32
+resumes 1e-5 --optimizer muon
 test_expect_success 'nothing to load, and a model of another shape' '
     test_expect_code 1 mds_pretrain $small --load nowhere 2>err && grep "error: .*nowhere" err &&
     test_expect_code 1 mds_pretrain $small --hidden-size 64 --load saved 2>err &&

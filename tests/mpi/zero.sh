@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# ZeRO's stages, places and types on 1 to 4 ranks; sums along the axes of a grid on 8.
+# ZeRO's stages, places and types on 1 to 4 ranks; sums along the axes of a grid on 8;
+# Muon with tensor ranks, too, on 1 to 6.
 prog=${builddir:?source tests/env.sh first}/tests/mpi/zero
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-echo 1..6
+echo 1..10
 try() { # try TEST NAME RANKS PROGRAM...
     test=$1 name=$2 n=$3
     shift 3
@@ -19,6 +20,9 @@ try() { # try TEST NAME RANKS PROGRAM...
 for ranks in 1 2 3 4; do
     try $ranks zero $ranks "$prog" "$tmp"
 done
+for ranks in 1 2 4 6; do
+    try $((5 + ranks / 2)) Muon $ranks "${prog%zero}muon" "$tmp"
+done
 [ -z "$(ls -A "$tmp")" ] || printf 'not '
-echo "ok 5 - no file is left"
-try 6 axes 8 "${prog%zero}axes"
+echo "ok 9 - no file is left"
+try 10 axes 8 "${prog%zero}axes"

@@ -298,20 +298,59 @@ function muon(form) {
     model = form
     on(1, 0, 1, 1, 1, 1)
     exact(0, "none", "mod", 1)
+    exact(0, "cpu", "none", 0)
+    exact(0, "nvme", "full", 1)
     long("sel", 1, 0)
     half("bf16", 0, "none")
-    on(1, 0, 1, 1, 1, 2)
-    exact(0, "none", "none", 0)
-    half("bf16", 0, "none")
-    on(1, 0, 1, 1, 1, 4)
-    exact(0, "none", "full", 1)
+    for (dp = 2; dp <= 4; dp *= 2) {
+        on(1, 0, 1, 1, 1, dp)
+        each_stage()
+        exact(1, "none", "none", dp / 2)
+        exact(2, "nvme", "sel", dp)
+        half("bf16", dp == 2 ? 3 : 0, "none")
+    }
+    for (tp = 2; tp <= 4; tp *= 2) {
+        on(tp, 0, 1, 1, 1, 1)
+        exact(0, "none", "part", 2)
+        on(tp, 1, 1, 1, 1, 1)
+        exact(0, "none", "none", 1)
+        exact(0, "cpu", "sel", 2)
+        half("bf16", 0, "none")
+    }
+    on(2, 1, 1, 1, 1, 2)
+    each_stage()
+    half("bf16", 1, "none")
     on(1, 0, 1, 1, 2, 1)
     exact(0, "none", "none", 1)
     on(1, 0, 1, 1, 2, 2)
     exact(0, "none", "sel", 0)
+    exact(1, "none", "none", 1)
     on(1, 0, 2, 2, 1, 1)
     exact(0, "none", "sel", 1)
+    exact(3, "rest", "none", 2)
     half("bf16", 0, "none")
+    on(2, 1, 2, 1, 2, 1)
+    exact(1, "cpu", "full", 2)
+    exact(2, "none", "none", 1)
+    on(2, 0, 1, 2, 1, 2)
+    exact(3, "none", "sel", 0)
+}
+
+# A matrix for each expert.
+function muon_experts(form) {
+    model = form
+    untiled = 1
+    on(1, 0, 1, 1, 1, 1)
+    exact(0, "cpu", "none", 0)
+    on(1, 0, 1, 1, 1, 2)
+    each_stage()
+    on(2, 1, 1, 1, 1, 1)
+    exact(0, "none", "none", 1)
+    on(2, 1, 1, 1, 1, 2)
+    exact(1, "none", "none", 0)
+    on(2, 1, 1, 1, 2, 1)
+    exact(0, "none", "sel", 1)
+    untiled = 0
 }
 
 # Targets of unlike weight, wherever tokens are divided among ranks, micro-batches or tiles.
@@ -396,6 +435,7 @@ BEGIN {
     fp8_in_short("llama+qkvbias+fp8")
     muon("gpt+muon")
     muon("llama+muon")
+    muon_experts("llama+experts+muon")
     routed("llama+experts")
     routed("gpt+expert1")
     routed("llama+experts+docs")

@@ -432,12 +432,6 @@ static void test_misfits(void **state)
     expect_misfit("--adam-beta2 1", 1, "--adam-beta2 must be below 1");
     expect_misfit("--optimizer muon --muon-momentum 1", 1,
                   "--muon-momentum must be below 1");
-    expect_misfit("--optimizer muon --tensor-model-parallel-size 2", 2,
-                  "--optimizer muon does not work with --tensor-model-parallel-size 2");
-    expect_misfit("--optimizer muon --zero-stage 1", 2,
-                  "--optimizer muon does not work with --zero-stage 1");
-    expect_misfit("--optimizer muon --cpu-optimizer", 1,
-                  "--optimizer muon does not work with --offload-device cpu");
     expect_misfit("--lr-warmup-iters 11", 1, "more than the 10 steps");
     expect_misfit("--lr-decay-style WSD --lr-wsd-decay-iters 11", 1, "does not fit");
 }

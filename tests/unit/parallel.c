@@ -153,6 +153,8 @@ static void groups_have_their_members(void **state)
         assert_int_equal(mds_comm_size(mds_group(&g, MDS_AXIS_PIPELINE)), 2);
         assert_int_equal(mds_comm_rank(mds_group(&g, MDS_AXIS_PIPELINE)), rank / 24);
         assert_int_equal(mds_comm_size(mds_group(&g, MDS_GROUP_ENDS)), 2);
+        assert_int_equal(mds_comm_size(mds_group(&g, MDS_AXES_STAGE)), 24);
+        assert_int_equal(mds_comm_rank(mds_group(&g, MDS_AXES_STAGE)), rank % 24);
         assert_int_equal(mds_comm_rank(mds_group(&g, MDS_AXES_ALL)), rank);
         assert_int_equal(mds_groups_rank(&g, MDS_AXIS_DATA), rank / 12 % 2);
         mds_groups_fini(&g);

@@ -574,10 +574,11 @@ static const char on_host[] =
 
 /* The host's update hides behind the next step's first forward pass, no more: with more
  * micro-batches that is shorter, though the step is as long.  Of states in a file 24
- * bytes a weight pass the disk, at 2 GB/s unless a profile says more. */
+ * bytes a weight pass the disk, at 2 GB/s unless a profile says more.  Muon's states
+ * come to the device and go back, 16 bytes a weight, with nothing beside it. */
 static void the_host_update_overlaps_in_part(void **state)
 {
-    struct mds_estimate one, eight, files;
+    struct mds_estimate one, eight, files, muon;
 
     (void)state;
     one = predict(gpt1_3b,
@@ -591,7 +592,12 @@ static void the_host_update_overlaps_in_part(void **state)
                     1);
     assert_true(one.host_s > 0.25 && one.host_s < 0.33);
     assert_true(eight.host_s > one.host_s + 0.05);
+    muon = predict(gpt1_3b,
+                   "--seq-length 2048 --micro-batch-size 8 --global-batch-size 8 "
+                   "--cpu-optimizer --optimizer muon",
+                   1);
     assert_true(files.host_s > 15.5 && files.host_s < 16);
+    assert_true(muon.host_s > 0.37 && muon.host_s < 0.42);
 }
 
 /* Nothing for a lone rank, nor without collectives of device memory; connections cost

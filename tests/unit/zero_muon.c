@@ -39,17 +39,25 @@ static void add_params(struct mds_params *ps)
     }
 }
 
-static void open_fixture(struct fixture *f, const char *device, enum mdsk_dtype dtype,
-                         const struct mds_optim_config *c, int rank, int size)
+static void open_stage(struct fixture *f, const char *device, enum mdsk_dtype dtype,
+                       const struct mds_optim_config *c, int rank, int size, int stage,
+                       enum mds_place_kind place)
 {
     struct mds_zero_spec spec;
 
-    open_parts(f, device, 1 << 22, dtype, rank, size);
+    open_parts(f, device, 1 << 25, dtype, rank, size);
     add_params(f->ps);
-    spec = spec_of(f, 0);
+    spec = spec_of(f, stage);
     spec.optim = c;
+    spec.optimizer = place;
     assert_int_equal(mds_zero_create(&spec, &f->arena, &f->z), MDS_OK);
     assert_int_equal(mds_zero_init_weights(f->z, 1), MDS_OK);
+}
+
+static void open_fixture(struct fixture *f, const char *device, enum mdsk_dtype dtype,
+                         const struct mds_optim_config *c, int rank, int size)
+{
+    open_stage(f, device, dtype, c, rank, size, 0, MDS_PLACE_DEVICE);
 }
 
 static double gradient(int64_t i, int step)
@@ -61,6 +69,8 @@ static void step(struct fixture *f, int number)
 {
     const struct mds_param_unit *u = mds_params_unit(f->ps, 0);
 
+    assert_int_equal(mds_params_acquire(f->ps, 0), MDS_OK);
+    assert_int_equal(mds_params_release(f->ps, 0), MDS_OK);
     mds_zero_step_begin(f->z);
     mds_zero_pass_begin(f->z, 1);
     assert_int_equal(mds_params_grad_begin(f->ps, 0), MDS_OK);
@@ -236,7 +246,9 @@ static void memory_has_no_second_moments_of_matrices(void **state)
         step(&f, 0);
         bytes[i] = f.arena.peak;
         if (i > 0)
-            bytes[i] -= mds_muon.work_bytes(&f.z->parts);
+            bytes[i] -= mds_newton_schulz_lay_out(&(struct newton_schulz){0}, NULL,
+                                                  MOST, 17, MDSK_BF16) -
+                        (char *)NULL;
         matrices = mds_params_get(f.ps, MATRICES)->offset;
         close_fixture(&f);
     }
@@ -266,6 +278,86 @@ static void ranks_share_the_matrices(void **state)
     assert_true(products == alone);
 }
 
+/* What is on the host, or in a file, comes to the device and goes back: the same
+ * bits. */
+static void places_give_the_same_bits(void **state)
+{
+    static const enum mds_zero_what what[] = {MDS_ZERO_WEIGHT, MDS_ZERO_M, MDS_ZERO_V};
+
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        static float values[3][4096];
+
+        for (int place = MDS_PLACE_DEVICE; place <= MDS_PLACE_NVME; place++) {
+            struct fixture f;
+
+            open_stage(&f, "cpu", MDSK_BF16, &muon, 0, 1, 0,
+                       (enum mds_place_kind)place);
+            step(&f, 0);
+            step(&f, 1);
+            assert_int_equal(mds_zero_read(f.z, what[k], 0, values[place]), MDS_OK);
+            close_fixture(&f);
+        }
+        assert_memory_equal(values[0], values[1], sizeof *values);
+        assert_memory_equal(values[0], values[2], sizeof *values);
+    }
+}
+
+/* Elements of a matrix that a rank of 3 has. */
+static int64_t elements_at(const struct mds_params *ps, int id, int rank)
+{
+    int64_t first, n;
+
+    mds_comm_shard(mds_params_unit(ps, 0)->count, 3, rank, &first, &n);
+    return mds_param_overlap(ps, mds_params_get(ps, id), first, n).n;
+}
+
+/* By size: 2, 1, 0; 3, 4. */
+static const int by_size[MATRICES] = {2, 1, 0, 3, 4};
+
+/* Each element travels to the owner, and back, unless it is there. */
+static void messages_are_as_few_as_can_be(void **state)
+{
+    (void)state;
+    for (int stage = 1; stage <= 3; stage++) {
+        int64_t sent = 0, want = 0;
+
+        for (int rank = 0; rank < 3; rank++) {
+            const struct mds_comm_count *n;
+            struct fixture f;
+
+            open_stage(&f, "dry", MDSK_BF16, &muon, rank, 3, stage, MDS_PLACE_DEVICE);
+            step(&f, 0);
+            n = &mds_comm_stats(f.comm)->of[MDS_COMM_EXCHANGE];
+            assert_int_equal(n->calls, 4); /* two a round */
+            sent += n->wire_bytes;
+            for (int i = 0; i < MATRICES; i++)
+                want += i % 3 == rank ? 0 : 6 * elements_at(f.ps, by_size[i], rank);
+            close_fixture(&f);
+        }
+        assert_int_equal(sent, want);
+    }
+}
+
+static void dry_devices_need_the_same_memory(void **state)
+{
+    int64_t peak[2];
+
+    (void)state;
+    for (int stage = 0; stage < 4; stage++) {
+        for (int dry = 0; dry < 2; dry++) {
+            struct fixture f;
+
+            open_stage(&f, dry ? "dry" : "cpu", MDSK_BF16, &muon, 1, 3, stage,
+                       MDS_PLACE_DEVICE);
+            step(&f, 0);
+            peak[dry] = f.arena.peak;
+            close_fixture(&f);
+        }
+        assert_int_equal(peak[0], peak[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +365,9 @@ int main(void)
         cmocka_unit_test(all_else_moves_by_adamw),
         cmocka_unit_test(memory_has_no_second_moments_of_matrices),
         cmocka_unit_test(ranks_share_the_matrices),
+        cmocka_unit_test(places_give_the_same_bits),
+        cmocka_unit_test(messages_are_as_few_as_can_be),
+        cmocka_unit_test(dry_devices_need_the_same_memory),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Muon: a matrix moves along its momentum, made orthogonal.
+ *
+ * A matrix may be cut twice: by tensor ranks, into blocks of rows or columns, and each
+ * of these by ZeRO's shards.  Momentum and master weights are updated where they lie,
+ * piece by piece; only the step's direction is brought together:
+ *
+ *   round k   matrices k N .. k N + N - 1, one for each of N ranks, their owners
+ *     each rank   updates the momentum of its pieces, and sends their directions, in
+ *                 f32, to the owners (an exchange)
+ *     owner       orthogonalises its matrix, as one rank alone does
+ *     each rank   receives its pieces of the results, and moves its weights
+ *
+ * With 1/N of the weights on each rank, a rank sends and receives about 4 bytes of
+ * direction and 2 of result (4 with 32-bit weights) for each of them.  Where every rank
+ * has all of its blocks (ZeRO 0), directions come from the owner's tensor ranks alone,
+ * and each result is broadcast.
+ *
+ * A rank has one whole matrix at a time, beside its pieces of a round (round_bytes).
+ * Rounds go through the units in windows of N units; within a window the matrices are
+ * ordered by size, so that the ranks of a round are busy for equally long.
+ *
+ * Sources: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; scale and
+ * decoupled decay: Liu et al. 2025, arXiv:2502.16982. */
+#ifndef MDS_OPTIM_MUON_H
+#define MDS_OPTIM_MUON_H
+
+#include "optim/newton_schulz.h"
+#include "optim/sharded_states.h"
+
+struct zero_matrix; /* muon.c */
+
+struct zero_muon {
+    struct zero_states *states;         /* borrowed, as are the next three */
+    const struct zero_array *gradients; /* summed, on the device */
+    const struct zero_partition *parts;
+    struct mds_comm
+        *group; /* rank = tensor ranks x rank in parts->group + tensor rank */
+    int rank, size, tensor; /* tensor: ranks that the blocks of a matrix are on */
+    struct zero_matrix *list;
+    int n, done;                        /* matrices; updated in this step */
+    struct mds_comm_block *send, *recv; /* [size] */
+    struct newton_schulz work;
+    char *parcel; /* pieces for the owners, later those of their results */
+};
+
+/* Whether a parameter is one of Muon's. */
+static inline int mds_muon_takes(const struct mds_param_spec *spec)
+{
+    return spec->in_block;
+}
+
+/* group: the ranks of parts->group and their tensor ranks, which come first; the
+ * ZeRO group itself without tensor parallelism. */
+enum mds_rc mds_muon_init(struct zero_muon *mu, struct zero_states *states,
+                          const struct zero_array *gradients, struct mds_comm *group,
+                          struct mds_arena *arena);
+void mds_muon_fini(struct zero_muon *mu); /* a zeroed struct is fine */
+
+/* Update the matrices of a unit, and perhaps of later ones.  Call it for all units in
+ * order, after mds_states_begin.  Collective over the group. */
+enum mds_rc mds_muon_update_unit(struct zero_muon *mu, int unit);
+
+#endif

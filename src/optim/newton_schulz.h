@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Newton-Schulz iterations: a matrix whose singular values are brought near 1.
+ * Source: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon. */
+#ifndef MDS_OPTIM_NEWTON_SCHULZ_H
+#define MDS_OPTIM_NEWTON_SCHULZ_H
+
+#include "device/device.h"
+
+/* Working memory for a matrix of n elements, whose shorter side is m. */
+struct newton_schulz {
+    enum mdsk_dtype dtype;
+    double *squares;
+    float *direction; /* [n]: what is orthogonalised */
+    void *x, *y;      /* [n] of dtype: the iterate and the next one */
+    float *sums;      /* [m, m]: the Gram matrix of a tall one, before it is rounded */
+    void *gram, *mix; /* [m, m] of dtype: Gram matrix; b gram + c gram^2 */
+};
+
+/* Lay it out from `at` on; returns where it ends.  x and y have 4 n bytes together,
+ * one after the other. */
+char *mds_newton_schulz_lay_out(struct newton_schulz *w, char *at, int64_t n, int64_t m,
+                                enum mdsk_dtype dtype);
+
+/* w->x = w->direction [R, C] orthogonalised.  w->y is free then. */
+enum mds_rc mds_newton_schulz(struct mds_dev *dev, struct newton_schulz *w, int64_t R,
+                              int64_t C, int64_t steps);
+
+/* FLOPs of a step. */
+double mds_newton_schulz_flops(int64_t R, int64_t C);
+
+#endif
