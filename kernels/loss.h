@@ -26,14 +26,14 @@ struct mdsk_kinds {
  *   target_logit  [R]  f32, out; 0 where the target is outside first_word ..
  *                      first_word+valid-1
  *
- * gradient: also replace the logits by their gradient as in mdsk_xent_bwd, with `scale`
- * and `kinds`, and with lse over these words alone: for a rank that has the whole
- * vocabulary. */
+ * gradient: also replace the logits by their gradient as in mdsk_xent_bwd, with
+ * `scale`, `z` and `kinds`, and with lse over these words alone: for a rank that has
+ * the whole vocabulary. */
 struct mdsk_xent_stats {
     int64_t R, words, valid, ld, first_word;
     enum mdsk_dtype dtype;
     int gradient;
-    float scale;
+    float scale, z;
     struct mdsk_kinds kinds;
     void *logits;
     const int32_t *target;
@@ -62,18 +62,21 @@ struct mdsk_xent_loss {
     double *loss;
 };
 
-/* logits = scale * weight * (softmax(logits) - onehot(target)), in place: the gradient
- * of scale * sum of weighted losses.  Rows without target, and padding columns, become
- * 0.
+/* logits = scale * weight * ((1 + 2 z lse) softmax(logits) - onehot(target)), in place:
+ * the gradient of scale * sum of weighted (loss + z lse^2).  Rows without target, and
+ * padding columns, become 0.
  *
- *   logits, target as above;  lse [R] f32 */
+ *   logits, target as above;  lse [R] f32
+ *
+ * z > 0 keeps logits from drifting.  Source: Chowdhery et al. 2022, arXiv:2204.02311,
+ * section 5. */
 struct mdsk_xent_bwd {
     int64_t R, words, valid, ld, first_word;
     enum mdsk_dtype dtype;
     void *logits;
     const int32_t *target;
     const float *lse;
-    float scale;
+    float scale, z;
     struct mdsk_kinds kinds;
 };
 

@@ -60,7 +60,7 @@ static void xent_row_bwd(const struct mdsk_xent_bwd *a, int64_t r, float lse,
     float *logits = mdsk_edit(a->dtype, a->logits, r * a->ld, live, scratch);
     float scale = row_scale(a->scale, &a->kinds, r);
 
-    softmax_row(logits, live, lse, scale);
+    softmax_row(logits, live, lse, a->z > 0 ? scale * (1 + 2 * a->z * lse) : scale);
     if (live && w >= 0 && w < live)
         logits[w] -= scale;
     mdsk_put(a->dtype, logits, live, a->logits, r * a->ld);
@@ -78,6 +78,7 @@ int mdsk_xent_stats_cpu(void *stream, const struct mdsk_xent_stats *a)
                               .logits = a->logits,
                               .target = a->target,
                               .scale = a->scale,
+                              .z = a->z,
                               .kinds = a->kinds};
     int threads = mdsk_threads_for(a->R * a->words);
     int64_t floats = mdsk_staging_floats(a->dtype, a->valid);

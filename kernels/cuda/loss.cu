@@ -77,31 +77,37 @@ template <class A> __device__ float row_scale(const A &a, int64_t r)
     return a.kinds.of ? a.scale * a.kinds.weight[a.kinds.of[r]] : a.scale;
 }
 
+/* How much of a row's softmax is in its gradient. */
+template <class A> __device__ float soft_scale(const A &a, float scale, float lse)
+{
+    return a.z > 0 ? scale * (1 + 2 * a.z * lse) : scale;
+}
+
 /* Replace the logits v of columns c .. c+N-1 by their gradients.  Columns from `live`
  * on get 0; hit is the column of the target. */
 template <class T, int N>
 __device__ void logits_to_gradient(float (&v)[N], int64_t c, int64_t live, int64_t hit,
-                                   float lse, float scale)
+                                   float lse, float soft, float scale)
 {
     int left = (int)(live - c < N ? live - c : N);
     int at = (int)(hit >= c && hit < c + N ? hit - c : -1);
 
 #pragma unroll
     for (int j = 0; j < N; j++) {
-        v[j] = scale * exp_for<T>(v[j] - lse) - (j == at ? scale : 0);
+        v[j] = soft * exp_for<T>(v[j] - lse) - (j == at ? scale : 0);
         v[j] = j < left ? v[j] : 0;
     }
 }
 
 template <class T, int N>
 __device__ void store_gradient(T *x, int64_t c, int64_t live, int64_t hit, float lse,
-                               float scale)
+                               float soft, float scale)
 {
     float v[N] = {};
 
     if (c < live) {
         load(x + c, v);
-        logits_to_gradient<T>(v, c, live, hit, lse, scale);
+        logits_to_gradient<T>(v, c, live, hit, lse, soft, scale);
     }
     store(v, x + c);
 }
@@ -116,7 +122,7 @@ __global__ __launch_bounds__(P) void stats_row_in_shared(struct mdsk_xent_stats 
     T *x = (T *)a.logits + r * a.ld, *row = (T *)shared;
     int words = (int)a.words, valid = (int)a.valid, i;
     partial_softmax p = {-INFINITY, 0};
-    float lse, scale, target_logit = 0;
+    float lse, scale, soft, target_logit = 0;
     int64_t hit = a.target[r] < 0 ? -1 : a.target[r] - a.first_word, live;
 
     for (i = threadIdx.x * N; i + N <= words; i += P * N)
@@ -148,18 +154,19 @@ __global__ __launch_bounds__(P) void stats_row_in_shared(struct mdsk_xent_stats 
     lse = (float)((double)p.max + log((double)p.sum));
     live = a.target[r] < 0 ? 0 : valid;
     scale = row_scale(a, r);
+    soft = soft_scale(a, scale, lse);
 #pragma unroll 2
     for (i = threadIdx.x * N; i + N <= words; i += P * N) {
         float v[N];
 
         load(row + i, v);
-        logits_to_gradient<T>(v, i, live, hit, lse, scale);
+        logits_to_gradient<T>(v, i, live, hit, lse, soft, scale);
         store(v, x + i);
     }
     for (int end = min(i + N, words); i < end; i++) {
         float v[1] = {widen(row[i])};
 
-        logits_to_gradient<T>(v, i, live, hit, lse, scale);
+        logits_to_gradient<T>(v, i, live, hit, lse, soft, scale);
         store(v, x + i);
     }
 }
@@ -174,7 +181,7 @@ __launch_bounds__(P == 32 ? 256 : P) void stats_row_in_global(struct mdsk_xent_s
     T *x = (T *)a.logits + r * a.ld;
     partial_softmax p = {-INFINITY, 0};
     int64_t hit;
-    float lse, scale, target_logit = 0;
+    float lse, scale, soft, target_logit = 0;
 
     if (r < 0)
         return;
@@ -203,10 +210,13 @@ __launch_bounds__(P == 32 ? 256 : P) void stats_row_in_global(struct mdsk_xent_s
         return;
     lse = (float)((double)p.max + log((double)p.sum));
     scale = row_scale(a, r);
+    soft = soft_scale(a, scale, lse);
     for (i = threadIdx.x * N; i + N <= a.words; i += P * N)
-        store_gradient<T, N>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, scale);
+        store_gradient<T, N>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, soft,
+                             scale);
     for (int64_t end = i + N < a.words ? i + N : a.words; i < end; i++)
-        store_gradient<T, 1>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, scale);
+        store_gradient<T, 1>(x, i, a.target[r] < 0 ? 0 : a.valid, hit, lse, soft,
+                             scale);
 }
 
 constexpr int short_row_threads = 128;
@@ -273,7 +283,8 @@ template <class T, int N> __global__ void stats_row_per_thread(struct mdsk_xent_
         a.sum[r] = sum;
         a.target_logit[r] = target_logit;
         if (a.gradient) {
-            float scale = row_scale(a, r), factor = scale / sum;
+            float scale = row_scale(a, r), lse = max + logf(sum);
+            float factor = soft_scale(a, scale, lse) / sum;
             int live = target < 0 ? 0 : valid;
 
             for (int k = 0; k < (int)blockDim.x; k++) {
@@ -360,7 +371,7 @@ __global__ __launch_bounds__(256) void stats_row_in_registers(struct mdsk_xent_s
     if (!a.gradient)
         return;
     scale = row_scale(a, r);
-    factor = scale / sum;
+    factor = soft_scale(a, scale, max + logf(sum)) / sum;
     live = a.target[r] < 0 ? 0 : valid;
 #pragma unroll
     for (int k = 0; k < K; k++) {
@@ -503,9 +514,11 @@ template <class T> struct gradient {
 
     template <int N> __device__ void run(int64_t r, int64_t c) const
     {
+        float scale = row_scale(a, r);
+
         store_gradient<T, N>((T *)a.logits + r * a.ld, c, a.target[r] < 0 ? 0 : a.valid,
                              (int64_t)a.target[r] - a.first_word, a.lse[r],
-                             row_scale(a, r));
+                             soft_scale(a, scale, a.lse[r]), scale);
     }
 };
 

@@ -204,6 +204,7 @@ struct mds_train_config {
     int64_t nonfinite_limit; /* steps skipped in a row; returns to one checkpoint */
     double spike_sigma;      /* deviations above the mean loss; 0: not watched */
     enum mds_number_type type;
+    double z_loss;     /* coefficient of the square of log(sum exp) of logits */
     double loss_scale; /* fixed; 0: dynamic, by the next four (f16 only) */
     double initial_loss_scale, min_loss_scale;
     int64_t loss_scale_window;  /* steps without overflow before it doubles */

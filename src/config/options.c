@@ -368,6 +368,11 @@ static const struct mds_option rows[] = {
     {optim, "optim.clip_grad", "--clip-grad", "MDS_CLIP_GRAD", MDS_OPT_REAL, "1", 0,
      1e9, NULL, AT(optim.clip_grad), "norm",
      .help = "clip gradients to this global norm; 0: never"},
+    {optim, "optim.z_loss", "--z-loss", "MDS_Z_LOSS", MDS_OPT_REAL, "0", 0, 1e3, NULL,
+     AT(train.z_loss), "coefficient",
+     .help =
+         "of the mean square of log(sum exp) of the head's logits, which keeps them "
+         "small; 1e-4 is usual, 0: none"},
     {optim, "optim.loss_scale", "--loss-scale", "MDS_LOSS_SCALE", MDS_OPT_REAL, "0", 0,
      NO_MAX, NULL, AT(train.loss_scale), "scale",
      .help = "fixed loss scale of fp16; 0: dynamic, by the next four options"},

@@ -34,7 +34,8 @@ static struct mds_head head_spec(const struct context *c)
         .uninit = training &&
                   mds_params_test_and_clear_uninit(c->g->ps, id->weight, w->count),
         .tile = c->run->train->act.loss_tile,
-        .grad_scale = c->run->grad_scale};
+        .grad_scale = c->run->grad_scale,
+        .z_loss = (float)c->run->train->z_loss};
 }
 
 /* What there is of `size` bytes for each row, for a tile's rows, in the order of the

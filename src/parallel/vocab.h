@@ -35,7 +35,8 @@ struct mds_head {
     float *dweight;            /* gradient, or NULL: loss only */
     int uninit;                /* dweight is to be written, not added to */
     int64_t tile;              /* rows of logits computed at a time; 0: all */
-    float grad_scale;          /* the gradient is of grad_scale times the loss */
+    float grad_scale;          /* the gradient is of grad_scale times the loss, */
+    float z_loss;              /* to which each target adds z_loss log(sum exp)^2 */
 };
 
 /* On the device. */

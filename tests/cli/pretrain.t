@@ -278,4 +278,14 @@ test_expect_success 'a short run shows more than its last line, unless --log-int
     test "$(grep -c "^ iteration " out)" -eq 5 && pretrain --log-interval 100 >out && test "$(grep -c "^ iteration " out)" -eq 1
 '
 
+# loss_at FILE: of each iteration
+loss_at() {
+    sed -n 's/.*"iteration":\([0-9]*\),.*"lm_loss":\([^,]*\),.*/\1 \2/p' "$1"
+}
+test_expect_success 'the z-loss acts on weights; the loss that is shown is without it' '
+    rm -f plain.jsonl z.jsonl && pretrain --metrics-jsonl plain.jsonl >out && pretrain --z-loss 1 --metrics-jsonl z.jsonl >out &&
+    loss_at plain.jsonl >plain && loss_at z.jsonl >z && test "$(wc -l <z)" -eq 6 && test "$(head -n 1 plain)" = "$(head -n 1 z)" &&
+    test "$(tail -n 1 plain)" != "$(tail -n 1 z)" && test_must_fail pretrain --z-loss -1 2>err && grep "error: .*--z-loss" err
+'
+
 test_done

@@ -23,7 +23,7 @@ static const float weights[KINDS] = {1, 0.1f, 0};
 struct xent {
     int64_t R, words, valid, ld, first_word;
     enum mdsk_dtype dtype;
-    float scale;
+    float scale, z;
     int at_once; /* the gradient */
     struct vec logits, max, sum, target_logit, lse;
     int32_t target[256];
@@ -69,13 +69,15 @@ static void give_kinds(struct xent *x)
     x->kinds = (struct mdsk_kinds){KINDS, x->kind, weights};
 }
 
-/* The t-th of all shapes in all types, with and without kinds. */
+/* The t-th of all shapes in all types, without kinds and penalty, and with both. */
 static void xent_of(struct xent *x, int t)
 {
     xent_init(x, t / DTYPES % SHAPES);
     x->dtype = dtypes[t % DTYPES];
-    if (t / DTYPES / SHAPES)
-        give_kinds(x);
+    if (t / DTYPES / SHAPES == 0)
+        return;
+    give_kinds(x);
+    x->z = 0.07f;
 }
 
 static double weight_of(const struct xent *x, int64_t r)
@@ -108,6 +110,7 @@ static void run_stats(struct xent *x)
                                 .dtype = x->dtype,
                                 .gradient = x->at_once,
                                 .scale = x->scale,
+                                .z = x->z,
                                 .kinds = x->kinds,
                                 .logits = vec_as(x->dtype, &x->logits),
                                 .target = x->target,
@@ -146,13 +149,14 @@ static void run_bwd(struct xent *x)
                               .target = x->target,
                               .lse = x->lse.f,
                               .scale = x->scale,
+                              .z = x->z,
                               .kinds = x->kinds};
 
     assert_int_equal(backend()->xent_bwd(NULL, &a), 0);
 }
 
 /* Statistics into the d side; adds to the losses and numbers of each kind.  Returns the
- * sum of weighted losses. */
+ * sum of weighted losses, with the penalty. */
 static double reference_by_kind(struct xent *x, double loss[KINDS], double count[KINDS])
 {
     double weighted = 0;
@@ -174,7 +178,8 @@ static double reference_by_kind(struct xent *x, double loss[KINDS], double count
             continue;
         loss[x->kind[r]] += x->lse.d[r] - x->target_logit.d[r];
         count[x->kind[r]]++;
-        weighted += weight_of(x, r) * (x->lse.d[r] - x->target_logit.d[r]);
+        weighted += weight_of(x, r) * (x->lse.d[r] - x->target_logit.d[r] +
+                                       (double)x->z * x->lse.d[r] * x->lse.d[r]);
     }
     return weighted;
 }
@@ -201,7 +206,9 @@ static void reference_bwd(struct xent *x)
             if (x->target[r] < 0 || i >= x->valid)
                 *z = 0;
             else
-                *z = (double)x->scale * weight_of(x, r) * (exp(*z - x->lse.d[r]) - hit);
+                *z = (double)x->scale * weight_of(x, r) *
+                     ((1 + 2 * (double)x->z * x->lse.d[r]) * exp(*z - x->lse.d[r]) -
+                      hit);
         }
 }
 
@@ -284,6 +291,7 @@ static void test_slopes(void **state)
         xent_init(&x, 2);
         if (with_kinds)
             give_kinds(&x);
+        x.z = 0.07f * (float)with_kinds;
         run_stats(&x);
         run_loss(&x, x.lse.f, loss, count);
         run_bwd(&x);

@@ -353,6 +353,24 @@ function muon_experts(form) {
     untiled = 0
 }
 
+# A penalty on the head's logits, wherever the vocabulary or targets are divided.
+function penalty(form) {
+    model = form
+    on(1, 0, 1, 1, 1, 1)
+    long("full", 1, 1)
+    on(2, 0, 1, 1, 1, 1)
+    exact(0, "none", "none", 0)
+    on(4, 1, 1, 1, 1, 1)
+    exact(0, "none", "none", 1)
+    on(1, 0, 2, 2, 1, 1)
+    exact(3, "none", "sel", 1)
+    on(2, 1, 1, 1, 2, 1)
+    exact(0, "none", "none", 0)
+    half("bf16", 0, "none")
+    on(1, 0, 1, 1, 1, 2)
+    exact(2, "none", "none", 1)
+}
+
 # Targets of unlike weight, wherever tokens are divided among ranks, micro-batches or tiles.
 function weights(form) {
     model = form
@@ -439,6 +457,8 @@ BEGIN {
     routed("llama+experts")
     routed("gpt+expert1")
     routed("llama+experts+docs")
+    penalty("gpt+zloss")
+    penalty("llama+docs+kinds+zloss")
     weights("gpt+kinds")
     weights("llama+docs+kinds")
     weights("gpt+docs+stride")

@@ -43,6 +43,7 @@ options_of() {
     kv3) echo '--num-attention-heads 12 --num-key-value-heads 3 --kv-channels 8' ;;
     both) echo '--use-parallel-residual' ;;
     muon) echo '--optimizer muon' ;;
+    zloss) echo '--z-loss 0.1' ;;
     # In a ring of 4 the window spans two chunks.
     win) echo '--window-size 11 --window-attn-skip-freq 3' ;;
     relu2) echo '--squared-relu' ;;
