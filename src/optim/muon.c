@@ -163,7 +163,7 @@ static enum mds_rc list_matrices(struct zero_muon *mu)
 static enum mds_rc alloc_work(struct zero_muon *mu, struct mds_arena *arena)
 {
     enum mdsk_dtype dtype = mds_params_dtype(mu->parts->params);
-    int64_t n = 0, m = 0, parcel = 0, bytes;
+    int64_t n = 0, m = 0, parcel = 1, bytes; /* that it is an address of the device */
     void *at = NULL;
 
     mu->work.dtype = dtype;

@@ -315,6 +315,17 @@ static int64_t elements_at(const struct mds_params *ps, int id, int rank)
 /* By size: 2, 1, 0; 3, 4. */
 static const int by_size[MATRICES] = {2, 1, 0, 3, 4};
 
+/* A rank that receives nothing passes memory of the device to an exchange, too. */
+static void a_lone_rank_has_a_parcel(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f, "cpu", MDSK_F32, &muon, 0, 1);
+    assert_true(f.z->muon.parcel < f.arena.base + f.arena.now.used);
+    close_fixture(&f);
+}
+
 /* Each element travels to the owner, and back, unless it is there. */
 static void messages_are_as_few_as_can_be(void **state)
 {
@@ -352,6 +363,7 @@ static void dry_devices_need_the_same_memory(void **state)
                        MDS_PLACE_DEVICE);
             step(&f, 0);
             peak[dry] = f.arena.peak;
+            assert_true(f.z->muon.parcel < f.arena.base + f.arena.now.used);
             close_fixture(&f);
         }
         assert_int_equal(peak[0], peak[1]);
@@ -366,6 +378,7 @@ int main(void)
         cmocka_unit_test(memory_has_no_second_moments_of_matrices),
         cmocka_unit_test(ranks_share_the_matrices),
         cmocka_unit_test(places_give_the_same_bits),
+        cmocka_unit_test(a_lone_rank_has_a_parcel),
         cmocka_unit_test(messages_are_as_few_as_can_be),
         cmocka_unit_test(dry_devices_need_the_same_memory),
     };
