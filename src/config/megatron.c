@@ -146,6 +146,7 @@ const struct mds_option_foreign mds_megatron_accepted[] = {
     {"--use-mcore-models", "there is one implementation of a GPT"},
     {"--use-legacy-models", "there is one implementation of a GPT"},
     {"--fp8-wgrad", "it is on unless --no-fp8-wgrad is given"},
+    {"--muon-tp-mode", "a matrix is made orthogonal as a whole, on one rank"},
     {"--moe-grouped-gemm", "experts' products are computed together"},
     {"--moe-token-dispatcher-type", "rows do not leave their rank"},
     {"--moe-permute-fusion", "rows do not leave their rank"},

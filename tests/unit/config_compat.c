@@ -204,6 +204,9 @@ static void test_accepted_flags(void **state)
     assert_said(&r.diag, "--moe-grouped-gemm, --moe-router-dtype, "
                          "--moe-token-dispatcher-type");
     close_reading(&r);
+    r = resolve("--optimizer muon --muon-tp-mode distributed", 1);
+    assert_said(&r.diag, "--muon-tp-mode");
+    close_reading(&r);
     r = resolve("--no-position-embedding", 1);
     assert_int_equal(r.rc, MDS_EUSER);
     assert_said(&r.diag,
