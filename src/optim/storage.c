@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const int64_t bounce_bytes = ZERO_STAGING_ELEMENTS * (int64_t)sizeof(float);
+
 enum mds_rc mds_storage_host_memory(struct zero_storage *s, int64_t bytes, void *out)
 {
     void *p = NULL;
@@ -72,11 +74,27 @@ static enum mds_rc alloc_on_host(struct zero_storage *s, enum mds_mem_tag tag,
     return mds_storage_host_memory(s, bytes, &a->base);
 }
 
+/* By all threads. */
+static void copy_host_memory(char *to, const char *from, int64_t bytes)
+{
+    const int64_t page = 4096, whole = bytes / page * page;
+    const struct mdsk_copy_rows a = {.R = bytes / page,
+                                     .C = page / 4,
+                                     .ldx = page / 4,
+                                     .ldy = page / 4,
+                                     .dtype = MDSK_F32,
+                                     .x = from,
+                                     .y = to};
+
+    (void)mdsk_copy_rows_cpu(NULL, &a);
+    memcpy(to + whole, from + whole, (size_t)(bytes - whole));
+}
+
 static enum mds_rc copy_on_host(struct zero_storage *s, const struct zero_array *a,
                                 int64_t at, int64_t bytes, void *host, int put)
 {
     if (!s->dry)
-        memcpy(put ? a->base + at : host, put ? host : a->base + at, (size_t)bytes);
+        copy_host_memory(put ? a->base + at : host, put ? host : a->base + at, bytes);
     return MDS_OK;
 }
 
@@ -136,7 +154,10 @@ void mds_storage_release(struct zero_storage *s, struct zero_array *a)
 void mds_storage_fini(struct zero_storage *s)
 {
     mds_scratch_file_destroy(s->file);
-    free(s->bounce);
+    if (s->dry)
+        free(s->bounce);
+    else if (s->bounce)
+        mds_dev_free(s->host, s->bounce, bounce_bytes);
 }
 
 static int64_t byte_offset(const struct zero_storage *s, const struct zero_array *a,
@@ -162,12 +183,13 @@ const void *mds_storage_to_device(struct zero_storage *s, const struct zero_arra
     return scratch;
 }
 
+/* A dry device writes zeros to the host. */
 enum mds_rc mds_storage_alloc_bounce(struct zero_storage *s)
 {
-    const int64_t bytes = ZERO_STAGING_ELEMENTS * (int64_t)sizeof(float);
-
-    s->memory_bytes += bytes;
-    s->bounce = mds_zalloc((size_t)bytes, 1);
+    s->memory_bytes += bounce_bytes;
+    if (!s->dry)
+        return mds_dev_alloc(s->host, bounce_bytes, &s->bounce);
+    s->bounce = mds_zalloc((size_t)bounce_bytes, 1);
     return s->bounce ? MDS_OK : MDS_EMEM;
 }
 

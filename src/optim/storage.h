@@ -23,14 +23,14 @@ struct zero_array {
 };
 
 struct zero_storage {
-    const struct zero_partition *parts; /* borrowed, as are the next three */
-    struct mds_dev *dev;
+    const struct zero_partition *parts; /* borrowed, as are the next four */
+    struct mds_dev *dev, *host;         /* host: pinned memory for copies */
     struct mds_arena *arena;
     const char *folder; /* for the file */
     int threads;        /* that zero host memory; 0: all threads of the cpu kernels */
     int dry;
     struct mds_scratch_file *file;    /* NULL: none, or dry */
-    void *bounce;                     /* host memory, of fetch and store */
+    void *bounce;                     /* pinned, of fetch and store; dry: not pinned */
     int64_t memory_bytes, file_bytes; /* allocated on the host */
 };
 

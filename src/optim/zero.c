@@ -79,8 +79,7 @@ static enum mds_rc create_update(struct mds_zero *z, const struct mds_zero_spec 
 {
     if (updates_on_host(spec))
         return mds_host_update_create(&z->states, &z->gradients, &z->weights,
-                                      spec->host ? spec->host : spec->dev,
-                                      &z->host_update);
+                                      z->storage.host, &z->host_update);
     if (spec->optim->kind != MDS_MUON)
         return MDS_OK;
     return mds_muon_init(&z->muon, &z->states, &z->gradients.array,
@@ -100,6 +99,7 @@ static enum mds_rc create_parts(struct mds_zero *z, const struct mds_zero_spec *
 
     z->storage = (struct zero_storage){.parts = &z->parts,
                                        .dev = spec->dev,
+                                       .host = spec->host ? spec->host : spec->dev,
                                        .arena = arena,
                                        .folder = spec->nvme_path,
                                        .threads = spec->threads,

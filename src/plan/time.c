@@ -244,6 +244,13 @@ static int states_come_and_go(const struct mds_config *c)
            c->parallel.offload_optimizer != MDS_PLACE_DEVICE;
 }
 
+/* Bytes a second that all cores of a node read and write. */
+static double cores_rate(const struct mds_machine *m)
+{
+    return fmin(m->links.core_bytes_s * (double)m->node.cores,
+                m->links.host_memory_bytes_s);
+}
+
 /* The host's own update, with a rank's share of the cores and of their memory: of a
  * weight three states, a gradient and what is rounded, 18 bytes, are written and
  * read; of states in a file 12 (8 of a matrix of Muon's) pass the node's disk both ways
@@ -252,9 +259,6 @@ static double update_s(const struct mds_machine *m, const struct mds_config *c,
                        int per_node, const struct mds_dry_step *r)
 {
     double weights = (double)r->host_weights * per_node;
-    double cores = m->links.core_bytes_s * (double)m->node.cores;
-    double node =
-        cores < m->links.host_memory_bytes_s ? cores : m->links.host_memory_bytes_s;
     double disk =
         c->parallel.offload_optimizer == MDS_PLACE_NVME
             ? 2 * (states_come_and_go(c) ? 8 : 12) * weights / m->links.disk_bytes_s
@@ -262,7 +266,7 @@ static double update_s(const struct mds_machine *m, const struct mds_config *c,
 
     if (states_come_and_go(c))
         return disk;
-    return fmax(2 * 18 * weights / node, disk);
+    return fmax(2 * 18 * weights / cores_rate(m), disk);
 }
 
 /* What shows of an update of s seconds behind the next forward pass (docs/adr/0011):
@@ -319,8 +323,9 @@ static double host_s(const struct mds_machine *m, const struct mds_config *c,
         (2 * host_rate(m, per_node));
     double update = update_s(m, c, per_node, r);
 
-    if (states_come_and_go(c))
-        return copies + update;
+    if (states_come_and_go(c)) /* through a pinned buffer, which the cores fill */
+        return copies + update +
+               2 * copies * host_rate(m, per_node) * per_node / cores_rate(m);
     return fmax(copies - passes_s, offload_s(m, c, per_node, r, passes_s)) +
            behind_forward(c, update, forward);
 }
