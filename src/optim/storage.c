@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "optim/storage.h"
-#include "base/alloc.h"
 #include "kernels/table.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const int64_t bounce_bytes = ZERO_STAGING_ELEMENTS * (int64_t)sizeof(float);
@@ -54,16 +52,21 @@ static enum mds_rc alloc_on_device(struct zero_storage *s, enum mds_mem_tag tag,
 }
 
 /* In a dry run there is no host memory either. */
+static enum mds_rc copy_to_host(struct zero_storage *s, void *host, const void *from,
+                                int64_t bytes)
+{
+    if (!s->dry)
+        return mds_dev_copy_out(s->dev, host, from, bytes);
+    mds_dev_charge(s->dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    return MDS_OK;
+}
+
 static enum mds_rc copy_on_device(struct zero_storage *s, const struct zero_array *a,
                                   int64_t at, int64_t bytes, void *host, int put)
 {
-    if (put)
-        mds_dev_copy_in(s->dev, a->base + at, host, bytes);
-    else if (!s->dry)
-        return mds_dev_copy_out(s->dev, host, a->base + at, bytes);
-    else
-        mds_dev_charge(s->dev, MDS_OP_COPY_OUT,
-                       (struct mdsk_cost){0, 2.0 * (double)bytes});
+    if (!put)
+        return copy_to_host(s, host, a->base + at, bytes);
+    mds_dev_copy_in(s->dev, a->base + at, host, bytes);
     return MDS_OK;
 }
 
@@ -154,9 +157,7 @@ void mds_storage_release(struct zero_storage *s, struct zero_array *a)
 void mds_storage_fini(struct zero_storage *s)
 {
     mds_scratch_file_destroy(s->file);
-    if (s->dry)
-        free(s->bounce);
-    else if (s->bounce)
+    if (s->bounce)
         mds_dev_free(s->host, s->bounce, bounce_bytes);
 }
 
@@ -183,14 +184,10 @@ const void *mds_storage_to_device(struct zero_storage *s, const struct zero_arra
     return scratch;
 }
 
-/* A dry device writes zeros to the host. */
 enum mds_rc mds_storage_alloc_bounce(struct zero_storage *s)
 {
     s->memory_bytes += bounce_bytes;
-    if (!s->dry)
-        return mds_dev_alloc(s->host, bounce_bytes, &s->bounce);
-    s->bounce = mds_zalloc((size_t)bounce_bytes, 1);
-    return s->bounce ? MDS_OK : MDS_EMEM;
+    return s->dry ? MDS_OK : mds_dev_alloc(s->host, bounce_bytes, &s->bounce);
 }
 
 enum mds_rc mds_storage_fetch(struct zero_storage *s, const struct zero_array *a,
@@ -211,7 +208,7 @@ enum mds_rc mds_storage_store(struct zero_storage *s, const struct zero_array *a
 {
     if (a->place == MDS_PLACE_DEVICE)
         return MDS_OK;
-    MDS_TRY(mds_dev_copy_out(s->dev, s->bounce, scratch, p->n * a->elem));
+    MDS_TRY(copy_to_host(s, s->bounce, scratch, p->n * a->elem));
     return mds_storage_copy(s, a, p, s->bounce, 1);
 }
 

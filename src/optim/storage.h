@@ -30,7 +30,7 @@ struct zero_storage {
     int threads;        /* that zero host memory; 0: all threads of the cpu kernels */
     int dry;
     struct mds_scratch_file *file;    /* NULL: none, or dry */
-    void *bounce;                     /* pinned, of fetch and store; dry: not pinned */
+    void *bounce;                     /* pinned, of fetch and store; NULL: none, dry */
     int64_t memory_bytes, file_bytes; /* allocated on the host */
 };
 

@@ -206,15 +206,27 @@ static int64_t common_multiple(int64_t n, int64_t m)
     return n;
 }
 
+/* Ranks of a pipeline stage. */
+static int64_t stage_ranks(const struct mds_config *c)
+{
+    const struct mds_parallel_config *p = &c->parallel;
+    int64_t data = c->batch.global / (c->batch.micro * c->batch.accumulation);
+
+    return p->tensor * p->ulysses * p->ring * data;
+}
+
 /* After so many blocks everything is as before: those that have one kept input, the
- * units that have the host's buffers in turn (optim/host_update.c, swap.c), and blocks
- * with a window and without. */
+ * units that have the host's buffers in turn (optim/host_update.c, swap.c), blocks
+ * with a window and without, and those whose matrices are dealt to ranks together
+ * (optim/muon.h). */
 static int64_t block_period(const struct mds_config *c)
 {
     int64_t n = mds_act_group(&c->train.act);
 
     if (c->parallel.offload_optimizer != MDS_PLACE_DEVICE)
         n = common_multiple(n, 4);
+    if (c->optim.kind == MDS_MUON)
+        n = common_multiple(n, stage_ranks(c));
     if (c->model.window_skip)
         n = common_multiple(n, c->model.window_skip_freq > 0 ? c->model.window_skip_freq
                                                              : c->model.layers);
@@ -228,12 +240,6 @@ static int inputs_are_irregular(const struct mds_config *c)
     return c->train.act.device_inputs > 0 && mds_act_group(&c->train.act) > 1;
 }
 
-/* Which rank has which of Muon's matrices depends on how many there are. */
-static int ranks_share_blocks(const struct mds_config *c)
-{
-    return c->optim.kind == MDS_MUON;
-}
-
 /* Blocks of a stage: few, but enough to have a first, a last and some between, and all
  * those that are not in FP8. */
 static struct samples sample_blocks(const struct mds_config *c)
@@ -244,7 +250,7 @@ static struct samples sample_blocks(const struct mds_config *c)
     int64_t low = mds_round_up(mds_max(more, 2 + apart), more) + n % more;
 
     if (c->parallel.virtual_stages > 1 || mds_act_slots(&c->train.act, n) < n ||
-        ranks_share_blocks(c) || 2 * low + more >= n)
+        2 * low + more >= n)
         return (struct samples){n, 0, 0};
     return (struct samples){n, low, low + more};
 }

@@ -125,6 +125,8 @@ static void extrapolated_runs_match_full_ones(void **state)
         "--pipeline-model-parallel-size 4 --global-batch-size 63 --offload-device cpu",
         "--zero-stage 3 --recompute-granularity full --window-size 4096 "
         "--window-attn-skip-freq 6",
+        "--tensor-model-parallel-size 2 --zero-stage 1 --optimizer muon",
+        "--pipeline-model-parallel-size 2 --num-layers 30 --optimizer muon",
     };
 
     (void)state;
