@@ -62,10 +62,11 @@ struct record {
 struct reference {
     char *chrom; /* owned */
     struct mds_infer_window at;
-    int64_t item[2];
+    int strand;
+    int64_t item;
 };
 
-enum { REFERENCES = 8 }; /* of the last records */
+enum { REFERENCES = 16 }; /* of the last records */
 
 struct scoring {
     const struct mds_infer_variants *s;
@@ -216,33 +217,28 @@ static int uses_strand(const struct scoring *g, int strand)
     return g->s->strand == MDS_INFER_BOTH || g->s->strand == strand;
 }
 
-/* bases[n] on the strands asked for; they are reversed afterwards. */
+/* bases[n], which are reversed for the other strand. */
 static enum mds_rc add_window(struct scoring *g, unsigned char *bases, int64_t n,
-                              int64_t item[2])
+                              int strand, int64_t *item)
 {
-    for (int strand = 0; strand < 2; strand++) {
-        size_t tokens;
+    size_t tokens;
 
-        if (strand == MDS_INFER_REVERSE)
-            mds_bases_reverse(bases, (size_t)n);
-        if (!uses_strand(g, strand))
-            continue;
-        tokens =
-            mds_tokenizer_encode(g->m->vocabulary.tokenizer, bases, (size_t)n, g->ids);
-        MDS_TRY(mds_infer_batch_add(g->batch, g->ids, (int64_t)tokens, &item[strand]));
-    }
-    return MDS_OK;
+    if (strand == MDS_INFER_REVERSE)
+        mds_bases_reverse(bases, (size_t)n);
+    tokens = mds_tokenizer_encode(g->m->vocabulary.tokenizer, bases, (size_t)n, g->ids);
+    return mds_infer_batch_add(g->batch, g->ids, (int64_t)tokens, item);
 }
 
 static const struct reference *find_reference(const struct scoring *g,
                                               const char *chrom,
-                                              const struct mds_infer_window *w)
+                                              const struct mds_infer_window *w,
+                                              int strand)
 {
     for (int i = 0; i < REFERENCES; i++) {
         const struct reference *r = &g->reference[i];
 
         if (r->chrom && strcmp(r->chrom, chrom) == 0 && r->at.first == w->first &&
-            r->at.n == w->n)
+            r->at.n == w->n && r->strand == strand)
             return r;
     }
     return NULL;
@@ -258,30 +254,58 @@ static void forget_references(struct scoring *g)
 
 /* The window as it is; g->bases has it. */
 static enum mds_rc add_reference(struct scoring *g, const char *chrom,
-                                 const struct mds_infer_window *w, int64_t item[2])
+                                 const struct mds_infer_window *w, int strand,
+                                 int64_t *item)
 {
-    const struct reference *same = find_reference(g, chrom, w);
+    const struct reference *same = find_reference(g, chrom, w, strand);
     struct reference *r = &g->reference[g->next_reference];
 
     if (!same) {
         free(r->chrom);
         r->at = *w;
+        r->strand = strand;
         r->chrom = mds_strdup(chrom);
         if (!r->chrom)
             return MDS_EMEM;
-        MDS_TRY(add_window(g, g->bases, w->n, r->item));
+        MDS_TRY(add_window(g, g->bases, w->n, strand, &r->item));
         g->next_reference = (g->next_reference + 1) % REFERENCES;
         same = r;
     }
-    memcpy(item, same->item, sizeof same->item);
+    *item = same->item;
     return MDS_OK;
+}
+
+/* What a strand ends with is on the left of the other strand. */
+static enum mds_infer_place place_of(const struct scoring *g, int strand)
+{
+    if (!g->s->at_end)
+        return MDS_INFER_MIDDLE;
+    return strand == MDS_INFER_REVERSE ? MDS_INFER_LEFT : MDS_INFER_RIGHT;
+}
+
+/* Both windows of one strand.  alt[is->alt]: the allele's bases. */
+static enum mds_rc add_strand(struct scoring *g, const struct mds_variant *v,
+                              const struct mds_infer_allele *is,
+                              const unsigned char *alt, int strand, struct allele *a)
+{
+    struct mds_infer_window w;
+
+    if (!mds_infer_window_place(is, place_of(g, strand), g->s->window,
+                                token_bases(g->m), &w)) {
+        a->status = NO_WINDOW;
+        return MDS_OK;
+    }
+    MDS_TRY(need_bases(g, w.read));
+    MDS_TRY(mds_genome_read(g->genome, v->chrom, w.first, w.read, g->bases));
+    mds_infer_window_apply(is, &w, g->bases, alt, g->with);
+    MDS_TRY(add_window(g, g->with, w.n, strand, &a->alt[strand]));
+    return add_reference(g, v->chrom, &w, strand, &a->ref[strand]);
 }
 
 static enum mds_rc add_allele(struct scoring *g, const struct mds_variant *v, int i,
                               struct allele *a)
 {
     struct mds_infer_allele is;
-    struct mds_infer_window w;
     unsigned char *alt;
     enum mds_rc rc;
 
@@ -292,21 +316,15 @@ static enum mds_rc add_allele(struct scoring *g, const struct mds_variant *v, in
                                    .pos = v->pos,
                                    .ref = (int64_t)strlen(v->allele[0]),
                                    .alt = (int64_t)strlen(v->allele[i])};
-    if (!mds_infer_window_place(&is, g->s->window, token_bases(g->m), &w)) {
-        a->status = NO_WINDOW;
-        return MDS_OK;
-    }
-    MDS_TRY(need_bases(g, w.read));
-    MDS_TRY(mds_genome_read(g->genome, v->chrom, w.first, w.read, g->bases));
     alt = mds_zalloc((size_t)is.alt, 1);
-    if (!alt)
-        return MDS_EMEM;
-    for (int64_t k = 0; k < is.alt; k++)
+    rc = alt ? MDS_OK : MDS_EMEM;
+    for (int64_t k = 0; !rc && k < is.alt; k++)
         alt[k] = mds_genome_base(v->allele[i][k]);
-    mds_infer_window_apply(&is, &w, g->bases, alt, g->with);
+    for (int strand = 0; !rc && strand < 2; strand++)
+        if (uses_strand(g, strand))
+            rc = add_strand(g, v, &is, alt, strand, a);
     free(alt);
-    rc = add_window(g, g->with, w.n, a->alt);
-    return rc ? rc : add_reference(g, v->chrom, &w, a->ref);
+    return rc;
 }
 
 /* ---- results ---- */

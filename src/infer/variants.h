@@ -10,6 +10,8 @@ struct mds_infer_variants {
     const char *output; /* .vcf, .vcf.gz, .bcf; else TSV; NULL: TSV, standard output */
     int64_t window; /* bases; 0: 8192, or what the model was trained on if shorter */
     int strand;     /* enum mds_infer_strand */
+    int at_end;     /* the allele is what each strand's window ends with; else, the
+                       middle */
     int overwrite;
 };
 

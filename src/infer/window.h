@@ -19,12 +19,16 @@ struct mds_infer_window {
     int64_t read;     /* the chromosome's, from `first` on, that both are made from */
 };
 
-/* A window of at most `bases` bases, equally long in both versions, around the middle
- * of the allele, or moved inwards where the chromosome ends.  It begins at a multiple
+/* Where the longer allele stands in a window. */
+enum mds_infer_place { MDS_INFER_MIDDLE, MDS_INFER_LEFT, MDS_INFER_RIGHT };
+
+/* A window of at most `bases` bases, equally long in both versions, that has the allele
+ * at `place`, or is moved inwards where the chromosome ends.  It begins at a multiple
  * of `unit` and is a multiple of it long, so that tokens of so many bases are in one
- * frame. Returns 0 if the longer allele does not fit. */
-int mds_infer_window_place(const struct mds_infer_allele *a, int64_t bases, int unit,
-                           struct mds_infer_window *out);
+ * frame; on the right the allele is in the last of them.  Returns 0 if the longer
+ * allele does not fit. */
+int mds_infer_window_place(const struct mds_infer_allele *a, enum mds_infer_place place,
+                           int64_t bases, int unit, struct mds_infer_window *out);
 
 /* out[w->n]: the window with the allele.  bases[w->read]: the chromosome's; alt
  * [a->alt]: the allele's. */

@@ -20,7 +20,7 @@
 struct options {
     char *load, *tokenizer, *output, *per_token, *vcf, *fasta;
     int64_t batch_tokens, window, layer, pool_window;
-    int strand, score_eod, overwrite, pool, half;
+    int strand, score_eod, overwrite, pool, half, variant_at;
     int64_t new_tokens, samples, top_k, seed;
     double temperature, top_p, complete;
 };
@@ -34,6 +34,7 @@ static const char general[] = "General";
 
 static const char *const types[] = {"f32", "f16", NULL};
 static const char *const strands[] = {"forward", "reverse", "both", NULL};
+static const char *const places[] = {"middle", "end", NULL};
 
 #define AT(field) ((ptrdiff_t)offsetof(struct options, field))
 
@@ -81,6 +82,10 @@ static const struct mds_option rows[] = {
      "bases",
      .help = "around each variant; 0: 8192, or as many as the model was trained on if "
              "these are less"},
+    {score, NULL, "--variant-at", NULL, MDS_OPT_ENUM, "middle", 0, 0, places,
+     AT(variant_at), NULL,
+     .help = "where a variant stands in its window; end: the last that is read of "
+             "each strand, so that all context is before it"},
 
     {embed, NULL, "--layer", NULL, MDS_OPT_COUNT, "0", 0, 1e6, NULL, AT(layer), "block",
      .help = "whose output to write, from 1; 0: the last one's, and the final norm"},
@@ -219,6 +224,7 @@ static struct task task_of(const struct mds_invocation *c)
                                       .output = o->output,
                                       .window = o->window,
                                       .strand = o->strand,
+                                      .at_end = o->variant_at,
                                       .overwrite = o->overwrite}};
 }
 

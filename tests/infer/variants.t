@@ -50,23 +50,29 @@ END
 variants <list >v.vcf
 
 # What it should be, slowly: both versions of each window as sequences of their own.
+# reference FILE middle|left|right ARGUMENTS...
 reference() {
-    awk -v window=90 'NR == FNR { of[$1] = $2; next } /^#/ { next } {
+    file=$1 place=$2
+    shift 2
+    awk -v window=90 -v place="$place" 'NR == FNR { of[$1] = $2; next } /^#/ { next } {
         c = of[$1]; C = length(c); n = split($5, alt, ",")
         for (i = 1; i <= n; i++) {
             r = length($4); a = length(alt[i]); more = a - r; longer = a > r ? a : r
             C2 = more < 0 ? C + more : C
             w = window < C2 ? window : C2; w -= w % 3
             half = w - longer; half = int(half / 2)
-            s = $2 - 1 - half; if (s > C2 - w) s = C2 - w; if (s < 0) s = 0; s -= s % 3
+            s = $2 - 1 - half
+            if (place == "left") s = $2 - 1
+            if (place == "right") { s = $2 - 1 + longer + 2; s -= s % 3 + w }
+            if (s > C2 - w) s = C2 - w; if (s < 0) s = 0; s -= s % 3
             with = substr(c, 1, $2 - 1) alt[i] substr(c, $2 + r)
             print ">" $3 "-alt\n" substr(with, s + 1, w) "\n>" $3 "-ref\n" substr(c, s + 1, w)
-        } }' chromosomes "$1" >windows.fa
-    mds_infer score --load model windows.fa --threads 1 "$2" "$3" >windows &&
+        } }' chromosomes "$file" >windows.fa
+    mds_infer score --load model windows.fa --threads 1 "$@" >windows &&
         column 4 windows | paste - - | awk '{ printf "%.12g\n", $1 - $2 }'
 }
 test_expect_success 'ratios are those of the windows, read as sequences' '
-    score_vcf >table 2>err && cat table err && reference v.vcf --strand forward >want && column 6 table >is &&
+    score_vcf >table 2>err && cat table err && reference v.vcf middle --strand forward >want && column 6 table >is &&
     paste is want && test "$(wc -l <is)" -eq 11 && near want is 1e-4 &&
     head -n 1 table | tr "\t" " " >names && echo "chrom pos id ref alt llr llr_fwd llr_rc status" >want &&
     test_cmp want names && column 9 table | sort -u >is && echo ok >want && test_cmp want is &&
@@ -74,11 +80,16 @@ test_expect_success 'ratios are those of the windows, read as sequences' '
     grep "11 alleles of 10 variants scored, in windows of 90 bases" err && ! grep warn err && test -s g.fa.fai
 '
 test_expect_success 'both strands, and the mean of both' '
-    score_vcf --strand both >both && reference v.vcf --strand reverse >want && column 8 both >is && near want is 1e-4 &&
+    score_vcf --strand both >both && reference v.vcf middle --strand reverse >want && column 8 both >is && near want is 1e-4 &&
     column 7 table >want && column 7 both >is && near want is 1e-4 &&
     awk -F "\t" "NR > 1 { d = \$6 - (\$7 + \$8) / 2; if (d * d > 1e-12) exit 1 }" both &&
     score_vcf --strand reverse >reverse && column 8 reverse >is && column 8 both >want && near want is 1e-4 &&
     column 6 reverse >is && near want is 1e-4
+'
+test_expect_success 'at the end of its window, of each strand' '
+    score_vcf --strand both --variant-at end >end && reference v.vcf right --strand forward >want && column 7 end >is &&
+    near want is 1e-3 && reference v.vcf left --strand reverse >want && column 8 end >is && near want is 1e-3 &&
+    ! near both end 1e-4 >/dev/null
 '
 test_expect_success 'variants in VCF and BCF, plain and compressed: what was there, and the ratios' '
     score_vcf --strand both --output out.vcf && score_vcf --strand both --output out.vcf.gz && score_vcf --strand both --output out.bcf &&

@@ -145,7 +145,8 @@ static void test_lines_of_json(void **state)
 }
 
 /* Both versions of a window, of a chromosome whose base i is i % 4. */
-static void check_window(const struct mds_infer_allele *a, int64_t bases, int unit)
+static void check_window(const struct mds_infer_allele *a, enum mds_infer_place place,
+                         int64_t bases, int unit)
 {
     unsigned char chromosome[64], other[80], alt[16], got[64];
     struct mds_infer_window w;
@@ -159,7 +160,7 @@ static void check_window(const struct mds_infer_allele *a, int64_t bases, int un
         other[i] = i < a->pos            ? chromosome[i]
                    : i < a->pos + a->alt ? alt[i - a->pos]
                                          : chromosome[i - a->alt + a->ref];
-    if (!mds_infer_window_place(a, bases, unit, &w))
+    if (!mds_infer_window_place(a, place, bases, unit, &w))
         return;
     assert_true(w.n <= bases && w.n % unit == 0 && w.first % unit == 0);
     assert_true(w.first >= 0 && w.first + w.n <= n);
@@ -179,10 +180,11 @@ static void test_windows_are_equally_long(void **state)
     for (a.pos = 0; a.pos < 50; a.pos++)
         for (a.ref = 1; a.ref < 12 && a.pos + a.ref <= 50; a.ref += 2)
             for (a.alt = 1; a.alt < 12; a.alt++)
-                for (int unit = 1; unit < 7; unit += 2) {
-                    check_window(&a, 20, unit);
-                    check_window(&a, 60, unit);
-                }
+                for (int unit = 1; unit < 7; unit += 2)
+                    for (int place = 0; place < 3; place++) {
+                        check_window(&a, place, 20, unit);
+                        check_window(&a, place, 60, unit);
+                    }
 }
 
 static void test_windows_are_centred_and_moved_inwards(void **state)
@@ -191,20 +193,42 @@ static void test_windows_are_centred_and_moved_inwards(void **state)
     struct mds_infer_window w;
 
     (void)state;
-    assert_true(mds_infer_window_place(&a, 100, 1, &w));
+    assert_true(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 100, 1, &w));
     assert_true(w.first == 451 && w.n == 100 && w.read == 100);
-    assert_true(mds_infer_window_place(&a, 100, 3, &w));
+    assert_true(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 100, 3, &w));
     assert_true(w.first == 450 && w.n == 99);
     a.pos = 0;
-    assert_true(mds_infer_window_place(&a, 100, 1, &w) && w.first == 0);
+    assert_true(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 100, 1, &w) && w.first == 0);
     a.pos = 999;
-    assert_true(mds_infer_window_place(&a, 100, 1, &w) && w.first == 900);
-    assert_false(mds_infer_window_place(&a, 99, 3, &w)); /* base 1000 is in no codon */
+    assert_true(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 100, 1, &w) && w.first == 900);
+    assert_false(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 99, 3, &w)); /* base 1000 is in no codon */
     a = (struct mds_infer_allele){.chromosome = 1000, .pos = 500, .ref = 1, .alt = 101};
-    assert_false(mds_infer_window_place(&a, 100, 1, &w));
+    assert_false(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 100, 1, &w));
     a = (struct mds_infer_allele){.chromosome = 40, .pos = 9, .ref = 5, .alt = 1};
-    assert_true(mds_infer_window_place(&a, 100, 1, &w));
+    assert_true(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 100, 1, &w));
     assert_true(w.first == 0 && w.n == 36 && w.read == 40);
+}
+
+static void test_windows_end_with_the_allele(void **state)
+{
+    struct mds_infer_allele a = {.chromosome = 1000, .pos = 500, .ref = 1, .alt = 3};
+    struct mds_infer_window w;
+
+    (void)state;
+    assert_true(mds_infer_window_place(&a, MDS_INFER_RIGHT, 100, 1, &w));
+    assert_true(w.first == 403 && w.n == 100);
+    assert_true(mds_infer_window_place(&a, MDS_INFER_RIGHT, 100, 6, &w));
+    assert_true(w.first + w.n == 504 && w.n == 96); /* 503 is not the end of a 6-mer */
+    assert_true(mds_infer_window_place(&a, MDS_INFER_LEFT, 100, 1, &w));
+    assert_true(w.first == 500 && w.n == 100);
+    assert_true(mds_infer_window_place(&a, MDS_INFER_LEFT, 100, 3, &w));
+    assert_true(w.first == 498 && w.n == 99);
+    a.pos = 50; /* too near to the beginning, and to the end */
+    assert_true(mds_infer_window_place(&a, MDS_INFER_RIGHT, 100, 1, &w));
+    assert_true(w.first == 0 && w.n == 100);
+    a.pos = 950;
+    assert_true(mds_infer_window_place(&a, MDS_INFER_LEFT, 100, 1, &w));
+    assert_true(w.first == 900 && w.n == 100);
 }
 
 /* Each token that 1000 u spread over [0, 1) select, as a string of digits. */
@@ -365,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_lines_of_json),
         cmocka_unit_test(test_windows_are_equally_long),
         cmocka_unit_test(test_windows_are_centred_and_moved_inwards),
+        cmocka_unit_test(test_windows_end_with_the_allele),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
