@@ -7,11 +7,13 @@ src_infer_libmds_infer_a_SOURCES = \
   src/infer/generate.c src/infer/generate.h \
   src/infer/genome.c src/infer/genome.h \
   src/infer/model.c src/infer/model.h \
+  src/infer/origin.c src/infer/origin.h \
   src/infer/per_token.c src/infer/per_token.h \
   src/infer/records.c src/infer/records.h \
   src/infer/sample.c src/infer/sample.h \
   src/infer/score.c src/infer/score.h \
   src/infer/table.c src/infer/table.h \
+  src/infer/variant_file.c src/infer/variant_file.h \
   src/infer/variants.c src/infer/variants.h \
   src/infer/vcf.c src/infer/vcf.h \
   src/infer/window.c src/infer/window.h \

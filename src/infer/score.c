@@ -5,6 +5,7 @@
 #include "base/minmax.h"
 #include "base/units.h"
 #include "infer/batch.h"
+#include "infer/origin.h"
 #include "infer/per_token.h"
 #include "infer/records.h"
 #include "infer/table.h"
@@ -13,6 +14,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+const char *const mds_infer_strands[] = {"forward", "reverse", "both", NULL};
 
 static int strands(const struct mds_infer_score *s)
 {
@@ -83,6 +86,7 @@ struct scoring {
     int32_t *ids; /* of one sequence, with <eod> */
     int64_t id_room;
     int64_t done, short_ones; /* records, and those with nothing to score */
+    int64_t before, skip; /* records that the output has, and what is left of them */
 };
 
 static int writes(const struct scoring *g)
@@ -157,6 +161,12 @@ static void add_column(struct mds_str *out, double x)
     mds_infer_add_real(out, x);
 }
 
+/* The columns that do not depend on the model. */
+static void add_identity(struct mds_str *out, const char *name, int64_t length)
+{
+    mds_str_add(out, "%s\t%" PRId64, name, length);
+}
+
 static void add_line(struct scoring *g, const struct record *r,
                      const struct mds_infer_sum *of)
 {
@@ -170,7 +180,8 @@ static void add_line(struct scoring *g, const struct record *r,
         loglik += (of[k].tokens > 0 ? of[k].loglik : NAN) / n;
         per_token += per(of[k].loglik, (double)of[k].tokens) / n;
     }
-    mds_str_add(out, "%s\t%" PRId64 "\t%" PRId64, r->name, r->length, of[0].tokens);
+    add_identity(out, r->name, r->length);
+    mds_str_add(out, "\t%" PRId64, of[0].tokens);
     add_column(out, loglik);
     add_column(out, per_token);
     add_column(out, per(per_token, stride));
@@ -218,6 +229,32 @@ static enum mds_rc run_batch(struct scoring *g)
     return rc;
 }
 
+/* ---- what an earlier job has done ---- */
+
+static enum mds_rc skip_record(struct scoring *g, const struct mds_infer_record *r)
+{
+    struct mds_str columns = {0};
+    enum mds_rc rc = MDS_OK;
+
+    g->skip--;
+    if (!writes(g))
+        return MDS_OK;
+    add_identity(&columns, r->name, r->length);
+    rc = columns.failed ? MDS_EMEM : mds_infer_table_check(&g->table, columns.s);
+    mds_str_fini(&columns);
+    return rc;
+}
+
+static enum mds_rc check_none_left(const struct scoring *g)
+{
+    if (g->skip == 0)
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "%s: cannot be resumed: it has %" PRId64
+                    " sequences more than the input; --overwrite replaces it",
+                    g->s->output, g->skip);
+}
+
 /* ---- all of it ---- */
 
 static enum mds_rc score_record(void *ctx, struct mds_infer_records *in,
@@ -225,19 +262,56 @@ static enum mds_rc score_record(void *ctx, struct mds_infer_records *in,
 {
     struct scoring *g = ctx;
 
+    if (g->skip > 0)
+        return skip_record(g, r);
     MDS_TRY(add_record(g, in, r));
     return mds_infer_batch_is_full(g->batch) ? run_batch(g) : MDS_OK;
+}
+
+static void add_origin(const struct scoring *g, struct mds_str *lines)
+{
+    const struct mds_infer_score *s = g->s;
+
+    mds_infer_origin_begin(lines, "score", g->m);
+    mds_str_add(lines, "strand: %s\nscore_eod: %d\n", mds_infer_strands[s->strand],
+                s->score_eod);
+    for (size_t i = 0; i < s->n_inputs; i++)
+        mds_infer_origin_add_input(lines, s->inputs[i]);
+}
+
+/* Rank 0's. */
+static enum mds_rc open_table(struct scoring *g)
+{
+    const struct mds_infer_score *s = g->s;
+    struct mds_str origin = {0};
+    int begun = 0;
+    enum mds_rc rc = MDS_OK;
+
+    add_origin(g, &origin);
+    if (s->resume)
+        rc = mds_infer_origin_check(s->output, &origin, &begun);
+    if (!rc && begun)
+        rc = mds_infer_table_resume(&g->table, s->output, header(s), &g->before);
+    else if (!rc)
+        rc = mds_infer_table_open(&g->table, s->output, s->overwrite, header(s));
+    if (!rc && !begun)
+        rc = mds_infer_origin_write(s->output, &origin);
+    mds_str_fini(&origin);
+    return rc;
 }
 
 static enum mds_rc open_outputs(struct scoring *g)
 {
     const struct mds_infer_score *s = g->s;
 
-    if (!writes(g))
-        return MDS_OK;
-    if (s->per_token)
+    if (writes(g) && s->per_token)
         MDS_TRY(mds_infer_per_token_create(s->per_token, s->overwrite, &g->per_token));
-    return mds_infer_table_open(&g->table, s->output, s->overwrite, header(s));
+    if (writes(g))
+        MDS_TRY(open_table(g));
+    MDS_TRY(mds_comm_broadcast(mds_group(&g->m->groups, MDS_AXES_ALL), &g->before,
+                               sizeof g->before, 0));
+    g->skip = g->before;
+    return MDS_OK;
 }
 
 static enum mds_rc close_outputs(struct scoring *g)
@@ -256,6 +330,9 @@ static void report_end(const struct scoring *g)
         mds_warn("%" PRId64 " of %" PRId64 " sequences have less than two tokens that "
                  "can be scored: their results are nan",
                  g->short_ones, g->done);
+    if (g->before > 0)
+        mds_info("%s has the scores of %" PRId64 " sequence%s already", g->s->output,
+                 g->before, mds_plural(g->before));
     mds_info("%" PRId64 " sequence%s scored", g->done, mds_plural(g->done));
 }
 
@@ -270,6 +347,8 @@ enum mds_rc mds_infer_score_run(const struct mds_infer_score *s,
     if (!rc)
         rc = mds_infer_records_each(s->inputs, s->n_inputs, &m->vocabulary,
                                     score_record, &g);
+    if (!rc)
+        rc = check_none_left(&g);
     if (!rc)
         rc = run_batch(&g);
     if (!rc)

@@ -10,6 +10,7 @@ enum mds_infer_strand {
     MDS_INFER_REVERSE,
     MDS_INFER_BOTH /* the mean of both */
 };
+extern const char *const mds_infer_strands[]; /* their names, and NULL */
 
 struct mds_infer_score {
     char *const *inputs; /* [n_inputs], as for records.h */
@@ -18,7 +19,7 @@ struct mds_infer_score {
     const char *per_token; /* HDF5, or NULL */
     int strand;            /* enum mds_infer_strand */
     int score_eod;         /* also the end of each sequence, as <eod> */
-    int overwrite;
+    int overwrite, resume; /* resume: go on with what is in the output */
 };
 
 /* Read all inputs once: *need says how much there is.  MDS_EUSER names the first

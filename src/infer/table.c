@@ -32,6 +32,76 @@ enum mds_rc mds_infer_table_open(struct mds_infer_table *t, const char *path,
     return mds_infer_table_flush(t);
 }
 
+/* ---- what is there ---- */
+
+/* The next whole line, without its end; NULL behind the last. */
+static const char *next_line(struct mds_infer_table *t)
+{
+    ssize_t n = getline(&t->line, &t->room, t->old);
+
+    if (n <= 0 || t->line[n - 1] != '\n')
+        return NULL;
+    t->line[n - 1] = '\0';
+    return t->line;
+}
+
+enum mds_rc mds_infer_table_resume(struct mds_infer_table *t, const char *path,
+                                   const char *header, int64_t *lines)
+{
+    const char *line;
+
+    *lines = 0;
+    *t = (struct mds_infer_table){.path = path, .fd = STDOUT_FILENO};
+    t->old = fopen(path, "re");
+    t->fd = t->old ? open(path, O_WRONLY | O_CLOEXEC) : -1;
+    if (t->fd < 0)
+        return mds_fail(MDS_EIO, "%s: cannot be resumed: %s", path, strerror(errno));
+    line = next_line(t);
+    if (!line) { /* stopped before it was whole */
+        rewind(t->old);
+        mds_str_add(&t->text, "%s\n", header);
+        return MDS_OK;
+    }
+    if (strcmp(line, header) != 0)
+        return mds_fail(MDS_EUSER,
+                        "%s: cannot be resumed: its columns are not those of this "
+                        "command; --overwrite replaces it",
+                        path);
+    while (next_line(t))
+        (*lines)++;
+    rewind(t->old);
+    (void)next_line(t);
+    return MDS_OK;
+}
+
+enum mds_rc mds_infer_table_check(struct mds_infer_table *t, const char *columns)
+{
+    const char *line = next_line(t);
+    size_t n = strlen(columns);
+
+    t->written++;
+    if (line && strncmp(line, columns, n) == 0 && line[n] == '\t')
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "%s: cannot be resumed: its line %" PRId64
+                    " is not of \"%s\", as the input has it; --overwrite replaces it",
+                    t->path, t->written + 1, columns);
+}
+
+/* Lines go behind the last one that was read. */
+static enum mds_rc stop_reading(struct mds_infer_table *t)
+{
+    off_t end = ftello(t->old);
+
+    fclose(t->old);
+    t->old = NULL;
+    if (end < 0 || ftruncate(t->fd, end) || lseek(t->fd, end, SEEK_SET) < 0)
+        return mds_fail(MDS_EIO, "%s: cannot be written: %s", t->path, strerror(errno));
+    return MDS_OK;
+}
+
+/* ---- lines ---- */
+
 /* Returns the bytes written. */
 static size_t write_all(int fd, const char *text, size_t n)
 {
@@ -70,6 +140,8 @@ enum mds_rc mds_infer_table_flush(struct mds_infer_table *t)
 
     if (t->text.failed)
         return MDS_EMEM;
+    if (t->old)
+        MDS_TRY(stop_reading(t));
     done = write_all(t->fd, t->text.s ? t->text.s : "", t->text.len);
     why = errno;
     if (done == t->text.len) {
@@ -96,6 +168,9 @@ enum mds_rc mds_infer_table_close(struct mds_infer_table *t)
     int fails = t->path && close(t->fd);
 
     mds_str_fini(&t->text);
+    if (t->old)
+        fclose(t->old);
+    free(t->line);
     if (fails)
         return mds_fail(MDS_EIO, "%s: cannot be written: %s", shown(t),
                         strerror(errno));

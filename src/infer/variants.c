@@ -6,10 +6,8 @@
 #include "base/units.h"
 #include "infer/batch.h"
 #include "infer/genome.h"
-#include "infer/table.h"
-#include "infer/vcf.h"
+#include "infer/variant_file.h"
 #include "infer/window.h"
-#include "io/output.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -73,9 +71,7 @@ struct scoring {
     struct mds_infer_model *m;
     struct mds_infer_batch *batch;
     struct mds_genome *genome;
-    struct mds_vcf *vcf;
-    int to_vcf;
-    struct mds_infer_table table;
+    struct mds_infer_variant_file out;
     struct record *record;
     int64_t records, room;
     struct reference reference[REFERENCES];
@@ -83,6 +79,7 @@ struct scoring {
     unsigned char *bases, *with; /* of a window; with an allele */
     int32_t *ids;
     int64_t base_room;
+    int64_t skip; /* what is left of what an earlier job wrote */
     /* what came of it */
     int64_t variants, count[STATUSES];
     char first[STATUSES][96]; /* an example of each */
@@ -343,18 +340,14 @@ static void count_status(struct scoring *g, const struct mds_variant *v, int i,
                  i < v->n ? v->allele[i] : ".");
 }
 
-struct ratios {
-    double llr, of[2]; /* of[]: by strand; NAN: not read */
-};
-
 static double sum_of(const struct scoring *g, int64_t item)
 {
     return mds_infer_batch_sum(g->batch, item).loglik;
 }
 
-static struct ratios ratios_of(const struct scoring *g, const struct allele *a)
+static struct mds_infer_ratio ratio_of(const struct scoring *g, const struct allele *a)
 {
-    struct ratios r = {NAN, {NAN, NAN}};
+    struct mds_infer_ratio r = {statuses[a->status].name, NAN, {NAN, NAN}};
     double sum = 0;
     int n = 0;
 
@@ -370,55 +363,21 @@ static struct ratios ratios_of(const struct scoring *g, const struct allele *a)
     return r;
 }
 
-static const char header[] = "chrom\tpos\tid\tref\talt\tllr\tllr_fwd\tllr_rc\tstatus";
-
-static void add_line(struct scoring *g, const struct mds_variant *v, int i,
-                     const struct allele *a)
-{
-    const struct ratios r = ratios_of(g, a);
-    const double columns[] = {r.llr, r.of[0], r.of[1]};
-    struct mds_str *out = &g->table.text;
-
-    mds_str_add(out, "%s\t%" PRId64 "\t%s\t%s\t%s", v->chrom, v->pos + 1, v->id,
-                v->allele[0], i < v->n ? v->allele[i] : ".");
-    for (int k = 0; k < 3; k++) {
-        mds_str_add(out, "\t");
-        mds_infer_add_real(out, columns[k]);
-    }
-    mds_str_add(out, "\t%s\n", statuses[a->status].name);
-    g->table.lines++;
-}
-
-static enum mds_rc write_vcf(struct scoring *g, const struct record *r)
-{
-    size_t n = (size_t)r->alleles;
-    float *all = mds_zalloc(3 * n, sizeof *all);
-    struct mds_vcf_scores s = {all, all + n, all + 2 * n};
-    enum mds_rc rc;
-
-    if (!all)
-        return MDS_EMEM;
-    for (size_t i = 0; i < n; i++) {
-        const struct ratios is = ratios_of(g, &r->allele[i]);
-
-        all[i] = (float)is.llr;
-        all[n + i] = (float)is.of[0];
-        all[2 * n + i] = (float)is.of[1];
-    }
-    rc = mds_vcf_write(g->vcf, r->line, &s);
-    free(all);
-    return rc;
-}
-
 static enum mds_rc report_record(struct scoring *g, const struct record *r)
 {
+    struct mds_infer_ratio *of = mds_zalloc((size_t)r->alleles, sizeof *of);
+    enum mds_rc rc;
+
+    if (!of)
+        return MDS_EMEM;
     g->variants++;
     for (int i = 0; i < r->alleles; i++) {
         count_status(g, &r->is, i + 1, r->allele[i].status);
-        if (!g->to_vcf)
-            add_line(g, &r->is, i + 1, &r->allele[i]);
+        of[i] = ratio_of(g, &r->allele[i]);
     }
-    return g->to_vcf ? write_vcf(g, r) : MDS_OK;
+    rc = mds_infer_variant_file_add(&g->out, r->line, of);
+    free(of);
+    return rc;
 }
 
 static void forget_records(struct scoring *g)
@@ -439,9 +398,32 @@ static enum mds_rc run_batch(struct scoring *g)
     forget_records(g);
     forget_references(g);
     mds_infer_batch_clear(g->batch);
-    if (rc || !writes(g))
-        return rc;
-    return g->to_vcf ? mds_vcf_flush(g->vcf) : mds_infer_table_flush(&g->table);
+    return rc || !writes(g) ? rc : mds_infer_variant_file_flush(&g->out);
+}
+
+/* ---- what an earlier job has done ---- */
+
+/* *is: whether the output has all of this record. */
+static enum mds_rc skip_record(struct scoring *g, struct mds_vcf_record *line, int *is)
+{
+    const struct mds_variant v = mds_vcf_variant(g->out.vcf, line);
+    int64_t parts = mds_infer_variant_file_parts(&g->out, &v);
+
+    *is = g->skip >= parts;
+    g->skip = *is ? g->skip - parts : 0;
+    if (!*is || !writes(g))
+        return MDS_OK;
+    return mds_infer_variant_file_keep(&g->out, line);
+}
+
+static enum mds_rc check_none_left(const struct scoring *g)
+{
+    if (g->skip == 0)
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "%s: cannot be resumed: it has more variants than %s; --overwrite "
+                    "replaces it",
+                    g->s->output, g->s->vcf);
 }
 
 /* ---- all of it ---- */
@@ -462,7 +444,7 @@ static enum mds_rc add_record(struct scoring *g, struct mds_vcf_record *line)
         g->room = 2 * g->room + 64;
     }
     r = &g->record[g->records++];
-    *r = (struct record){.line = line, .is = mds_vcf_variant(g->vcf, line)};
+    *r = (struct record){.line = line, .is = mds_vcf_variant(g->out.vcf, line)};
     r->alleles = (int)mds_max(r->is.n - 1, 1);
     r->allele = mds_zalloc((size_t)r->alleles, sizeof *r->allele);
     if (!r->allele)
@@ -472,15 +454,28 @@ static enum mds_rc add_record(struct scoring *g, struct mds_vcf_record *line)
     return MDS_OK;
 }
 
+static enum mds_rc skip_or_add(struct scoring *g, struct mds_vcf_record *line)
+{
+    int is_done;
+    enum mds_rc rc = skip_record(g, line, &is_done);
+
+    if (!rc && !is_done)
+        return add_record(g, line);
+    mds_vcf_record_free(line);
+    return rc;
+}
+
 static enum mds_rc score_variants(struct scoring *g)
 {
     struct mds_vcf_record *line;
 
     for (;;) {
-        MDS_TRY(mds_vcf_next(g->vcf, &line));
+        MDS_TRY(mds_vcf_next(g->out.vcf, &line));
+        if (!line)
+            MDS_TRY(check_none_left(g));
         if (!line)
             return run_batch(g);
-        MDS_TRY(add_record(g, line));
+        MDS_TRY(skip_or_add(g, line));
         if (mds_infer_batch_is_full(g->batch) || g->records >= 1 << 16)
             MDS_TRY(run_batch(g));
     }
@@ -501,15 +496,16 @@ static enum mds_rc open_files(struct scoring *g)
 {
     const struct mds_infer_variants *s = g->s;
 
-    MDS_TRY(mds_vcf_open(s->vcf, &g->vcf));
+    g->out.s = s;
+    g->out.to_vcf = s->output && mds_vcf_is_name(s->output);
+    MDS_TRY(mds_vcf_open(s->vcf, &g->out.vcf));
     MDS_TRY(open_genome(g));
-    g->to_vcf = s->output && mds_vcf_is_name(s->output);
-    if (!writes(g))
-        return MDS_OK;
-    if (!g->to_vcf)
-        return mds_infer_table_open(&g->table, s->output, s->overwrite, header);
-    MDS_TRY(mds_output_check_new(s->output, s->overwrite));
-    return mds_vcf_write_to(g->vcf, s->output, g->m->path);
+    if (writes(g))
+        MDS_TRY(mds_infer_variant_file_open(&g->out, g->m));
+    MDS_TRY(mds_comm_broadcast(mds_group(&g->m->groups, MDS_AXES_ALL), &g->out.before,
+                               sizeof g->out.before, 0));
+    g->skip = g->out.before;
+    return MDS_OK;
 }
 
 static void report_end(const struct scoring *g)
@@ -518,6 +514,10 @@ static void report_end(const struct scoring *g)
         if (g->count[i] > 0)
             mds_warn("%" PRId64 " not scored: %s; the first is %s", g->count[i],
                      statuses[i].what, g->first[i]);
+    if (g->out.before > 0)
+        mds_info("%s has the first %" PRId64 " %s%s already", g->s->output,
+                 g->out.before, g->out.to_vcf ? "variant" : "allele",
+                 mds_plural(g->out.before));
     mds_info("%" PRId64 " allele%s of %" PRId64
              " variant%s scored, in windows of %" PRId64 " bases",
              g->count[SCORED], mds_plural(g->count[SCORED]), g->variants,
@@ -528,24 +528,17 @@ enum mds_rc mds_infer_variants_run(const struct mds_infer_variants *s,
                                    struct mds_infer_model *m)
 {
     struct scoring g = {.s = s, .m = m};
-    struct mds_vcf *vcf;
-    enum mds_rc rc = mds_infer_batch_create(m, &g.batch), closed;
+    enum mds_rc rc = mds_infer_batch_create(m, &g.batch);
 
     if (!rc)
         rc = open_files(&g);
     if (!rc)
         rc = score_variants(&g);
-    if (!rc && writes(&g) && !g.to_vcf)
-        rc = mds_infer_table_close(&g.table);
-    if (!rc && writes(&g))
-        report_end(&g);
     forget_records(&g);
     forget_references(&g);
-    vcf = g.vcf;
-    if (!rc) { /* a failure above has its own sentence */
-        closed = mds_vcf_close(vcf);
-        rc = closed;
-    }
+    rc = mds_infer_variant_file_close(&g.out, rc);
+    if (!rc && writes(&g))
+        report_end(&g);
     mds_genome_close(g.genome);
     mds_infer_batch_destroy(g.batch);
     free(g.record);

@@ -12,7 +12,7 @@ struct mds_infer_variants {
     int strand;     /* enum mds_infer_strand */
     int at_end;     /* the allele is what each strand's window ends with; else, the
                        middle */
-    int overwrite;
+    int overwrite, resume; /* resume: go on with what is in the output */
 };
 
 /* Set the window, and how long sequences are; as mds_infer_score_measure. */

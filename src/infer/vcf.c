@@ -42,6 +42,10 @@ struct mds_vcf {
     int32_t contigs; /* room in seen */
     int64_t written, flushed;
     int64_t flushed_bytes; /* of the file */
+    /* while an earlier job's file is read */
+    htsFile *old;
+    bcf_hdr_t *old_header;
+    char *final; /* its name, which the one at out_path gets */
 };
 
 /* ---- in ---- */
@@ -207,6 +211,19 @@ static enum mds_rc fail_to_write(const struct mds_vcf *v)
                     v->out_path, strerror(why), v->flushed);
 }
 
+static enum mds_rc flush(struct mds_vcf *v)
+{
+    struct stat st;
+
+    errno = 0;
+    if (hts_flush(v->out))
+        return fail_to_write(v);
+    v->flushed = v->written;
+    if (stat(v->out_path, &st) == 0)
+        v->flushed_bytes = st.st_size;
+    return MDS_OK;
+}
+
 static enum mds_rc write_header(struct mds_vcf *v, const char *model)
 {
     static const char *const lines[] = {
@@ -233,21 +250,25 @@ static enum mds_rc write_header(struct mds_vcf *v, const char *model)
                         "in another way there?",
                         v->path);
     errno = 0;
-    return bcf_hdr_write(v->out, v->header) ? fail_to_write(v) : mds_vcf_flush(v);
+    return bcf_hdr_write(v->out, v->header) ? fail_to_write(v) : flush(v);
+}
+
+static const char *mode_of(const char *path)
+{
+    return ends_with(path, ".bcf") ? "wb" : ends_with(path, ".gz") ? "wz" : "w";
+}
+
+static enum mds_rc begin(struct mds_vcf *v, const char *mode, const char *model)
+{
+    errno = 0;
+    v->out = bcf_open(v->out_path, mode);
+    return v->out ? write_header(v, model) : fail_to_write(v);
 }
 
 enum mds_rc mds_vcf_write_to(struct mds_vcf *v, const char *path, const char *model)
 {
-    const char *mode = ends_with(path, ".bcf")  ? "wb"
-                       : ends_with(path, ".gz") ? "wz"
-                                                : "w";
-
     v->out_path = mds_strdup(path);
-    if (!v->out_path)
-        return MDS_EMEM;
-    errno = 0;
-    v->out = bcf_open(path, mode);
-    return v->out ? write_header(v, model) : fail_to_write(v);
+    return v->out_path ? begin(v, mode_of(path), model) : MDS_EMEM;
 }
 
 static int put_scores(const struct mds_vcf *v, bcf1_t *b, const char *key,
@@ -287,17 +308,139 @@ enum mds_rc mds_vcf_write(struct mds_vcf *v, struct mds_vcf_record *r,
     return MDS_OK;
 }
 
+/* ---- going on ---- */
+
+static void close_old(struct mds_vcf *v)
+{
+    if (v->old_header)
+        bcf_hdr_destroy(v->old_header);
+    if (v->old)
+        hts_close(v->old);
+    v->old_header = NULL;
+    v->old = NULL;
+}
+
+/* Open the old file, behind its header; one without a header has no records. */
+static void open_old(struct mds_vcf *v, const char *path)
+{
+    v->old = bcf_open(path, "r");
+    v->old_header = v->old ? bcf_hdr_read(v->old) : NULL;
+}
+
+/* Where it was cut short, the last one may be. */
+static int64_t count_old(struct mds_vcf *v, const char *path)
+{
+    bcf1_t *b = bcf_init();
+    int64_t n = 0;
+
+    open_old(v, path);
+    while (b && v->old_header && bcf_read(v->old, v->old_header, b) == 0)
+        n++;
+    if (n > 0 && is_cut_short(path, v->old))
+        n--;
+    if (b)
+        bcf_destroy(b);
+    close_old(v);
+    return n;
+}
+
+enum mds_rc mds_vcf_resume(struct mds_vcf *v, const char *path, const char *model,
+                           int64_t *records)
+{
+    struct mds_str partial = {0};
+
+    *records = count_old(v, path);
+    mds_str_add(&partial, "%s.partial", path);
+    v->out_path = partial.s;
+    v->final = mds_strdup(path);
+    if (partial.failed || !v->final)
+        return MDS_EMEM;
+    MDS_TRY(begin(v, mode_of(path), model));
+    open_old(v, path);
+    return MDS_OK;
+}
+
+static int is_same(const struct mds_variant *a, const struct mds_variant *b)
+{
+    if (strcmp(a->chrom, b->chrom) != 0 || a->pos != b->pos || a->n != b->n ||
+        strcmp(a->id, b->id) != 0)
+        return 0;
+    for (int i = 0; i < a->n; i++)
+        if (strcmp(a->allele[i], b->allele[i]) != 0)
+            return 0;
+    return 1;
+}
+
+/* out[n]; NAN where the old record has none. */
+static void get_scores(const struct mds_vcf *v, bcf1_t *b, const char *key, float *out,
+                       int n)
+{
+    float *x = NULL;
+    int room = 0;
+    int got = bcf_get_info_float(v->old_header, b, key, &x, &room);
+
+    for (int i = 0; i < n; i++)
+        out[i] = i < got && !bcf_float_is_missing(x[i]) ? x[i] : NAN;
+    free(x);
+}
+
+static enum mds_rc keep(struct mds_vcf *v, struct mds_vcf_record *r, bcf1_t *old)
+{
+    const struct mds_variant is = mds_vcf_variant(v, r);
+    struct mds_variant was;
+    float *all;
+    int n = is.n - 1;
+    enum mds_rc rc;
+
+    if (bcf_read(v->old, v->old_header, old) || bcf_unpack(old, BCF_UN_INFO) < 0)
+        return mds_fail(MDS_EIO, "%s: changed while it was read", v->final);
+    was = (struct mds_variant){.chrom = bcf_hdr_id2name(v->old_header, old->rid),
+                               .id = old->d.id,
+                               .pos = old->pos,
+                               .n = old->n_allele,
+                               .allele = old->d.allele};
+    if (!is_same(&was, &is))
+        return mds_fail(MDS_EUSER,
+                        "%s: cannot be resumed: it has %s:%" PRId64
+                        " where the input has %s:%" PRId64 "; --overwrite replaces it",
+                        v->final, was.chrom, was.pos + 1, is.chrom, is.pos + 1);
+    all = mds_zalloc(3 * (size_t)is.n, sizeof *all);
+    if (!all)
+        return MDS_EMEM;
+    get_scores(v, old, "LLR", all, n);
+    get_scores(v, old, "LLR_FWD", all + n, n);
+    get_scores(v, old, "LLR_RC", all + 2 * n, n);
+    rc = mds_vcf_write(v, r, &(struct mds_vcf_scores){all, all + n, all + 2 * n});
+    free(all);
+    return rc;
+}
+
+enum mds_rc mds_vcf_keep(struct mds_vcf *v, struct mds_vcf_record *r)
+{
+    bcf1_t *old = bcf_init();
+    enum mds_rc rc = old ? keep(v, r, old) : MDS_EMEM;
+
+    if (old)
+        bcf_destroy(old);
+    return rc;
+}
+
+/* All that was kept is in the new file, which takes the place of the old one. */
+static enum mds_rc replace_old(struct mds_vcf *v)
+{
+    close_old(v);
+    if (rename(v->out_path, v->final))
+        return fail_to_write(v);
+    free(v->out_path);
+    v->out_path = v->final;
+    v->final = NULL;
+    return MDS_OK;
+}
+
 enum mds_rc mds_vcf_flush(struct mds_vcf *v)
 {
-    struct stat st;
-
-    errno = 0;
-    if (hts_flush(v->out))
-        return fail_to_write(v);
-    v->flushed = v->written;
-    if (stat(v->out_path, &st) == 0)
-        v->flushed_bytes = st.st_size;
-    return MDS_OK;
+    MDS_TRY(flush(v));
+    return v->final ? replace_old(v) : MDS_OK;
 }
 
 enum mds_rc mds_vcf_close(struct mds_vcf *v)
@@ -318,6 +461,12 @@ enum mds_rc mds_vcf_close(struct mds_vcf *v)
     free(v->out_path);
     free(v);
     return rc;
+}
+
+void mds_vcf_abandon(struct mds_vcf *v)
+{
+    if (v && v->final)
+        unlink(v->out_path);
 }
 
 #else
@@ -342,6 +491,11 @@ enum mds_rc mds_vcf_close(struct mds_vcf *v)
     return MDS_OK;
 }
 
+void mds_vcf_abandon(struct mds_vcf *v)
+{
+    (void)v;
+}
+
 enum mds_rc mds_vcf_next(struct mds_vcf *v, struct mds_vcf_record **out)
 {
     (void)v, (void)out;
@@ -364,6 +518,19 @@ enum mds_rc mds_vcf_write_to(struct mds_vcf *v, const char *path, const char *mo
 {
     (void)v, (void)model;
     return refuse(path);
+}
+
+enum mds_rc mds_vcf_resume(struct mds_vcf *v, const char *path, const char *model,
+                           int64_t *records)
+{
+    (void)v, (void)model, (void)records;
+    return refuse(path);
+}
+
+enum mds_rc mds_vcf_keep(struct mds_vcf *v, struct mds_vcf_record *r)
+{
+    (void)v, (void)r;
+    return refuse("VCF");
 }
 
 enum mds_rc mds_vcf_write(struct mds_vcf *v, struct mds_vcf_record *r,

@@ -22,6 +22,10 @@ enum mds_rc mds_vcf_open(const char *path, struct mds_vcf **out);
 /* Frees v in any case; what was written is complete if this succeeds.  NULL is fine. */
 enum mds_rc mds_vcf_close(struct mds_vcf *v);
 
+/* After a failure, in place of close, which would write what is left: an earlier job's
+ * file that is not replaced yet stays as it was.  NULL is fine. */
+void mds_vcf_abandon(struct mds_vcf *v);
+
 /* The next record, which the caller frees; NULL at the end.  MDS_EUSER if the file is
  * damaged, cut short or not sorted. */
 enum mds_rc mds_vcf_next(struct mds_vcf *v, struct mds_vcf_record **out);
@@ -40,6 +44,12 @@ struct mds_vcf_scores {
 enum mds_rc mds_vcf_write_to(struct mds_vcf *v, const char *path, const char *model);
 enum mds_rc mds_vcf_write(struct mds_vcf *v, struct mds_vcf_record *r,
                           const struct mds_vcf_scores *s);
+/* Likewise, to go on with such a file: *records is how many whole ones it has, each of
+ * which is kept (MDS_EUSER if it is not of this record) before others are written.  The
+ * file is replaced by the first flush. */
+enum mds_rc mds_vcf_resume(struct mds_vcf *v, const char *path, const char *model,
+                           int64_t *records);
+enum mds_rc mds_vcf_keep(struct mds_vcf *v, struct mds_vcf_record *r);
 /* Hand all that was written to the system.  If that fails what was flushed before
  * stays, and nothing else. */
 enum mds_rc mds_vcf_flush(struct mds_vcf *v);

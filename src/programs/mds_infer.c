@@ -20,7 +20,7 @@
 struct options {
     char *load, *tokenizer, *output, *per_token, *vcf, *fasta;
     int64_t batch_tokens, window, layer, pool_window;
-    int strand, score_eod, overwrite, pool, half, variant_at;
+    int strand, score_eod, overwrite, resume, pool, half, variant_at;
     int64_t new_tokens, samples, top_k, seed;
     double temperature, top_p, complete;
 };
@@ -33,7 +33,6 @@ static const char generate[] = "generate";
 static const char general[] = "General";
 
 static const char *const types[] = {"f32", "f16", NULL};
-static const char *const strands[] = {"forward", "reverse", "both", NULL};
 static const char *const places[] = {"middle", "end", NULL};
 
 #define AT(field) ((ptrdiff_t)offsetof(struct options, field))
@@ -56,8 +55,11 @@ static const struct mds_option rows[] = {
     {model, NULL, "--overwrite", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(overwrite),
      NULL, .help = "replace outputs that exist; unset: an error"},
 
-    {score, NULL, "--strand", NULL, MDS_OPT_ENUM, "forward", 0, 0, strands, AT(strand),
-     NULL,
+    {score, NULL, "--resume", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(resume), NULL,
+     .help = "go on behind what --output has already, if that is of the same model, "
+             "files and options"},
+    {score, NULL, "--strand", NULL, MDS_OPT_ENUM, "forward", 0, 0, mds_infer_strands,
+     AT(strand), NULL,
      .help = "which strand to read: as given, its reverse complement, or the mean of "
              "both"},
     {score, NULL, "--score-eod", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(score_eod),
@@ -218,14 +220,16 @@ static struct task task_of(const struct mds_invocation *c)
                                        .per_token = o->per_token,
                                        .strand = o->strand,
                                        .score_eod = o->score_eod,
-                                       .overwrite = o->overwrite},
+                                       .overwrite = o->overwrite,
+                                       .resume = o->resume},
                          .variants = {.vcf = o->vcf,
                                       .fasta = o->fasta,
                                       .output = o->output,
                                       .window = o->window,
                                       .strand = o->strand,
                                       .at_end = o->variant_at,
-                                      .overwrite = o->overwrite}};
+                                      .overwrite = o->overwrite,
+                                      .resume = o->resume}};
 }
 
 static enum mds_rc measure(struct task *t, const struct mds_infer_model *m,
@@ -316,6 +320,14 @@ static enum mds_rc run(const struct mds_invocation *c, struct task t)
 
 static enum mds_rc run_score(const struct mds_invocation *c)
 {
+    const struct options *o = c->settings.values;
+
+    if (o->resume && (!o->output || o->overwrite || o->per_token))
+        return mds_fail(MDS_EUSER,
+                        "--resume goes on with the table or VCF of --output; "
+                        "%s",
+                        o->output ? "leave out --overwrite and --per-token"
+                                  : "name it");
     return run(c, task_of(c));
 }
 

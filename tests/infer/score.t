@@ -125,7 +125,7 @@ END
 refused() {
     words=$1
     shift
-    test_must_fail mds_infer score --threads 1 "$@" >out 2>err
+    test_must_fail mds_infer score "$@" >out 2>err
     cat err
     test "$(grep -c error err)" -eq 1 && grep -e "error: .*$words" err
 }
@@ -152,6 +152,32 @@ test_expect_success 'a model of learned positions refuses what is longer, and sa
     test_must_fail mds_infer score --load learned long.fa --threads 1 2>err && cat err &&
     grep "long.fa: r2 has 34 tokens, and .* takes 33; the model learned a position for each: cut" err
 '
+test_expect_success '--resume goes on behind what is there, of one rank or two' '
+    score --output all.tsv a.fa --threads 1 && near one all.tsv && cat all.tsv.run &&
+    grep "^model: model/iter_0000005$" all.tsv.run && grep "^input: a.fa, $(wc -c <a.fa) bytes$" all.tsv.run &&
+    for n in 0 1 13 31; do
+        { head -n $n all.tsv; printf "r40	1"; } >part.tsv && cp all.tsv.run part.tsv.run || return 1
+        test $n -lt 2 || test $n -gt 13 && ranks=1 || ranks=2
+        timeout 60 $MPIEXEC -n $ranks mds_infer score --load model --resume --output part.tsv a.fa --threads 1 </dev/null >err 2>&1
+        cat err && near all.tsv part.tsv && head -n $n all.tsv >want && head -n $n part.tsv >is && test_cmp want is &&
+        grep "info: $((n > 1 ? 31 - n : 30)) sequences scored" err || return 1
+        test $n -lt 2 || grep "part.tsv has the scores of $((n - 1)) sequences already" err || return 1
+    done &&
+    rm part.tsv && score --resume --output part.tsv a.fa --threads 1 2>err && near all.tsv part.tsv && ! grep already err
+'
+test_expect_success '--resume refuses what is of another model, input or command' '
+    cp all.tsv part.tsv && cp -r model other &&
+    refused "part.tsv: was begun with .dtype: fp32., and this is .dtype: bf16.; give what it" --load model --resume --output part.tsv a.fa --dtype bf16 &&
+    refused "begun with .strand: forward., and this is .strand: both." --load model --resume --output part.tsv --strand both a.fa &&
+    refused "begun with .model: model/iter_0000005., and this is .model: other/iter" --load other --resume --output part.tsv a.fa &&
+    records 31 8 3 >b.fa && refused "begun with .input: a.fa, .*., and this is .input: b.fa" --load model --resume --output part.tsv b.fa &&
+    cp a.fa b.fa && sed s/r7/x7/ b.fa >a.fa && refused "part.tsv: cannot be resumed: its line 8 is not of .x7	" --load model --resume --output part.tsv a.fa &&
+    cp b.fa a.fa && tail -n 1 all.tsv >>part.tsv && refused "part.tsv: cannot be resumed: it has 1 sequences more" --load model --resume --output part.tsv a.fa &&
+    sed s/length/bases/ all.tsv >part.tsv && refused "its columns are not those" --load model --resume --output part.tsv a.fa &&
+    rm part.tsv.run && refused "there is no part.tsv.run, which says" --load model --resume --output part.tsv a.fa &&
+    refused "resume goes on with the table or VCF of --output; name it" --load model --resume a.fa &&
+    refused "leave out --overwrite and --per-token" --load model --resume --output part.tsv --per-token p5.h5 a.fa
+'
 test_expect_success 'on a full disk what is done stays' '
     for i in 1 2 3 4 5 6; do cat a.fa; done >many.fa &&
     test_must_fail env FAULTFS=full:5000 FAULTFS_PATH=full LD_PRELOAD="$builddir/tests/ckpt/faultfs.so" mds_infer score --load model \
@@ -160,6 +186,8 @@ test_expect_success 'on a full disk what is done stays' '
     grep "full: cannot be written: .*; the first $n lines of results are complete" err &&
     test "$(tail -c 1 full | tr "\n" x)" = x && awk -F "\t" "NF != 7 { exit 1 }" full &&
     test_must_fail score --output full a.fa --threads 1 2>err && grep "full: exists already" err &&
+    score --batch-tokens 64 --resume --output full many.fa --threads 1 2>err && grep "full has the scores of $n sequences already" err &&
+    score --batch-tokens 64 many.fa --threads 1 >want && near want full &&
     test_must_fail score --output /dev/full a.fa --threads 1 2>err && grep "/dev/full" err
 '
 test_done

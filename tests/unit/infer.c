@@ -198,10 +198,13 @@ static void test_windows_are_centred_and_moved_inwards(void **state)
     assert_true(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 100, 3, &w));
     assert_true(w.first == 450 && w.n == 99);
     a.pos = 0;
-    assert_true(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 100, 1, &w) && w.first == 0);
+    assert_true(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 100, 1, &w) &&
+                w.first == 0);
     a.pos = 999;
-    assert_true(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 100, 1, &w) && w.first == 900);
-    assert_false(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 99, 3, &w)); /* base 1000 is in no codon */
+    assert_true(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 100, 1, &w) &&
+                w.first == 900);
+    assert_false(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 99, 3,
+                                        &w)); /* base 1000 is in no codon */
     a = (struct mds_infer_allele){.chromosome = 1000, .pos = 500, .ref = 1, .alt = 101};
     assert_false(mds_infer_window_place(&a, MDS_INFER_MIDDLE, 100, 1, &w));
     a = (struct mds_infer_allele){.chromosome = 40, .pos = 9, .ref = 5, .alt = 1};
