@@ -285,8 +285,7 @@ enum mds_rc mds_infer_embed_run(const struct mds_infer_embed *s,
         rc = open_output(&g);
     }
     if (!rc)
-        rc = mds_infer_records_each(s->inputs, s->n_inputs, &m->vocabulary,
-                                    embed_record, &g);
+        rc = mds_infer_records_each(&s->inputs, &m->vocabulary, embed_record, &g);
     if (!rc)
         rc = run_batch(&g);
     rc = close_output(&g, rc);

@@ -16,8 +16,7 @@ enum mds_infer_pool { MDS_INFER_POOL_MEAN, MDS_INFER_POOL_LAST, MDS_INFER_POOL_N
 extern const char *const mds_infer_pools[]; /* their names, and NULL */
 
 struct mds_infer_embed {
-    char *const *inputs; /* [n_inputs], as for records.h */
-    size_t n_inputs;
+    struct mds_infer_inputs inputs;
     const char *output;
     int pool;       /* enum mds_infer_pool */
     int64_t window; /* tokens that are pooled; 0: the sequence */

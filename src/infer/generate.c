@@ -83,7 +83,7 @@ enum mds_rc mds_infer_generate_measure(const struct mds_infer_generate *s,
 {
     struct measuring g = {s, m, need};
 
-    return mds_infer_model_measure(m, s->inputs, s->n_inputs, measure_record, &g, need);
+    return mds_infer_model_measure(m, &s->inputs, measure_record, &g, need);
 }
 
 /* ---- records that wait ---- */
@@ -369,8 +369,7 @@ enum mds_rc mds_infer_generate_run(const struct mds_infer_generate *s,
                    : MDS_OK;
 
     if (!rc)
-        rc = mds_infer_records_each(s->inputs, s->n_inputs, &m->vocabulary,
-                                    generate_record, &g);
+        rc = mds_infer_records_each(&s->inputs, &m->vocabulary, generate_record, &g);
     if (!rc)
         rc = run_waiting(&g);
     if (!rc && writes(&g))

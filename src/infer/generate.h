@@ -8,8 +8,7 @@
 #include "infer/sample.h"
 
 struct mds_infer_generate {
-    char *const *inputs; /* [n_inputs], as for records.h */
-    size_t n_inputs;
+    struct mds_infer_inputs inputs;
     const char *output; /* NULL: standard output */
     int64_t new_tokens; /* of a prompt, at most */
     int64_t samples;    /* of a prompt */

@@ -41,7 +41,7 @@ struct mds_genome {
     char *path;
 };
 
-enum mds_rc mds_genome_open(const char *path, int make_index, struct mds_genome **out)
+static enum mds_rc open_genome(const char *path, int flags, struct mds_genome **out)
 {
     struct mds_genome *g;
 
@@ -53,7 +53,7 @@ enum mds_rc mds_genome_open(const char *path, int make_index, struct mds_genome 
         return MDS_EMEM;
     g->path = mds_strdup(path);
     if (g->path)
-        g->index = fai_load3(path, NULL, NULL, make_index ? FAI_CREATE : 0);
+        g->index = fai_load3(path, NULL, NULL, flags);
     if (g->index) {
         *out = g;
         return MDS_OK;
@@ -65,6 +65,20 @@ enum mds_rc mds_genome_open(const char *path, int make_index, struct mds_genome 
         "made; is it FASTA, plain or compressed by bgzip (not gzip), in a "
         "folder that can be written?",
         path, path);
+}
+
+enum mds_rc mds_genome_open(const char *path, struct mds_genome **out)
+{
+    return open_genome(path, 0, out);
+}
+
+enum mds_rc mds_genome_index(const char *path)
+{
+    struct mds_genome *g;
+
+    MDS_TRY(open_genome(path, FAI_CREATE, &g));
+    mds_genome_close(g);
+    return MDS_OK;
 }
 
 void mds_genome_close(struct mds_genome *g)
@@ -102,9 +116,14 @@ enum mds_rc mds_genome_read(struct mds_genome *g, const char *name, int64_t firs
 
 #else
 
-enum mds_rc mds_genome_open(const char *path, int make_index, struct mds_genome **out)
+enum mds_rc mds_genome_open(const char *path, struct mds_genome **out)
 {
-    (void)make_index, (void)out;
+    (void)out;
+    return mds_genome_index(path);
+}
+
+enum mds_rc mds_genome_index(const char *path)
+{
     return mds_fail(MDS_ENOSUP,
                     "%s: this build has no htslib, which reads variants and parts of "
                     "FASTA; install it (Debian: libhts-dev) and configure again",

@@ -9,9 +9,10 @@
 
 struct mds_genome;
 
-/* Plain, or compressed by bgzip.  make_index: make path.fai (and .gzi) if it is
- * missing; otherwise that is MDS_EUSER.  MDS_ENOSUP in a build without htslib. */
-enum mds_rc mds_genome_open(const char *path, int make_index, struct mds_genome **out);
+/* Plain, or compressed by bgzip.  index: make path.fai (and .gzi) if it is missing;
+ * open: that is MDS_EUSER.  MDS_ENOSUP in a build without htslib. */
+enum mds_rc mds_genome_index(const char *path);
+enum mds_rc mds_genome_open(const char *path, struct mds_genome **out);
 void mds_genome_close(struct mds_genome *g); /* NULL is fine */
 
 /* Bases of a sequence; -1 if there is none of that name. */

@@ -6,10 +6,12 @@ src_infer_libmds_infer_a_SOURCES = \
   src/infer/embed.c src/infer/embed.h \
   src/infer/generate.c src/infer/generate.h \
   src/infer/genome.c src/infer/genome.h \
+  src/infer/lines.c src/infer/lines.h \
   src/infer/model.c src/infer/model.h \
   src/infer/origin.c src/infer/origin.h \
   src/infer/per_token.c src/infer/per_token.h \
   src/infer/records.c src/infer/records.h \
+  src/infer/regions.c src/infer/regions.h \
   src/infer/sample.c src/infer/sample.h \
   src/infer/score.c src/infer/score.h \
   src/infer/table.c src/infer/table.h \

@@ -262,15 +262,19 @@ enum mds_rc mds_infer_model_check_length(const struct mds_infer_model *m,
 }
 
 enum mds_rc mds_infer_model_measure(const struct mds_infer_model *m,
-                                    char *const *inputs, size_t n,
+                                    const struct mds_infer_inputs *inputs,
                                     mds_infer_visit_fn *visit, void *ctx,
                                     struct mds_infer_need *need)
 {
     int64_t limit = mds_infer_model_limit(m);
 
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(inputs[i], "-") != 0) {
-            MDS_TRY(mds_infer_records_each(&inputs[i], 1, &m->vocabulary, visit, ctx));
+    for (size_t i = 0; i < inputs->n; i++) {
+        struct mds_infer_inputs one = *inputs;
+
+        one.path += i;
+        one.n = 1;
+        if (strcmp(one.path[0], "-") != 0) {
+            MDS_TRY(mds_infer_records_each(&one, &m->vocabulary, visit, ctx));
         } else if (limit == INT64_MAX) {
             return mds_fail(MDS_EUSER, "standard input is read once only: give "
                                        "--seq-length, the longest sequence in tokens");

@@ -56,7 +56,7 @@ struct mds_infer_need {
 /* Read the inputs once: `visit` adds each record to *need.  Standard input is read once
  * only, so it may have as much as the model takes.  Before resolving. */
 enum mds_rc mds_infer_model_measure(const struct mds_infer_model *m,
-                                    char *const *inputs, size_t n,
+                                    const struct mds_infer_inputs *inputs,
                                     mds_infer_visit_fn *visit, void *ctx,
                                     struct mds_infer_need *need);
 

@@ -5,6 +5,8 @@
 #include "config/tree.h"
 #include "data/fasta.h"
 #include "data/source.h"
+#include "infer/lines.h"
+#include "infer/regions.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,11 +22,10 @@ struct mds_infer_records {
     struct mds_source *source;
     struct mds_reader *reader;
     struct mds_fasta *fasta; /* of reader; or that has lines of JSON: */
-    const unsigned char *block;
-    size_t at, end;        /* in block */
-    char *line;            /* [line_room] */
-    size_t line_room;      /* bytes */
+    struct mds_infer_lines lines;
     struct mds_tree *json; /* of the current line */
+    struct mds_infer_regions *regions;
+    struct mds_infer_region region; /* the current one */
     /* the current record */
     unsigned char *bases;
     int64_t n_bases, base_room;
@@ -96,6 +97,7 @@ static enum mds_rc open_text(struct mds_infer_records *r, int first)
     if (first < 0)
         return mds_fail(MDS_EUSER, "%s: is empty: there is nothing to read", r->path);
     MDS_TRY(mds_reader_open(r->path, &r->reader));
+    r->lines.reader = r->reader;
     if (first == '{')
         return MDS_OK;
     if (!has_bases(r))
@@ -104,6 +106,14 @@ static enum mds_rc open_text(struct mds_infer_records *r, int first)
                         "{\"text\": \"...\"}, or a token file",
                         r->path);
     return mds_fasta_create(r->reader, &r->fasta);
+}
+
+static enum mds_rc open_regions(struct mds_infer_records *r,
+                                const struct mds_infer_inputs *inputs)
+{
+    if (!has_bases(r))
+        return refuse_text(r);
+    return mds_infer_regions_open(r->path, inputs->fasta, inputs->feature, &r->regions);
 }
 
 static enum mds_rc open_input(struct mds_infer_records *r)
@@ -118,7 +128,8 @@ static enum mds_rc open_input(struct mds_infer_records *r)
     return first == hdf5 ? open_source(r) : open_text(r, first);
 }
 
-enum mds_rc mds_infer_records_open(const char *path, const struct mds_vocabulary *v,
+enum mds_rc mds_infer_records_open(const struct mds_infer_inputs *inputs, size_t i,
+                                   const struct mds_vocabulary *v,
                                    struct mds_infer_records **out)
 {
     struct mds_infer_records *r = mds_zalloc(1, sizeof *r);
@@ -127,9 +138,9 @@ enum mds_rc mds_infer_records_open(const char *path, const struct mds_vocabulary
     if (!r)
         return MDS_EMEM;
     r->vocabulary = *v;
-    r->path = mds_strdup(path);
+    r->path = mds_strdup(inputs->path[i]);
     if (r->path)
-        rc = open_input(r);
+        rc = inputs->fasta ? open_regions(r, inputs) : open_input(r);
     if (rc)
         mds_infer_records_close(r);
     else
@@ -145,7 +156,8 @@ void mds_infer_records_close(struct mds_infer_records *r)
     mds_fasta_destroy(r->fasta);
     mds_reader_close(r->reader);
     mds_source_close(r->source);
-    free(r->line);
+    mds_infer_lines_fini(&r->lines);
+    mds_infer_regions_close(r->regions);
     free(r->bases);
     free(r->ids);
     free(r->path);
@@ -248,48 +260,6 @@ static enum mds_rc next_of_source(struct mds_infer_records *r, int *found)
 
 /* ---- lines of JSON ---- */
 
-static enum mds_rc next_byte(struct mds_infer_records *r, int *c)
-{
-    if (r->at == r->end) {
-        MDS_TRY(mds_reader_next(r->reader, &r->block, &r->end));
-        r->at = 0;
-    }
-    *c = r->end > 0 ? r->block[r->at++] : -1;
-    return MDS_OK;
-}
-
-static enum mds_rc need_line(struct mds_infer_records *r, size_t n)
-{
-    size_t room = 2 * r->line_room + 4096;
-    void *more;
-
-    if (n <= r->line_room)
-        return MDS_OK;
-    more = mds_realloc(r->line, room, 1);
-    if (!more)
-        return MDS_EMEM;
-    r->line = more;
-    r->line_room = room;
-    return MDS_OK;
-}
-
-/* The next line that is not empty, without its end; *length is 0 behind the last. */
-static enum mds_rc next_line(struct mds_infer_records *r, size_t *length)
-{
-    size_t n = 0;
-    int c;
-
-    do {
-        MDS_TRY(next_byte(r, &c));
-        if (c < 0 || c == '\n')
-            continue;
-        MDS_TRY(need_line(r, n + 1));
-        r->line[n++] = (char)c;
-    } while (c >= 0 && !(c == '\n' && n > 0));
-    *length = n;
-    return MDS_OK;
-}
-
 static const char *json_text(const struct mds_infer_records *r, const char *key)
 {
     const struct mds_node *n = mds_node_get(r->json->root, key);
@@ -335,13 +305,13 @@ static enum mds_rc next_of_json(struct mds_infer_records *r, int *found)
     const char *text, *name;
     size_t length;
 
-    MDS_TRY(next_line(r, &length));
+    MDS_TRY(mds_infer_lines_next(&r->lines, &length));
     *found = length > 0;
     if (!*found)
         return MDS_OK;
     mds_tree_destroy(r->json);
     r->json = NULL;
-    MDS_TRY(mds_tree_parse(r->line, length, r->path, &r->json));
+    MDS_TRY(mds_tree_parse(r->lines.text, length, r->path, &r->json));
     text = json_text(r, "text");
     name = json_text(r, "name") ? json_text(r, "name") : json_text(r, "id");
     if (!text)
@@ -350,6 +320,20 @@ static enum mds_rc next_of_json(struct mds_infer_records *r, int *found)
     if (name)
         r->name = name;
     return has_bases(r) ? read_text_of_bases(r, text) : read_text_of_bytes(r, text);
+}
+
+/* ---- regions ---- */
+
+static enum mds_rc next_of_regions(struct mds_infer_records *r, int *found)
+{
+    MDS_TRY(mds_infer_regions_next(r->regions, &r->region, found));
+    if (!*found)
+        return MDS_OK;
+    r->name = r->region.name;
+    r->n_bases = r->region.n;
+    MDS_TRY(need_bases(r, r->n_bases));
+    MDS_TRY(mds_infer_regions_read(r->regions, &r->region, r->bases));
+    return encode_bases(r);
 }
 
 /* ---- any input ---- */
@@ -361,7 +345,10 @@ static void show(const struct mds_infer_records *r, struct mds_infer_record *out
     *out = (struct mds_infer_record){.name = r->name,
                                      .length = of_bases ? r->n_bases : r->n,
                                      .ids = r->ids,
-                                     .n = r->n};
+                                     .n = r->n,
+                                     .chrom = r->fasta ? r->name : r->region.chrom,
+                                     .first = r->region.first,
+                                     .reverse = r->region.reverse};
 }
 
 enum mds_rc mds_infer_records_next(struct mds_infer_records *r,
@@ -370,15 +357,18 @@ enum mds_rc mds_infer_records_next(struct mds_infer_records *r,
     r->number++;
     snprintf(r->text, sizeof r->text, "%" PRId64, r->number);
     r->name = r->text;
-    MDS_TRY(r->source  ? next_of_source(r, found)
-            : r->fasta ? next_of_fasta(r, found)
-                       : next_of_json(r, found));
+    MDS_TRY(r->source    ? next_of_source(r, found)
+            : r->regions ? next_of_regions(r, found)
+            : r->fasta   ? next_of_fasta(r, found)
+                         : next_of_json(r, found));
     if (*found)
-        show(r, out);
+        r->region.reverse = !r->region.reverse;
+    show(r, out);
     return MDS_OK;
 }
 
-static enum mds_rc visit_input(const char *input, const struct mds_vocabulary *v,
+static enum mds_rc visit_input(const struct mds_infer_inputs *inputs, size_t i,
+                               const struct mds_vocabulary *v,
                                mds_infer_visit_fn *visit, void *ctx)
 {
     struct mds_infer_records *in;
@@ -386,7 +376,7 @@ static enum mds_rc visit_input(const char *input, const struct mds_vocabulary *v
     int found = 1;
     enum mds_rc rc;
 
-    MDS_TRY(mds_infer_records_open(input, v, &in));
+    MDS_TRY(mds_infer_records_open(inputs, i, v, &in));
     do {
         rc = mds_infer_records_next(in, &r, &found);
         if (!rc && found)
@@ -396,12 +386,12 @@ static enum mds_rc visit_input(const char *input, const struct mds_vocabulary *v
     return rc;
 }
 
-enum mds_rc mds_infer_records_each(char *const *inputs, size_t n,
+enum mds_rc mds_infer_records_each(const struct mds_infer_inputs *inputs,
                                    const struct mds_vocabulary *v,
                                    mds_infer_visit_fn *visit, void *ctx)
 {
-    for (size_t i = 0; i < n; i++)
-        MDS_TRY(visit_input(inputs[i], v, visit, ctx));
+    for (size_t i = 0; i < inputs->n; i++)
+        MDS_TRY(visit_input(inputs, i, v, visit, ctx));
     return MDS_OK;
 }
 
@@ -439,6 +429,7 @@ enum mds_rc mds_infer_records_reverse(struct mds_infer_records *r,
         mds_bases_reverse(r->bases, (size_t)r->n_bases);
         MDS_TRY(encode_bases(r));
     }
+    r->region.reverse = !r->region.reverse;
     show(r, out);
     return MDS_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sequences to read: records of FASTA, documents of a token file, or lines of JSON.
+/* The sequences to read: records of FASTA, documents of a token file, lines of JSON, or
+ * regions of a genome.
  *
  * FASTA, plain or compressed, and "text" in lines of JSON are read by the model's
  * tokenizer.  A token file has to be of that tokenizer; its <eod> is left out. */
@@ -20,10 +21,22 @@ struct mds_infer_record {
     int64_t length;   /* bases; of what is not made of bases, tokens */
     const int32_t *ids;
     int64_t n;
+    const char *chrom; /* where it is from: the FASTA record, or a region's; NULL */
+    int64_t first;     /* the region's first base */
+    int reverse;       /* what was read is the other strand */
 };
 
-/* path: of one input; "-" is FASTA on standard input. */
-enum mds_rc mds_infer_records_open(const char *path, const struct mds_vocabulary *v,
+/* What to read: files, or of a FASTA file the regions that they name. */
+struct mds_infer_inputs {
+    char *const *path; /* [n]; "-" is FASTA on standard input */
+    size_t n;
+    const char *fasta;   /* NULL: files are what is to be read; else regions.h */
+    const char *feature; /* the type of features of GFF3 */
+};
+
+/* Open input i. */
+enum mds_rc mds_infer_records_open(const struct mds_infer_inputs *inputs, size_t i,
+                                   const struct mds_vocabulary *v,
                                    struct mds_infer_records **out);
 void mds_infer_records_close(struct mds_infer_records *r); /* NULL is fine */
 
@@ -35,7 +48,7 @@ enum mds_rc mds_infer_records_next(struct mds_infer_records *r,
  * of `in`. */
 typedef enum mds_rc mds_infer_visit_fn(void *ctx, struct mds_infer_records *in,
                                        struct mds_infer_record *r);
-enum mds_rc mds_infer_records_each(char *const *inputs, size_t n,
+enum mds_rc mds_infer_records_each(const struct mds_infer_inputs *inputs,
                                    const struct mds_vocabulary *v,
                                    mds_infer_visit_fn *visit, void *ctx);
 

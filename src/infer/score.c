@@ -58,7 +58,7 @@ enum mds_rc mds_infer_score_measure(const struct mds_infer_score *s,
                         "--score-eod: %s does not say which token ends a "
                         "document; leave it out",
                         m->path);
-    return mds_infer_model_measure(m, s->inputs, s->n_inputs, measure_record, &g, need);
+    return mds_infer_model_measure(m, &s->inputs, measure_record, &g, need);
 }
 
 static double per(double sum, double n)
@@ -275,8 +275,12 @@ static void add_origin(const struct scoring *g, struct mds_str *lines)
     mds_infer_origin_begin(lines, "score", g->m);
     mds_str_add(lines, "strand: %s\nscore_eod: %d\n", mds_infer_strands[s->strand],
                 s->score_eod);
-    for (size_t i = 0; i < s->n_inputs; i++)
-        mds_infer_origin_add_input(lines, s->inputs[i]);
+    if (s->inputs.fasta) {
+        mds_infer_origin_add_input(lines, s->inputs.fasta);
+        mds_str_add(lines, "feature: %s\n", s->inputs.feature);
+    }
+    for (size_t i = 0; i < s->inputs.n; i++)
+        mds_infer_origin_add_input(lines, s->inputs.path[i]);
 }
 
 /* Rank 0's. */
@@ -345,8 +349,7 @@ enum mds_rc mds_infer_score_run(const struct mds_infer_score *s,
     if (!rc)
         rc = open_outputs(&g);
     if (!rc)
-        rc = mds_infer_records_each(s->inputs, s->n_inputs, &m->vocabulary,
-                                    score_record, &g);
+        rc = mds_infer_records_each(&s->inputs, &m->vocabulary, score_record, &g);
     if (!rc)
         rc = check_none_left(&g);
     if (!rc)

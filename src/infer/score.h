@@ -13,8 +13,7 @@ enum mds_infer_strand {
 extern const char *const mds_infer_strands[]; /* their names, and NULL */
 
 struct mds_infer_score {
-    char *const *inputs; /* [n_inputs], as for records.h */
-    size_t n_inputs;
+    struct mds_infer_inputs inputs;
     const char *output;    /* TSV; NULL: standard output */
     const char *per_token; /* HDF5, or NULL */
     int strand;            /* enum mds_infer_strand */

@@ -481,17 +481,6 @@ static enum mds_rc score_variants(struct scoring *g)
     }
 }
 
-/* Rank 0 makes the index of the FASTA, if there is none, and the others wait. */
-static enum mds_rc open_genome(struct scoring *g)
-{
-    int makes = g->m->world.rank == 0;
-
-    if (makes)
-        MDS_TRY(mds_genome_open(g->s->fasta, 1, &g->genome));
-    MDS_TRY(mds_comm_barrier(mds_group(&g->m->groups, MDS_AXES_ALL)));
-    return makes ? MDS_OK : mds_genome_open(g->s->fasta, 0, &g->genome);
-}
-
 static enum mds_rc open_files(struct scoring *g)
 {
     const struct mds_infer_variants *s = g->s;
@@ -499,7 +488,7 @@ static enum mds_rc open_files(struct scoring *g)
     g->out.s = s;
     g->out.to_vcf = s->output && mds_vcf_is_name(s->output);
     MDS_TRY(mds_vcf_open(s->vcf, &g->out.vcf));
-    MDS_TRY(open_genome(g));
+    MDS_TRY(mds_genome_open(s->fasta, &g->genome));
     if (writes(g))
         MDS_TRY(mds_infer_variant_file_open(&g->out, g->m));
     MDS_TRY(mds_comm_broadcast(mds_group(&g->m->groups, MDS_AXES_ALL), &g->out.before,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_infer: what a trained model says of sequences. */
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/stream.h"
 #include "comm/comm.h"
 #include "config.h"
 #include "infer/embed.h"
 #include "infer/generate.h"
+#include "infer/genome.h"
 #include "infer/variants.h"
 #include "programs/ranks.h"
 #include "programs/subcommands.h"
@@ -18,7 +20,7 @@
 #include <string.h>
 
 struct options {
-    char *load, *tokenizer, *output, *per_token, *vcf, *fasta;
+    char *load, *tokenizer, *output, *per_token, *vcf, *fasta, *feature;
     int64_t batch_tokens, window, layer, pool_window;
     int strand, score_eod, overwrite, resume, pool, half, variant_at;
     int64_t new_tokens, samples, top_k, seed;
@@ -46,6 +48,13 @@ static const struct mds_option rows[] = {
     {model, NULL, "--tokenizer", NULL, MDS_OPT_STRING, NULL, 0, 0, mds_tokenizer_names,
      AT(tokenizer), NULL,
      .help = "of an imported model, which does not say; unset: the checkpoint's"},
+    {model, NULL, "--fasta", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(fasta), "file",
+     .help = "read regions of this FASTA file, plain or compressed by bgzip, which the "
+             "files name: BED, or GFF3; or what --vcf is of; its index .fai is made if "
+             "it is missing",
+     .path = MDS_PATH_FILE},
+    {model, NULL, "--feature", NULL, MDS_OPT_STRING, "gene", 0, 0, NULL, AT(feature),
+     "type", .help = "of the features of GFF3 to read"},
     {model, NULL, "--batch-tokens", NULL, MDS_OPT_COUNT, "16384", 1, 1e10, NULL,
      AT(batch_tokens), "tokens",
      .help = "evaluated at a time by each copy of the model, at least one sequence"},
@@ -74,11 +83,6 @@ static const struct mds_option rows[] = {
          "variants (VCF or BCF) to score instead of sequences, in those of --fasta; "
          "--output FILE.vcf, .vcf.gz or .bcf writes them with INFO LLR, LLR_FWD and "
          "LLR_RC, any other a table",
-     .path = MDS_PATH_FILE},
-    {score, NULL, "--fasta", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(fasta), "file",
-     .help =
-         "of --vcf's sequences, plain or compressed by bgzip; its index .fai is made "
-         "if it is missing",
      .path = MDS_PATH_FILE},
     {score, NULL, "--window", NULL, MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(window),
      "bases",
@@ -169,7 +173,7 @@ static enum mds_rc find_model(const struct mds_invocation *c, struct mds_infer_m
     if (names > 0 && o->vcf)
         return mds_fail(MDS_EUSER, "'%s' and --vcf: score sequences, or variants",
                         c->operand[0]);
-    if (!o->vcf != !o->fasta)
+    if (o->vcf && !o->fasta)
         return mds_fail(MDS_EUSER,
                         "--vcf and --fasta go together: the variants, and the "
                         "sequences that they are in");
@@ -191,20 +195,28 @@ struct task {
     struct mds_infer_variants variants;
 };
 
+static struct mds_infer_inputs inputs_of(const struct mds_invocation *c)
+{
+    const struct options *o = c->settings.values;
+
+    return (struct mds_infer_inputs){.path = c->operand,
+                                     .n = mds_invocation_name_count(c),
+                                     .fasta = o->fasta,
+                                     .feature = o->feature};
+}
+
 static struct task task_of(const struct mds_invocation *c)
 {
     const struct options *o = c->settings.values;
 
     return (struct task){.has_variants = o->vcf != NULL,
-                         .embed = {.inputs = c->operand,
-                                   .n_inputs = mds_invocation_name_count(c),
+                         .embed = {.inputs = inputs_of(c),
                                    .output = o->output,
                                    .pool = o->pool,
                                    .window = o->pool_window,
                                    .half = o->half,
                                    .overwrite = o->overwrite},
-                         .generate = {.inputs = c->operand,
-                                      .n_inputs = mds_invocation_name_count(c),
+                         .generate = {.inputs = inputs_of(c),
                                       .output = o->output,
                                       .new_tokens = o->new_tokens,
                                       .samples = o->samples,
@@ -214,8 +226,7 @@ static struct task task_of(const struct mds_invocation *c)
                                                    .seed = (uint64_t)o->seed},
                                       .complete = o->complete,
                                       .overwrite = o->overwrite},
-                         .sequences = {.inputs = c->operand,
-                                       .n_inputs = mds_invocation_name_count(c),
+                         .sequences = {.inputs = inputs_of(c),
                                        .output = o->output,
                                        .per_token = o->per_token,
                                        .strand = o->strand,
@@ -257,12 +268,41 @@ static enum mds_rc prepare(const struct mds_invocation *c, struct task *t,
     return mds_infer_model_resolve(m, &need, ranks);
 }
 
+/* Rank 0 makes the index of --fasta, if there is none, and the others wait. */
+static enum mds_rc make_index(const struct mds_invocation *c, const struct mds_world *w)
+{
+    const struct options *o = c->settings.values;
+    struct mds_comm *world;
+    int *ranks;
+    enum mds_rc rc;
+
+    if (!o->fasta)
+        return MDS_OK;
+    if (w->rank == 0)
+        MDS_TRY(mds_genome_index(o->fasta));
+    ranks = mds_zalloc((size_t)w->ranks, sizeof *ranks);
+    if (!ranks)
+        return MDS_EMEM;
+    for (int i = 0; i < w->ranks; i++)
+        ranks[i] = i;
+    rc = mds_comm_create_mpi(ranks, w->ranks, "index", &world);
+    free(ranks);
+    if (rc)
+        return rc;
+    rc = mds_comm_barrier(world);
+    mds_comm_destroy(world);
+    return rc;
+}
+
 /* Without MPI, so that it works on a login node. */
 static enum mds_rc dry_run(const struct mds_invocation *c, struct task *t)
 {
+    const struct options *o = c->settings.values;
     struct mds_infer_model m = {.path = ""};
-    enum mds_rc rc = prepare(c, t, &m, 0);
+    enum mds_rc rc = o->fasta ? mds_genome_index(o->fasta) : MDS_OK;
 
+    if (!rc)
+        rc = prepare(c, t, &m, 0);
     if (!rc)
         rc = mds_dry_run(&m.run->config, stdout);
     mds_infer_model_close(&m);
@@ -298,6 +338,8 @@ static enum mds_rc run(const struct mds_invocation *c, struct task t)
         return dry_run(c, &t);
     rc = mds_world_init(&world);
     init_log(&world, NULL);
+    if (!rc)
+        rc = make_index(c, &world);
     if (!rc)
         rc = prepare(c, &t, &m, world.ranks);
     if (!rc) {

@@ -86,6 +86,16 @@ static void test_values_per_token(void **state)
     assert_int_equal(mds_h5_close(f), MDS_OK);
 }
 
+static enum mds_rc open_records(const char *path, const struct mds_vocabulary *v,
+                                struct mds_infer_records **out)
+{
+    char name[16], *const paths[] = {name};
+    const struct mds_infer_inputs inputs = {.path = paths, .n = 1};
+
+    snprintf(name, sizeof name, "%s", path);
+    return mds_infer_records_open(&inputs, 0, v, out);
+}
+
 /* The next record has this name and these n ids. */
 static void expect(struct mds_infer_records *r, const char *name, int64_t length,
                    const int32_t *ids, int64_t n)
@@ -112,7 +122,7 @@ static void test_both_strands_of_fasta(void **state)
 
     (void)state;
     write_file("a.fa", fasta, strlen(fasta));
-    assert_int_equal(mds_infer_records_open("a.fa", &v, &r), MDS_OK);
+    assert_int_equal(open_records("a.fa", &v, &r), MDS_OK);
     expect(r, "x", 5, bases, 5);
     assert_int_equal(mds_infer_records_reverse(r, &is), MDS_OK);
     assert_int_equal(is.n, 5);
@@ -135,7 +145,7 @@ static void test_lines_of_json(void **state)
 
     (void)state;
     write_file("a.jsonl", lines, strlen(lines));
-    assert_int_equal(mds_infer_records_open("a.jsonl", &v, &r), MDS_OK);
+    assert_int_equal(open_records("a.jsonl", &v, &r), MDS_OK);
     expect(r, "1", 3, hi, 3);
     assert_int_equal(mds_infer_records_reverse(r, &is), MDS_EUSER);
     expect(r, "b", 2, e, 2);
