@@ -149,15 +149,20 @@ const double *mds_infer_batch_loglik(const struct mds_infer_batch *b, int64_t it
     return b->loglik + b->item[item].first;
 }
 
+int mds_infer_batch_counts(const struct mds_infer_batch *b, int64_t item, int64_t i)
+{
+    const int32_t *ids = b->ids + b->item[item].first;
+
+    return i > 0 && ids[i] != mds_tokenizer_unknown(b->m->vocabulary.tokenizer);
+}
+
 struct mds_infer_sum mds_infer_batch_sum(const struct mds_infer_batch *b, int64_t item)
 {
-    int32_t unknown = mds_tokenizer_unknown(b->m->vocabulary.tokenizer);
-    const int32_t *ids = b->ids + b->item[item].first;
     const double *loglik = mds_infer_batch_loglik(b, item);
     struct mds_infer_sum s = {0, 0};
 
     for (int64_t i = 1; i < b->length[item]; i++) {
-        if (ids[i] == unknown)
+        if (!mds_infer_batch_counts(b, item, i))
             continue;
         s.loglik += loglik[i];
         s.tokens++;

@@ -50,6 +50,9 @@ struct mds_infer_sum {
 };
 struct mds_infer_sum mds_infer_batch_sum(const struct mds_infer_batch *b, int64_t item);
 
+/* Whether token i of an item is one of these. */
+int mds_infer_batch_counts(const struct mds_infer_batch *b, int64_t item, int64_t i);
+
 /* Forget all sequences. */
 void mds_infer_batch_clear(struct mds_infer_batch *b);
 

@@ -15,6 +15,7 @@ src_infer_libmds_infer_a_SOURCES = \
   src/infer/sample.c src/infer/sample.h \
   src/infer/score.c src/infer/score.h \
   src/infer/table.c src/infer/table.h \
+  src/infer/track.c src/infer/track.h \
   src/infer/variant_file.c src/infer/variant_file.h \
   src/infer/variants.c src/infer/variants.h \
   src/infer/vcf.c src/infer/vcf.h \

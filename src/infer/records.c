@@ -357,13 +357,13 @@ enum mds_rc mds_infer_records_next(struct mds_infer_records *r,
     r->number++;
     snprintf(r->text, sizeof r->text, "%" PRId64, r->number);
     r->name = r->text;
+    r->region = (struct mds_infer_region){0};
     MDS_TRY(r->source    ? next_of_source(r, found)
             : r->regions ? next_of_regions(r, found)
             : r->fasta   ? next_of_fasta(r, found)
                          : next_of_json(r, found));
     if (*found)
-        r->region.reverse = !r->region.reverse;
-    show(r, out);
+        show(r, out);
     return MDS_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "infer/per_token.h"
 #include "infer/records.h"
 #include "infer/table.h"
+#include "infer/track.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -40,6 +41,12 @@ static enum mds_rc measure_record(void *ctx, struct mds_infer_records *in,
 
     MDS_TRY(mds_infer_model_check_length(g->m, mds_infer_records_input(in), r->name, n,
                                          mds_infer_model_limit(g->m)));
+    if (g->s->track && !r->chrom)
+        return mds_fail(
+            MDS_EUSER,
+            "--track: what %s has is at no place of a genome; give FASTA, or "
+            "regions with --fasta",
+            mds_infer_records_input(in));
     need->longest = mds_max(need->longest, n);
     need->tokens += n * strands(g->s);
     if (is_first && g->s->strand != MDS_INFER_FORWARD)
@@ -70,8 +77,10 @@ static double per(double sum, double n)
 
 struct record {
     char *name;
-    int64_t length;
-    int64_t item[2]; /* of each strand; -1: nothing to score */
+    char *chrom;           /* of a track: where it is from */
+    int64_t first, length; /* there, in bases; length also of what is no base */
+    int reverse;           /* of a track: the first strand read is the other one */
+    int64_t item[2];       /* of each strand; -1: nothing to score */
     int64_t tokens[2];
 };
 
@@ -80,6 +89,8 @@ struct scoring {
     struct mds_infer_model *m;
     struct mds_infer_batch *batch;
     struct mds_infer_table table; /* rank 0's */
+    struct mds_infer_table track_out;
+    struct mds_infer_track track;
     struct mds_infer_per_token *per_token;
     struct record *record;
     int64_t records, room;
@@ -134,9 +145,14 @@ static enum mds_rc add_record(struct scoring *g, struct mds_infer_records *in,
     }
     to = &g->record[g->records];
     *to = (struct record){.name = mds_strdup(r->name), .length = r->length};
-    if (!to->name)
-        return MDS_EMEM;
     g->records++;
+    if (g->s->track) {
+        to->chrom = mds_strdup(r->chrom);
+        to->first = r->first;
+        to->reverse = r->reverse != (g->s->strand == MDS_INFER_REVERSE);
+    }
+    if (!to->name || (g->s->track && !to->chrom))
+        return MDS_EMEM;
     if (g->s->strand != MDS_INFER_REVERSE)
         MDS_TRY(add_strand(g, r, 0, to));
     if (g->s->strand == MDS_INFER_FORWARD)
@@ -192,6 +208,23 @@ static void add_line(struct scoring *g, const struct record *r,
     g->table.lines++;
 }
 
+static enum mds_rc add_to_track(struct scoring *g, const struct record *r)
+{
+    enum mds_tokenizer t = g->m->vocabulary.tokenizer;
+
+    MDS_TRY(mds_infer_track_begin(&g->track, r->length));
+    for (int k = 0; k < strands(g->s); k++) {
+        const double *loglik =
+            r->item[k] < 0 ? NULL : mds_infer_batch_loglik(g->batch, r->item[k]);
+
+        for (int64_t i = 1; loglik && i < r->tokens[k]; i++)
+            if (mds_infer_batch_counts(g->batch, r->item[k], i))
+                mds_infer_track_add(&g->track, t, r->reverse != k, i, loglik[i]);
+    }
+    mds_infer_track_print(&g->track, r->chrom, r->first, &g->track_out);
+    return MDS_OK;
+}
+
 static enum mds_rc report_record(struct scoring *g, const struct record *r)
 {
     struct mds_infer_sum of[2] = {{0, 0}, {0, 0}};
@@ -207,6 +240,8 @@ static enum mds_rc report_record(struct scoring *g, const struct record *r)
             MDS_TRY(mds_infer_per_token_add(g->per_token, r->name, loglik,
                                             loglik ? r->tokens[k] : 0));
     }
+    if (g->s->track)
+        MDS_TRY(add_to_track(g, r));
     g->short_ones += of[0].tokens == 0;
     add_line(g, r, of);
     return MDS_OK;
@@ -220,12 +255,15 @@ static enum mds_rc run_batch(struct scoring *g)
         if (!rc && writes(g))
             rc = report_record(g, &g->record[i]);
         free(g->record[i].name);
+        free(g->record[i].chrom);
     }
     g->done += g->records;
     g->records = 0;
     mds_infer_batch_clear(g->batch);
     if (!rc && writes(g))
         rc = mds_infer_table_flush(&g->table);
+    if (!rc && writes(g) && g->s->track)
+        rc = mds_infer_table_flush(&g->track_out);
     return rc;
 }
 
@@ -310,6 +348,8 @@ static enum mds_rc open_outputs(struct scoring *g)
 
     if (writes(g) && s->per_token)
         MDS_TRY(mds_infer_per_token_create(s->per_token, s->overwrite, &g->per_token));
+    if (writes(g) && s->track)
+        MDS_TRY(mds_infer_table_open(&g->track_out, s->track, s->overwrite, NULL));
     if (writes(g))
         MDS_TRY(open_table(g));
     MDS_TRY(mds_comm_broadcast(mds_group(&g->m->groups, MDS_AXES_ALL), &g->before,
@@ -325,6 +365,8 @@ static enum mds_rc close_outputs(struct scoring *g)
     g->per_token = NULL;
     if (writes(g))
         MDS_TRY(mds_infer_table_close(&g->table));
+    if (writes(g) && g->s->track)
+        MDS_TRY(mds_infer_table_close(&g->track_out));
     return p ? mds_infer_per_token_finish(p) : MDS_OK;
 }
 
@@ -359,6 +401,7 @@ enum mds_rc mds_infer_score_run(const struct mds_infer_score *s,
     if (!rc && writes(&g))
         report_end(&g);
     mds_infer_per_token_abandon(g.per_token);
+    mds_infer_track_fini(&g.track);
     mds_infer_batch_destroy(g.batch);
     free(g.record);
     free(g.ids);

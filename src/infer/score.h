@@ -16,6 +16,7 @@ struct mds_infer_score {
     struct mds_infer_inputs inputs;
     const char *output;    /* TSV; NULL: standard output */
     const char *per_token; /* HDF5, or NULL */
+    const char *track;     /* bedGraph, or NULL */
     int strand;            /* enum mds_infer_strand */
     int score_eod;         /* also the end of each sequence, as <eod> */
     int overwrite, resume; /* resume: go on with what is in the output */

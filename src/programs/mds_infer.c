@@ -20,7 +20,7 @@
 #include <string.h>
 
 struct options {
-    char *load, *tokenizer, *output, *per_token, *vcf, *fasta, *feature;
+    char *load, *tokenizer, *output, *per_token, *track, *vcf, *fasta, *feature;
     int64_t batch_tokens, window, layer, pool_window;
     int strand, score_eod, overwrite, resume, pool, half, variant_at;
     int64_t new_tokens, samples, top_k, seed;
@@ -77,6 +77,10 @@ static const struct mds_option rows[] = {
      "file",
      .help = "HDF5 with the log-likelihood of each token (/loglik, /start, /name), of "
              "the strand that is read first",
+     .path = MDS_PATH_FILE},
+    {score, NULL, "--track", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(track), "file",
+     .help =
+         "bedGraph with the log-likelihood of each base, at its place in the genome",
      .path = MDS_PATH_FILE},
     {score, NULL, "--vcf", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(vcf), "file",
      .help =
@@ -177,9 +181,9 @@ static enum mds_rc find_model(const struct mds_invocation *c, struct mds_infer_m
         return mds_fail(MDS_EUSER,
                         "--vcf and --fasta go together: the variants, and the "
                         "sequences that they are in");
-    if (o->vcf && (o->per_token || o->score_eod))
+    if (o->vcf && (o->per_token || o->track || o->score_eod))
         return mds_fail(MDS_EUSER,
-                        "--per-token and --score-eod are for sequences: leave "
+                        "--per-token, --track and --score-eod are for sequences: leave "
                         "them out with --vcf");
     return mds_infer_model_find(m, o->load, o->tokenizer,
                                 (int)(c->operand_count - names + 1),
@@ -229,6 +233,7 @@ static struct task task_of(const struct mds_invocation *c)
                          .sequences = {.inputs = inputs_of(c),
                                        .output = o->output,
                                        .per_token = o->per_token,
+                                       .track = o->track,
                                        .strand = o->strand,
                                        .score_eod = o->score_eod,
                                        .overwrite = o->overwrite,
@@ -364,11 +369,11 @@ static enum mds_rc run_score(const struct mds_invocation *c)
 {
     const struct options *o = c->settings.values;
 
-    if (o->resume && (!o->output || o->overwrite || o->per_token))
+    if (o->resume && (!o->output || o->overwrite || o->per_token || o->track))
         return mds_fail(MDS_EUSER,
                         "--resume goes on with the table or VCF of --output; "
                         "%s",
-                        o->output ? "leave out --overwrite and --per-token"
+                        o->output ? "leave out --overwrite, --per-token and --track"
                                   : "name it");
     return run(c, task_of(c));
 }

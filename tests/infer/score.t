@@ -176,7 +176,7 @@ test_expect_success '--resume refuses what is of another model, input or command
     sed s/length/bases/ all.tsv >part.tsv && refused "its columns are not those" --load model --resume --output part.tsv a.fa &&
     rm part.tsv.run && refused "there is no part.tsv.run, which says" --load model --resume --output part.tsv a.fa &&
     refused "resume goes on with the table or VCF of --output; name it" --load model --resume a.fa &&
-    refused "leave out --overwrite and --per-token" --load model --resume --output part.tsv --per-token p5.h5 a.fa
+    refused "leave out --overwrite, --per-token and --track" --load model --resume --output part.tsv --per-token p5.h5 a.fa
 '
 test_expect_success 'on a full disk what is done stays' '
     for i in 1 2 3 4 5 6; do cat a.fa; done >many.fa &&

@@ -8,6 +8,7 @@
 #include "infer/records.h"
 #include "infer/sample.h"
 #include "infer/table.h"
+#include "infer/track.h"
 #include "infer/window.h"
 #include "infer/written.h"
 #include "io/h5.h"
@@ -53,6 +54,40 @@ static void test_tables_have_whole_lines(void **state)
     assert_int_equal(mds_infer_table_open(&t, "t", 0, "a"), MDS_EUSER);
     assert_int_equal(mds_infer_table_open(&t, "t", 1, "a"), MDS_OK);
     assert_int_equal(mds_infer_table_close(&t), MDS_OK);
+}
+
+/* Tokens 1 and 2 of seven bases, of each tokenizer, as digits by base. */
+static void test_tracks_have_what_a_token_adds(void **state)
+{
+    static const struct {
+        enum mds_tokenizer t;
+        int reverse;
+        const char *want;
+    } cases[] = {
+        {MDS_TOKENIZER_NUCLEOTIDE, 0, ".12...."},
+        {MDS_TOKENIZER_NUCLEOTIDE, 1, "....21."},
+        {MDS_TOKENIZER_CODON, 0, "...1112"},
+        {MDS_TOKENIZER_CODON, 1, "2111..."},
+        {MDS_TOKENIZER_6MER, 0, "......1"},
+        {MDS_TOKENIZER_6MER_OVERLAPPING, 0, "......1"},
+    };
+    struct mds_infer_track k = {0};
+
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int stride = mds_tokenizer_stride(cases[c].t);
+
+        assert_int_equal(mds_infer_track_begin(&k, 7), MDS_OK);
+        for (int i = 1; i < 3; i++)
+            mds_infer_track_add(&k, cases[c].t, cases[c].reverse, i, i * stride);
+        for (int i = 0; i < 7; i++) {
+            int want = cases[c].want[i] == '.' ? 0 : cases[c].want[i] - '0';
+
+            assert_int_equal(k.strands[i], want > 0);
+            assert_true(k.sum[i] == want);
+        }
+    }
+    mds_infer_track_fini(&k);
 }
 
 static void test_values_per_token(void **state)
@@ -397,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_tokens_as_text),
         cmocka_unit_test(test_numbers_are_read_back_the_same),
         cmocka_unit_test(test_tables_have_whole_lines),
+        cmocka_unit_test(test_tracks_have_what_a_token_adds),
         cmocka_unit_test(test_values_per_token),
         cmocka_unit_test(test_both_strands_of_fasta),
         cmocka_unit_test(test_lines_of_json),
