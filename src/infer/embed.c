@@ -5,6 +5,7 @@
 #include "base/minmax.h"
 #include "base/units.h"
 #include "infer/batch.h"
+#include "infer/origin.h"
 #include "infer/records.h"
 #include "io/h5.h"
 #include "io/output.h"
@@ -37,6 +38,7 @@ struct embedding {
     float *values;      /* [H] */
     int64_t done, none; /* sequences, and those without tokens */
     /* rank 0's */
+    struct mds_str origin;
     struct mds_output out;
     struct mds_h5 *h5;
     struct mds_h5_rows *hidden;
@@ -221,6 +223,31 @@ static enum mds_rc create_sets(struct embedding *g)
     return mds_h5_dataset_append(g->start, &zero, 1);
 }
 
+static void add_origin(const struct embedding *g, struct mds_str *lines)
+{
+    const struct mds_infer_embed *s = g->s;
+
+    mds_infer_origin_begin(lines, "embed", g->m);
+    mds_str_add(lines, "layer: %" PRId64 "\npool: %s\npool_window: %" PRId64 "\n",
+                g->m->layer, mds_infer_pools[s->pool], s->window);
+    mds_str_add(lines, "output_type: %s\n", s->half ? "f16" : "f32");
+    mds_infer_origin_add_inputs(lines, &s->inputs);
+}
+
+/* *complete: whether an earlier job has written all of it. */
+static enum mds_rc check_origin(struct embedding *g, int *complete)
+{
+    struct mds_comm *world = mds_group(&g->m->groups, MDS_AXES_ALL);
+    enum mds_rc rc = MDS_OK;
+
+    *complete = 0;
+    if (!g->s->resume)
+        return MDS_OK;
+    if (writes(g))
+        rc = mds_infer_origin_check(g->s->output, &g->origin, complete);
+    return rc ? rc : mds_comm_broadcast(world, complete, sizeof *complete, 0);
+}
+
 static enum mds_rc open_output(struct embedding *g)
 {
     g->values = mds_zalloc((size_t)g->H, sizeof *g->values);
@@ -245,6 +272,8 @@ static enum mds_rc close_output(struct embedding *g, enum mds_rc rc)
     rc = rc ? rc : next;
     next = g->h5 ? mds_h5_close(g->h5) : MDS_OK;
     rc = rc ? rc : next;
+    if (!rc && writes(g))
+        rc = mds_infer_origin_write(g->s->output, &g->origin);
     if (!rc && writes(g))
         return mds_output_commit(&g->out);
     mds_output_abandon(&g->out);
@@ -274,24 +303,38 @@ static void report_end(const struct embedding *g)
              mds_plural(g->rows));
 }
 
+static enum mds_rc embed_inputs(struct embedding *g)
+{
+    enum mds_rc rc = open_output(g);
+
+    if (!rc)
+        rc = mds_infer_records_each(&g->s->inputs, &g->m->vocabulary, embed_record, g);
+    if (!rc)
+        rc = run_batch(g);
+    rc = close_output(g, rc);
+    if (!rc && writes(g))
+        report_end(g);
+    return rc;
+}
+
 enum mds_rc mds_infer_embed_run(const struct mds_infer_embed *s,
                                 struct mds_infer_model *m)
 {
     struct embedding g = {.s = s, .m = m, .H = m->run->config.model.hidden};
+    int complete = 0;
     enum mds_rc rc = mds_infer_batch_create(m, &g.batch);
 
-    if (!rc) {
+    add_origin(&g, &g.origin);
+    if (!rc)
+        rc = check_origin(&g, &complete);
+    if (!rc && !complete) {
         mds_infer_batch_read_by(g.batch, (struct mds_infer_reader){read_part, &g});
-        rc = open_output(&g);
+        rc = embed_inputs(&g);
+    } else if (!rc && writes(&g)) {
+        mds_info("%s is complete already", s->output);
     }
-    if (!rc)
-        rc = mds_infer_records_each(&s->inputs, &m->vocabulary, embed_record, &g);
-    if (!rc)
-        rc = run_batch(&g);
-    rc = close_output(&g, rc);
-    if (!rc && writes(&g))
-        report_end(&g);
     mds_infer_batch_destroy(g.batch);
+    mds_str_fini(&g.origin);
     free(g.record);
     free(g.of_item);
     free(g.values);

@@ -18,10 +18,10 @@ extern const char *const mds_infer_pools[]; /* their names, and NULL */
 struct mds_infer_embed {
     struct mds_infer_inputs inputs;
     const char *output;
-    int pool;       /* enum mds_infer_pool */
-    int64_t window; /* tokens that are pooled; 0: the sequence */
-    int half;       /* f16 */
-    int overwrite;
+    int pool;              /* enum mds_infer_pool */
+    int64_t window;        /* tokens that are pooled; 0: the sequence */
+    int half;              /* f16 */
+    int overwrite, resume; /* resume: a complete output stays as it is */
 };
 
 /* Write them; rank 0 does.  The model is started, for hidden states.  Memory is that of

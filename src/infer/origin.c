@@ -29,6 +29,17 @@ void mds_infer_origin_add_input(struct mds_str *lines, const char *path)
     mds_str_add(lines, "input: %s, %" PRId64 " bytes\n", path, (int64_t)st.st_size);
 }
 
+void mds_infer_origin_add_inputs(struct mds_str *lines,
+                                 const struct mds_infer_inputs *inputs)
+{
+    if (inputs->fasta) {
+        mds_infer_origin_add_input(lines, inputs->fasta);
+        mds_str_add(lines, "feature: %s\n", inputs->feature);
+    }
+    for (size_t i = 0; i < inputs->n; i++)
+        mds_infer_origin_add_input(lines, inputs->path[i]);
+}
+
 static char *name_of(const char *output)
 {
     struct mds_str name = {0};

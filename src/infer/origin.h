@@ -10,8 +10,10 @@
 /* Begin such lines: command, model and numbers. */
 void mds_infer_origin_begin(struct mds_str *lines, const char *command,
                             const struct mds_infer_model *m);
-/* Add an input: its name and size. */
+/* Add an input, or all: names and sizes. */
 void mds_infer_origin_add_input(struct mds_str *lines, const char *path);
+void mds_infer_origin_add_inputs(struct mds_str *lines,
+                                 const struct mds_infer_inputs *inputs);
 
 /* Write output.run, unless output is NULL or no regular file. */
 enum mds_rc mds_infer_origin_write(const char *output, const struct mds_str *lines);

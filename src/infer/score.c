@@ -313,12 +313,7 @@ static void add_origin(const struct scoring *g, struct mds_str *lines)
     mds_infer_origin_begin(lines, "score", g->m);
     mds_str_add(lines, "strand: %s\nscore_eod: %d\n", mds_infer_strands[s->strand],
                 s->score_eod);
-    if (s->inputs.fasta) {
-        mds_infer_origin_add_input(lines, s->inputs.fasta);
-        mds_str_add(lines, "feature: %s\n", s->inputs.feature);
-    }
-    for (size_t i = 0; i < s->inputs.n; i++)
-        mds_infer_origin_add_input(lines, s->inputs.path[i]);
+    mds_infer_origin_add_inputs(lines, &s->inputs);
 }
 
 /* Rank 0's. */

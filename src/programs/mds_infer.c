@@ -63,10 +63,10 @@ static const struct mds_option rows[] = {
      .path = MDS_PATH_FILE},
     {model, NULL, "--overwrite", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(overwrite),
      NULL, .help = "replace outputs that exist; unset: an error"},
+    {model, NULL, "--resume", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(resume), NULL,
+     .help = "score: go on behind what --output has already, if that is of the same "
+             "model, files and options; embed: leave it if it is complete"},
 
-    {score, NULL, "--resume", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(resume), NULL,
-     .help = "go on behind what --output has already, if that is of the same model, "
-             "files and options"},
     {score, NULL, "--strand", NULL, MDS_OPT_ENUM, "forward", 0, 0, mds_infer_strands,
      AT(strand), NULL,
      .help = "which strand to read: as given, its reverse complement, or the mean of "
@@ -219,7 +219,8 @@ static struct task task_of(const struct mds_invocation *c)
                                    .pool = o->pool,
                                    .window = o->pool_window,
                                    .half = o->half,
-                                   .overwrite = o->overwrite},
+                                   .overwrite = o->overwrite,
+                                   .resume = o->resume},
                          .generate = {.inputs = inputs_of(c),
                                       .output = o->output,
                                       .new_tokens = o->new_tokens,
@@ -386,6 +387,9 @@ static enum mds_rc run_embed(const struct mds_invocation *c)
     t.embeds = 1;
     if (!o->output)
         return mds_fail(MDS_EUSER, "--output is missing: the HDF5 file to write");
+    if (o->resume && o->overwrite)
+        return mds_fail(MDS_EUSER, "--resume leaves an output that is complete, and "
+                                   "--overwrite replaces it: leave out one of them");
     if (o->pool_window > 0 && o->pool == MDS_INFER_POOL_NONE)
         return mds_fail(MDS_EUSER, "--pool-window and --pool none: a row for a window, "
                                    "or for each token");
@@ -410,6 +414,8 @@ static enum mds_rc check_generate(const struct mds_invocation *c)
                                         NULL};
     const struct options *o = c->settings.values;
 
+    if (o->resume)
+        return mds_fail(MDS_EUSER, "--resume is for score and embed; leave it out");
     if (o->complete >= 1 && o->complete != (double)(int64_t)o->complete)
         return mds_fail(MDS_EUSER,
                         "--complete %g: give a share below 1, or a number of tokens",

@@ -150,6 +150,17 @@ test_expect_success 'errors say what, where and what to do' '
     embed llama e.h5 r.fa --threads 1 && refused "e.h5: exists already" --load llama --output e.h5 r.fa &&
     test_must_fail mds_infer score --load llama r.fa --layer 2 2>err && grep "unknown option --layer" err
 '
+test_expect_success H5PY '--resume leaves what is complete, and refuses what is of something else' '
+    rm -f e.h5 e.h5.run && records 3 40 0 >r.fa &&
+    embedded() { mds_infer embed --load llama --output e.h5 --resume "$@" --threads 1 2>err || { cat err; return 1; }; } &&
+    embedded r.fa && ! grep already err && cp e.h5 first.h5 && grep "^layer: 4$" e.h5.run && grep "^pool: mean$" e.h5.run &&
+    embedded r.fa && grep "e.h5 is complete already" err && cmp e.h5 first.h5 &&
+    timeout 60 $MPIEXEC -n 2 mds_infer embed --load llama --output e.h5 --resume r.fa --threads 1 </dev/null >out 2>&1 && grep "complete already" out &&
+    test_must_fail embedded --layer 2 r.fa && grep "e.h5: was begun with .layer: 4., and this is .layer: 2." err &&
+    test_must_fail embedded --overwrite r.fa && grep "leave out one of them" err &&
+    rm e.h5 && embedded --layer 2 r.fa && ! grep already err && grep "^layer: 2$" e.h5.run &&
+    test_must_fail mds_infer generate --load llama --resume r.fa 2>err && grep "resume is for score and embed" err
+'
 test_expect_success 'on a full disk there is no file, and the reason' '
     for bytes in 3000 60000; do
         test_must_fail env FAULTFS=full:$bytes FAULTFS_PATH=full.h5 LD_PRELOAD="$builddir/tests/ckpt/faultfs.so" \
