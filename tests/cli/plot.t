@@ -41,7 +41,7 @@ cat > run.jsonl << 'EOD'
 {"event":"end","reason":"iterations"}
 EOD
 
-echo 1..19
+echo 1..26
 same_version() {
     test "$("$plot" --version)" = "mds_plot $(mds_data --version | cut -d" " -f2)" &&
         grep -q "version=\"mds_from_megatron $(mds_data --version | cut -d" " -f2)\"" "$srcdir/scripts/mds_from_megatron"
@@ -98,8 +98,23 @@ check "losses by kind" env PATH="$work/bin:$PATH" "$plot" --by-kind run.jsonl ou
 printf '4 3.5\n6 3.25\n' > want
 check "of validation, each of its own" diff want train
 check "repeats dotted in the colour of their species, tags not at all" \
-    grep -q "lc 1 lw 2 ps 0.5 title 'ecoli' .* lc 1 dt 3 [^,]* title 'ecoli:repeat' noenhanced$" script
+    grep -q "lc 1 lw 2 ps 0.5 title 'ecoli', .* lc 1 dt 3 [^,]* title 'ecoli:repeat'$" script
 tail -n 1 run.jsonl | sed 's/"lm_loss_ecoli":3.25,//; s/^/{"event":"step","iteration":1,"lm_loss":3}\n/' > repeat.jsonl
 check "a kind whose name has a colon" env PATH="$work/bin:$PATH" "$plot" --by-kind repeat.jsonl out.svg
 echo '6 1.25' > want
 check "has its own loss" diff want train
+
+# Several runs.
+sed 's/"train_iters":3/&,"data_path":"0.5 \/d\/a.h5 0.5 b.h5"/' run.jsonl > named.jsonl
+check "a run says what it is" env PATH="$work/bin:$PATH" "$plot" named.jsonl out.svg
+check "its name, parameters and data" \
+    grep -q "^set title 'named: ' .*1234567 / 1e6) . ' million parameters, 0.5 a.h5 0.5 b.h5' noenhanced$" script
+mkdir "it's"
+cp run.jsonl "it's/metrics.jsonl"
+check "several runs, of which one has not begun" \
+    env PATH="$work/bin:$PATH" "$plot" run.jsonl empty.jsonl "it's/metrics.jsonl" out.svg
+check "a colour each, points where they were validated, the name of the folder" \
+    grep -q "lc 1 title 'run', .*valid-1' [^,]* lc 1 notitle, .*lc 2 title 'it''s', .* lc 2 notitle$" script
+check "on white" grep -q "^set terminal svg .*background '#ffffff'" script
+check "none of which has begun" refuses 1 "no training steps" "$plot" empty.jsonl empty.jsonl out.svg
+check "kinds are those of one run" refuses 2 "draws one run" "$plot" --by-kind run.jsonl run.jsonl out.svg
