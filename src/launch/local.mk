@@ -12,6 +12,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/batch_syntax.c src/launch/batch_syntax.h \
   src/launch/folder.c src/launch/folder.h \
   src/launch/gpus.c \
+  src/launch/history.c src/launch/history.h \
   src/launch/hosts.c src/launch/hosts.h \
   src/launch/job.c src/launch/job.h \
   src/launch/length.c \
@@ -27,6 +28,8 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/pmix.c \
   src/launch/report.c \
   src/launch/restart.c \
+  src/launch/report_html.c src/launch/report_html.h \
+  src/launch/result_table.c src/launch/result_table.h \
   src/launch/results.c src/launch/results.h \
   src/launch/script.c \
   src/launch/stage.c \

@@ -14,6 +14,7 @@ static const char place[] = "Where";
 static const char plan[] = "Planning";
 static const char runs[] = "Run folders";
 static const char state[] = "Status";
+static const char report[] = "Report";
 static const char job[] = "Jobs";
 
 static const char *const layouts[] = {"auto", "plan", "given", NULL};
@@ -95,6 +96,12 @@ static const struct mds_option rows[] = {
 
     {state, "launch.watch", "--watch", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(watch),
      NULL, .help = "with status: print it again every two seconds"},
+
+    {report, "launch.html", "--html", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(html),
+     "file",
+     .help = "with report: write a page with tables and plots, too, which opens in a "
+             "browser",
+     .path = MDS_PATH_FILE},
 
     {job, "launch.queue", "--queue", "QUEUE", MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(queue), "name", .help = "with submit: queue (partition, QOS)"},

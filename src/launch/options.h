@@ -28,6 +28,7 @@ struct mds_launch_options {
     double margin_s; /* 0: by prediction */
     int requeue, write, array, watch;
     int64_t nodes_asked, spare_nodes, chain;
+    char *html;
 
     char made[MDS_PATH_SIZE]; /* no option: the run folder that submit made */
 };

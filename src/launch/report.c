@@ -3,11 +3,11 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "launch/events.h"
+#include "launch/report_html.h"
 #include "launch/results.h"
 #include "launch/submit.h"
 
 #include <dirent.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,9 @@ static enum mds_rc parse_step_record(const struct mds_node *map, struct mds_resu
     t->all++;
     t->flops +=
         mds_event_number(map, "megatron_flops_per_s_per_rank", 0) * s * r->ranks;
+    mds_history_note_step(&r->history, mds_event_number(map, "wall_time_s", NAN));
     r->loss = mds_event_number(map, "lm_loss", NAN);
+    r->has_loss |= isfinite(r->loss);
     r->steps = (long)mds_event_number(map, "iteration", 0);
     if (!t->warm) {
         t->warm = 1;
@@ -88,6 +90,14 @@ static enum mds_rc parse_straggler(const struct mds_node *map, struct mds_result
     return MDS_OK;
 }
 
+static void parse_evaluation(const struct mds_node *map, struct mds_result *r)
+{
+    const char *split = mds_event_text(map, "split");
+
+    if (split && strcmp(split, "validation") == 0)
+        r->valid_loss = mds_event_number(map, "lm_loss", NAN);
+}
+
 /* What the reader fills in. */
 struct reading {
     struct mds_result *r;
@@ -102,6 +112,8 @@ static enum mds_rc take_record(void *to, const char *event, const struct mds_nod
         return parse_step_record(map, reading->r, &reading->t);
     if (strcmp(event, "straggler") == 0)
         return parse_straggler(map, reading->r);
+    if (strcmp(event, "eval") == 0)
+        parse_evaluation(map, reading->r);
     if (strcmp(event, "run") == 0) {
         parse_start_record(map, reading->r);
         reading->t.warm = 0;
@@ -126,59 +138,30 @@ static double median_step_s(struct steps *t)
     return (t->s[(t->n - 1) / 2] + t->s[t->n / 2]) / 2;
 }
 
-/* The nodes that the run has lost, with the reasons: lines of the file `exclude`. */
-static enum mds_rc read_excluded(const char *folder, const char *name,
-                                 struct mds_result *r)
-{
-    char path[PATH_MAX], *line = NULL, **more;
-    enum mds_rc rc = MDS_OK;
-    size_t size = 0;
-    FILE *f;
-
-    snprintf(path, sizeof path, "%s/%s/exclude", folder, name);
-    f = fopen(path, "re");
-    while (!rc && f && getline(&line, &size, f) > 0) {
-        line[strcspn(line, "\n")] = '\0';
-        if (!line[strspn(line, " \t")] || line[0] == '#')
-            continue;
-        more = mds_grow(r->excluded, r->excludeds, sizeof *more);
-        rc = more ? MDS_OK : MDS_EMEM;
-        if (more) {
-            r->excluded = more;
-            more[r->excludeds++] = line;
-            line = NULL; /* taken over */
-            size = 0;
-        }
-    }
-    free(line);
-    if (f)
-        fclose(f);
-    return rc;
-}
-
 /* Of a folder without metrics r->run is "". */
 static enum mds_rc read_run_metrics(const char *folder, const char *name,
                                     struct mds_result *r)
 {
     struct reading reading = {.r = r};
     struct steps *t = &reading.t;
-    char path[PATH_MAX];
+    char run[MDS_PATH_SIZE], path[MDS_PATH_SIZE];
     int64_t at = 0;
     enum mds_rc rc;
 
-    *r = (struct mds_result){0};
-    snprintf(path, sizeof path, "%s/%s/metrics.jsonl", folder, name);
+    *r = (struct mds_result){.valid_loss = NAN};
+    MDS_TRY(mds_path_join(folder, name, run));
+    MDS_TRY(mds_path_join(run, "metrics.jsonl", path));
     if (access(path, F_OK))
         return MDS_OK;
     sanitize_name(name, r->run, sizeof r->run);
-    rc = mds_events_read(path, &at, take_record, &reading);
+    rc = mds_history_read(run, &r->history);
+    if (!rc)
+        rc = mds_events_read(path, &at, take_record, &reading);
     r->elapsed_s = median_step_s(t);
     if (t->n > 0) /* batches may change */
         r->global = t->samples / (double)t->n;
     r->flops = t->all > 0 ? t->flops / (double)t->all : 0;
     free(t->s);
-    if (!rc)
-        rc = read_excluded(folder, name, r);
     if (rc)
         mds_result_fini(r);
     return rc;
@@ -248,13 +231,15 @@ static enum mds_rc collect_runs(const char *folder, struct mds_results *out)
     return !rc && out->n == 0 ? fail_no_runs(folder) : rc;
 }
 
-enum mds_rc mds_report(const char *folder)
+enum mds_rc mds_report(const struct mds_launch_options *options, const char *folder)
 {
     struct mds_results all = {0};
     enum mds_rc rc = collect_runs(folder, &all);
 
     if (!rc)
         rc = mds_results_write(&all, folder);
+    if (!rc && options->html)
+        rc = mds_report_write_html(&all, folder, options->html);
     mds_results_fini(&all);
     return rc;
 }

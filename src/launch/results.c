@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/results.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/units.h"
 #include "io/folder.h"
 #include "launch/argv.h"
+#include "launch/result_table.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -12,19 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Per rank and second; 0 before the first step. */
-static double flops_per_s(const struct mds_result *r)
-{
-    return r->elapsed_s > 0 && r->ranks > 0 ? r->flops / r->elapsed_s / r->ranks : 0;
-}
-
-static double tokens_per_s(const struct mds_result *r)
-{
-    return r->elapsed_s > 0 && r->ranks > 0
-               ? r->global * (double)r->seq / r->elapsed_s / r->ranks
-               : 0;
-}
+#include <unistd.h>
 
 static enum mds_rc create_report_file(const char *folder, const char *name, FILE **out)
 {
@@ -47,102 +37,35 @@ static enum mds_rc close_report_file(FILE *f, const char *name)
 
 static enum mds_rc write_csv(const struct mds_results *all, const char *folder)
 {
+    struct mds_result_table t;
+    enum mds_rc rc;
     FILE *f;
 
-    MDS_TRY(create_report_file(folder, "report.csv", &f));
-    fprintf(f, "run,model,ranks,seq_length,steps,step_s,tokens_per_s_per_rank,"
-               "tflops_per_rank,lm_loss\n");
-    for (size_t i = 0; i < all->n; i++) {
-        const struct mds_result *r = &all->v[i];
-
-        if (r->steps == 0) {
-            fprintf(f, "%s,%s,%d,%ld,0,,,,\n", r->run, r->model, r->ranks, r->seq);
-            continue;
-        }
-        fprintf(f, "%s,%s,%d,%ld,%ld,%.6g,%.6g,%.6g,%.6g\n", r->run, r->model, r->ranks,
-                r->seq, r->steps, r->elapsed_s, tokens_per_s(r), flops_per_s(r) / 1e12,
-                r->loss);
+    MDS_TRY(mds_result_table_make(all, 1, &t));
+    rc = create_report_file(folder, "report.csv", &f);
+    if (!rc) {
+        mds_result_table_print_csv(&t, f);
+        rc = close_report_file(f, "report.csv");
     }
-    return close_report_file(f, "report.csv");
-}
-
-/* Of the measured steps, those in which slow[i]'s rank was slow; *excess is the mean of
- * these. */
-static size_t count_slow_steps(const struct mds_result *r, size_t i, double *excess)
-{
-    double sum = 0;
-    size_t n = 0;
-
-    for (size_t k = 0; k < r->slows; k++)
-        if (r->slow[k].excess > 0.1 && r->slow[k].rank == r->slow[i].rank &&
-            strcmp(r->slow[k].host, r->slow[i].host) == 0) {
-            n++;
-            sum += r->slow[k].excess;
-        }
-    *excess = n > 0 ? sum / (double)n : 0;
-    return n;
-}
-
-/* A rank that was slow in more than half of the measured steps. */
-static void print_straggler(const struct mds_result *r, FILE *f)
-{
-    double excess;
-
-    for (size_t i = 0; i < r->slows; i++) {
-        size_t steps = count_slow_steps(r, i, &excess);
-
-        if (2 * steps <= r->slows)
-            continue;
-        fprintf(f,
-                "\n%s: the other ranks waited for rank %d on %s in %zu of %zu measured "
-                "steps; it took %.0f %% longer than the median.\n",
-                r->run, r->slow[i].rank, r->slow[i].host, steps, r->slows,
-                100 * excess);
-        return;
-    }
-}
-
-/* "n4 # 2026-11-23 10:11:12 UTC: rank 1 died" */
-static void print_excluded(const struct mds_result *r, FILE *f)
-{
-    for (size_t i = 0; i < r->excludeds; i++) {
-        const char *line = r->excluded[i], *why = strchr(line, '#');
-
-        fprintf(f, "\n%s does not use node %.*s%s%s\n", r->run,
-                (int)strcspn(line, " \t#"), line, why ? ":" : "", why ? why + 1 : "");
-    }
-}
-
-static void print_markdown(const struct mds_results *all, FILE *f)
-{
-    fprintf(f, "| run | model | ranks | sequence | steps | step s | tokens/s/rank | "
-               "TFLOP/s/rank | loss |\n|---|---|---|---|---|---|---|---|---|\n");
-    for (size_t i = 0; i < all->n; i++) {
-        const struct mds_result *r = &all->v[i];
-
-        if (r->steps == 0) {
-            fprintf(f, "| %s | %s | %d | %ld | no step yet | | | | |\n", r->run,
-                    r->model, r->ranks, r->seq);
-            continue;
-        }
-        fprintf(f, "| %s | %s | %d | %ld | %ld | %.4g | %.0f | %.4g | %.4f |\n", r->run,
-                r->model, r->ranks, r->seq, r->steps, r->elapsed_s, tokens_per_s(r),
-                flops_per_s(r) / 1e12, r->loss);
-    }
-    for (size_t i = 0; i < all->n; i++)
-        print_straggler(&all->v[i], f);
-    for (size_t i = 0; i < all->n; i++)
-        print_excluded(&all->v[i], f);
+    mds_result_table_fini(&t);
+    return rc;
 }
 
 static enum mds_rc write_markdown(const struct mds_results *all, const char *folder)
 {
+    struct mds_result_table t;
+    enum mds_rc rc;
     FILE *f;
 
-    MDS_TRY(create_report_file(folder, "report.md", &f));
-    print_markdown(all, f);
-    print_markdown(all, stdout);
-    return close_report_file(f, "report.md");
+    MDS_TRY(mds_result_table_make(all, 0, &t));
+    rc = create_report_file(folder, "report.md", &f);
+    if (!rc) {
+        mds_result_table_print_markdown(&t, f);
+        mds_result_table_print_markdown(&t, stdout);
+        rc = close_report_file(f, "report.md");
+    }
+    mds_result_table_fini(&t);
+    return rc;
 }
 
 /* ---- plots ---- */
@@ -181,7 +104,8 @@ static void write_longest_plot(const struct mds_results *all, FILE *f)
 {
     int models = 0;
 
-    fprintf(f, "set terminal svg size 720,432\nset output 'longest.svg'\n"
+    fprintf(f, "set terminal svg size 720,432 background '#ffffff'\n"
+               "set output 'longest.svg'\n"
                "set style data histogram\nset style histogram clustered gap 1\n"
                "set style fill solid 0.8 border -1\nset key top left noenhanced\n"
                "set xlabel 'ranks'\nset ylabel 'longest sequence, k tokens'\n"
@@ -217,11 +141,11 @@ static int same_curve(const struct mds_results *all, size_t i)
  * run of another length, or line. */
 static double fastest_of_length(const struct mds_results *all, size_t i, size_t *next)
 {
-    double most = flops_per_s(&all->v[i]);
+    double most = mds_result_flops_per_s(&all->v[i]);
 
     for (*next = i + 1; same_curve(all, *next) && all->v[*next].seq == all->v[i].seq;
          (*next)++)
-        most = fmax(most, flops_per_s(&all->v[*next]));
+        most = fmax(most, mds_result_flops_per_s(&all->v[*next]));
     return most;
 }
 
@@ -259,7 +183,7 @@ static void write_speed_plot(const struct mds_results *all, FILE *f)
     fprintf(f, "set output 'speed.svg'\nset logscale x 2\nset key below\n"
                "set xlabel 'sequence length, tokens'\nset ylabel 'TFLOP/s per rank'\n");
     for (size_t i = 0; i < all->n; i++)
-        if (flops_per_s(&all->v[i]) > 0 && all->v[i].seq > 0) {
+        if (mds_result_flops_per_s(&all->v[i]) > 0 && all->v[i].seq > 0) {
             least = mds_min(least, all->v[i].seq);
             most = mds_max(most, all->v[i].seq);
         }
@@ -307,7 +231,42 @@ static void write_straggler_plot(const struct mds_results *all, FILE *f)
 static int has_any_step(const struct mds_results *all)
 {
     for (size_t i = 0; i < all->n; i++)
-        if (flops_per_s(&all->v[i]) > 0)
+        if (mds_result_flops_per_s(&all->v[i]) > 0)
+            return 1;
+    return 0;
+}
+
+/* Of an earlier report. */
+static enum mds_rc remove_plots(const char *folder)
+{
+    static const char *const names[] = {"losses.svg", "longest.svg", "speed.svg",
+                                        "stragglers.svg"};
+    char path[MDS_PATH_SIZE];
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        MDS_TRY(mds_path_join(folder, names[i], path));
+        unlink(path);
+    }
+    return MDS_OK;
+}
+
+/* The script beside this program, or that of the source tree. */
+static void add_mds_plot(struct mds_str *command)
+{
+    char folder[MDS_PATH_SIZE], path[MDS_PATH_SIZE];
+
+    mds_program_folder(folder, sizeof folder);
+    if (mds_path_join(folder, "mds_plot", path) || access(path, X_OK))
+        snprintf(path, sizeof path, MDS_SRCDIR "/scripts/mds_plot");
+    mds_str_add(command, " && ");
+    mds_shell_quote(path, command);
+    mds_str_add(command, " -- */metrics.jsonl losses.svg");
+}
+
+static int has_any_loss(const struct mds_results *all)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (all->v[i].has_loss)
             return 1;
     return 0;
 }
@@ -318,6 +277,7 @@ static enum mds_rc write_plots(const struct mds_results *all, const char *folder
     FILE *f;
     int bad;
 
+    MDS_TRY(remove_plots(folder));
     if (!has_any_step(all)) {
         mds_warn("no plots: no run in %s finished a step", folder);
         return MDS_OK;
@@ -334,17 +294,20 @@ static enum mds_rc write_plots(const struct mds_results *all, const char *folder
     mds_str_add(&command, "cd -- ");
     mds_shell_quote(folder, &command);
     mds_str_add(&command, " && gnuplot report.gp");
+    if (has_any_loss(all))
+        add_mds_plot(&command);
     bad = command.failed || system(command.s) != 0;
     mds_str_fini(&command);
-    return bad ? mds_fail(MDS_EIO, "report: gnuplot failed on %s/report.gp", folder)
+    return bad ? mds_fail(MDS_EIO,
+                          "report: no plots in %s: gnuplot report.gp, or mds_plot of "
+                          "the losses, failed there",
+                          folder)
                : MDS_OK;
 }
 
 void mds_result_fini(struct mds_result *r)
 {
-    for (size_t i = 0; i < r->excludeds; i++)
-        free(r->excluded[i]);
-    free(r->excluded);
+    mds_history_fini(&r->history);
     free(r->slow);
 }
 

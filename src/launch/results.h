@@ -3,6 +3,8 @@
 #ifndef MDS_LAUNCH_RESULTS_H
 #define MDS_LAUNCH_RESULTS_H
 
+#include "launch/history.h"
+
 #include "base/status.h"
 
 #include <stddef.h>
@@ -23,10 +25,11 @@ struct mds_result {
     double flops;               /* of a step by Megatron's formula, the mean */
     double elapsed_s;           /* of a step, the median */
     double loss;                /* of the last */
+    int has_loss;               /* that of some step is finite */
+    double valid_loss;          /* the newest; NAN: none */
     struct mds_slow_rank *slow; /* [slows]; owned */
     size_t slows;
-    char **excluded; /* [excludeds]: lines of the run's list of nodes; owned */
-    size_t excludeds;
+    struct mds_history history; /* owned */
 };
 
 struct mds_results {
@@ -35,11 +38,11 @@ struct mds_results {
 };
 
 /* Write report.csv and report.md (also to standard output) into folder and, if gnuplot
- * is found, plots: longest.svg (longest sequence by ranks, a bar per model), speed.svg
- * (TFLOP/s by sequence length, a curve per model and number of ranks; the fastest run
- * of each length) and, of runs on several ranks, stragglers.svg (how far the slowest
- * rank is above the median, by iteration, a curve per run).  all must be sorted by
- * model, ranks, length. */
+ * is found, plots: losses.svg (of all runs, by mds_plot), longest.svg (longest sequence
+ * by ranks, a bar per model), speed.svg (TFLOP/s by sequence length, a curve per model
+ * and number of ranks; the fastest run of each length) and, of runs on several ranks,
+ * stragglers.svg (how far the slowest rank is above the median, by iteration, a curve
+ * per run).  all must be sorted by model, ranks, length. */
 enum mds_rc mds_results_write(const struct mds_results *all, const char *folder);
 
 void mds_result_fini(struct mds_result *r);

@@ -25,9 +25,9 @@ typedef int mds_sweep_command(int argc, char **argv, char folder[MDS_PATH_SIZE])
 enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path,
                       int argc, char *const *argv, mds_sweep_command *command);
 
-/* Read the metrics.jsonl of every run in folder and write report.csv, report.md and
- * plots there. */
-enum mds_rc mds_report(const char *folder);
+/* Read what every run in folder has written (metrics.jsonl, events.jsonl, run.yaml),
+ * and write report.csv, report.md and plots there, and the page options->html. */
+enum mds_rc mds_report(const struct mds_launch_options *options, const char *folder);
 
 /* Print a line for each run in folder (NULL: --runs), or for the run that it is; with
  * --watch again and again, until the program is interrupted. */

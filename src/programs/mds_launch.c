@@ -201,7 +201,7 @@ static enum mds_rc launch_run_cancel(const struct mds_invocation *c)
 
 static enum mds_rc launch_run_report(const struct mds_invocation *c)
 {
-    return mds_report(c->operand[0]);
+    return mds_report(launch_options(c), c->operand[0]);
 }
 
 static const struct mds_subcommand subcommands[] = {
@@ -264,11 +264,14 @@ static const struct mds_subcommand subcommands[] = {
     {"cancel", "cancel NAME [option]...",
      "Lets a run save and leave, and cancels its jobs that wait. It can be continued.",
      "Run folders", 1, 1, "the NAME of a run", .run = launch_run_cancel},
-    {"report", "report DIR",
-     "Reads metrics.jsonl of every run folder in DIR; writes report.md, report.csv "
-     "and, with gnuplot, longest.svg, speed.svg and, of runs on several ranks, "
-     "stragglers.svg there.",
-     "", 1, 1, "one DIR of run folders", .run = launch_run_report},
+    {"report", "report DIR [option]...",
+     "Reads metrics.jsonl, events.jsonl and run.yaml of every run folder in DIR; "
+     "writes "
+     "report.md and report.csv there: sizes, speed, losses, node-hours, and the "
+     "options "
+     "in which the runs differ. With gnuplot also losses.svg, longest.svg, speed.svg "
+     "and, of runs on several ranks, stragglers.svg. --html makes one page of all.",
+     "Report", 1, 1, "one DIR of run folders", .run = launch_run_report},
     {0},
 };
 

@@ -135,9 +135,9 @@ test_expect_success 'runs without a step, and one whose loss is not finite' '
     made none A 2 32 1 && sed -i 2d made/none/metrics.jsonl && mkdir made/empty && : >made/empty/metrics.jsonl &&
     mds_launch report made >out 2>err && cat out made/report.csv err &&
     if command -v gnuplot; then test_must_fail test -s err; fi &&
-    grep "^| nan | A | 2 | 64 | 1 | 1 | 32 | 0.5 | nan |$" out &&
-    grep "^| none | A | 2 | 32 | no step yet | | | | |$" out && grep "^| empty |.* no step yet |" out &&
-    grep "^none,A,2,32,0,,,,$" made/report.csv && grep "^nan,.*,nan$" made/report.csv &&
+    grep "^| nan | A | 2 | 64 | 1 | 1 | 32 | 0.5 | nan | | |$" out &&
+    grep "^| none | A | 2 | 32 | no step yet | | | | | | |$" out && grep "^| empty |.* no step yet |" out &&
+    grep "^none,A,2,32,0,,,,,,$" made/report.csv && grep "^nan,.*,nan,,$" made/report.csv &&
     rm -r made
 '
 test_expect_success 'a step takes what most steps do, the first of each job left out' '
