@@ -186,15 +186,25 @@ static void apply_size(struct mds_config_run *run, const struct mds_tree *t,
     }
 }
 
+enum mds_rc mds_model_table_load(struct mds_config_run *run, struct mds_tree **out)
+{
+    struct mds_diag diag = {0};
+    const char *path = table_path(run, &diag);
+    enum mds_rc rc = mds_diag_result(&diag);
+
+    if (!rc)
+        rc = mds_tree_load(path, out);
+    mds_diag_fini(&diag);
+    return rc;
+}
+
 void mds_model_table_apply(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_tree *t = NULL;
-    const char *path;
 
     if (!run->config.model.size_key)
         return;
-    path = table_path(run, diag);
-    if (!path || mds_tree_load(path, &t)) {
+    if (mds_model_table_load(run, &t)) {
         mds_diag_fault(diag, NULL,
                        "model table %s; --model-table says where it is, and without "
                        "--model-size-key none is needed",

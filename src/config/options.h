@@ -139,6 +139,10 @@ int mds_config_data_decide_packing(const struct mds_config_run *run);
 /* What they decided, before resolving. */
 void mds_config_set_packing(struct mds_config_run *run, enum mds_pack pack);
 
+/* Read the model table that run names, or else the one that came with mds: a map from
+ * names to shapes.  The caller frees *out by mds_tree_destroy. */
+enum mds_rc mds_model_table_load(struct mds_config_run *run, struct mds_tree **out);
+
 /* Trainable numbers of a resolved shape (padded_vocab > 0), exactly:
  *
  *   embeddings  V H, and V H more for an untied head; learned positions P H

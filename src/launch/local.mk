@@ -17,6 +17,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/job.c src/launch/job.h \
   src/launch/length.c \
   src/launch/retention.c \
+  src/launch/models.c \
   src/launch/run_folder.c src/launch/run_folder.h \
   src/launch/run_state.c src/launch/run_state.h \
   src/launch/launch.c src/launch/launch.h \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The subcommands submit, sweep, report, status, continue and cancel. */
+/* The subcommands submit, sweep, report, status, continue, cancel and models. */
 #ifndef MDS_LAUNCH_SUBMIT_H
 #define MDS_LAUNCH_SUBMIT_H
 
@@ -39,5 +39,10 @@ enum mds_rc mds_continue(const struct mds_launch_options *options, const char *n
 
 /* Let its ranks save and leave, and cancel its jobs that wait. */
 enum mds_rc mds_cancel(const struct mds_launch_options *options, const char *name);
+
+/* Print the shapes of the model table, with their parameters and whether they fit on
+ * the nodes that a plan would be for.  argv: mds_pretrain's arguments. */
+enum mds_rc mds_models(const struct mds_launch_options *options, int argc,
+                       char *const *argv);
 
 #endif

@@ -204,6 +204,11 @@ static enum mds_rc launch_run_report(const struct mds_invocation *c)
     return mds_report(launch_options(c), c->operand[0]);
 }
 
+static enum mds_rc launch_run_models(const struct mds_invocation *c)
+{
+    return mds_models(launch_options(c), c->passed_argc, c->passed_argv);
+}
+
 static const struct mds_subcommand subcommands[] = {
     {"run", "[run] [option]... [-- mds_pretrain's option...]",
      "Starts mds_pretrain on the nodes of this job: finds nodes and GPUs, chooses a "
@@ -230,6 +235,12 @@ static const struct mds_subcommand subcommands[] = {
      "Example: MODEL_SIZE_KEY=GPT25B SEQ_LEN=128000 mds_launch plan --machine polaris "
      "--nodes 8",
      "Where Planning", .run = launch_run_plan},
+    {"models", "models [option]... [-- mds_pretrain's option...]",
+     "Lists the shapes of the model table (--model-table, or the models.yaml that came "
+     "with mds) with their parameters, and a layout for each that fits here, by dry "
+     "runs of its sequence length or SEQ_LEN.\n"
+     "Example: SEQ_LEN=32k mds_launch models --machine h200 --nodes 4",
+     "Where Planning", .run = launch_run_models},
     {"check-profile", "check-profile FILE",
      "Names all that is missing or wrong in a machine's profile, with lines. "
      "docs/new-machine.md tells how to write one.",

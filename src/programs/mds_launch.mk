@@ -8,10 +8,10 @@ dist_alcf_SCRIPTS = ALCF/train-gpt3.sh ALCF/train-llama.sh ALCF/submit.sh ALCF/s
 dist_alcf_DATA = ALCF/setup.sh
 
 TESTS += tests/launch/golden.sh tests/launch/jobs.sh tests/launch/variables.sh \
-  tests/launch/localhost.t tests/launch/submit.t tests/launch/sweep.t tests/launch/report.t tests/launch/module.t \
+  tests/launch/localhost.t tests/launch/submit.t tests/launch/sweep.t tests/launch/report.t tests/launch/models.t tests/launch/module.t \
   tests/launch/restart.t tests/launch/ahead.t tests/launch/status.t
 dist_check_SCRIPTS += tests/launch/golden.sh tests/launch/jobs.sh tests/launch/variables.sh \
-  tests/launch/localhost.t tests/launch/submit.t tests/launch/sweep.t tests/launch/report.t tests/launch/module.t \
+  tests/launch/localhost.t tests/launch/submit.t tests/launch/sweep.t tests/launch/report.t tests/launch/models.t tests/launch/module.t \
   tests/launch/restart.t tests/launch/ahead.t tests/launch/status.t
 dist_check_DATA += tests/launch/batch.sh tests/launch/polaris.yaml tests/launch/sophia.yaml \
   tests/launch/thetagpu.yaml \

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* models: the model table, and what of it fits on these nodes. */
+#include "base/units.h"
+#include "config/tree.h"
+#include "launch/launch.h"
+#include "launch/submit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct row {
+    const struct mds_model_config *model;
+    char parameters[32], fits[256];
+};
+
+/* Exactly, of the shape on one rank; "-" if what else is set does not allow that. */
+static void fill_parameters(const struct mds_launch *l, const struct mds_argv *key,
+                            struct row *r)
+{
+    struct mds_config_run *run = NULL;
+    struct mds_diag diag = {0};
+    enum mds_rc rc = mds_launch_config(l, key, 0, &run);
+
+    if (!rc) {
+        run->config.train.dry_run = 1; /* the vocabulary is assumed without data */
+        rc = mds_config_resolve(run, 1, &diag);
+    }
+    snprintf(r->parameters, sizeof r->parameters, "-");
+    if (!rc)
+        mds_format_count((double)mds_model_params(&run->config.model), r->parameters,
+                         sizeof r->parameters);
+    mds_diag_fini(&diag);
+    mds_config_run_destroy(run);
+}
+
+/* The fastest layout that is found in a sixteenth of the time of a plan. */
+static void fill_fits(const struct mds_launch *l, const struct mds_config_run *run,
+                      struct row *r)
+{
+    struct mds_plan_request request;
+    struct mds_diag diag = {0};
+    struct mds_str text = {0};
+    struct mds_plan p = {0};
+    char memory[32];
+    enum mds_rc rc = mds_launch_request(l, run, &request);
+
+    request.budget_s /= 16;
+    if (!rc)
+        rc = mds_plan_search(&request, &diag, &p);
+    if (!rc && p.fit_count > 0) {
+        mds_format_bytes((double)p.fits[0].estimate.device_bytes, memory,
+                         sizeof memory);
+        mds_str_add(&text, "%s: ", memory);
+        mds_layout_describe(&p.fits[0].layout, l->ranks, &text);
+    }
+    snprintf(r->fits, sizeof r->fits, "%s",
+             rc               ? mds_fail_text()
+             : text.s         ? text.s
+             : p.untried == 0 ? "no"
+                              : "not found in time (--plan-seconds)");
+    mds_plan_fini(&p);
+    mds_diag_fini(&diag);
+    mds_str_fini(&text);
+}
+
+static enum mds_rc print_model(const struct mds_launch *l, const char *name)
+{
+    struct mds_config_run *run = NULL;
+    struct mds_argv key = {0};
+    struct row r;
+    enum mds_rc rc;
+
+    mds_argv_add(&key, "--model-size-key");
+    mds_argv_add(&key, "%s", name);
+    rc = mds_launch_config(l, &key, 0, &run);
+    if (!rc) {
+        r.model = &run->config.model;
+        fill_parameters(l, &key, &r);
+        fill_fits(l, run, &r);
+        printf("%-14s %10s %7lld %7lld %6lld %9lld  %s\n", name, r.parameters,
+               (long long)r.model->layers, (long long)r.model->hidden,
+               (long long)r.model->heads, (long long)r.model->seq_length, r.fits);
+        fflush(stdout); /* the next takes a while */
+    }
+    mds_config_run_destroy(run);
+    mds_argv_fini(&key);
+    return rc;
+}
+
+static enum mds_rc print_models(const struct mds_launch *l, const struct mds_tree *t)
+{
+    printf("%-14s %10s %7s %7s %6s %9s  memory of a rank, and layout, on %lld rank%s: "
+           "%lld node%s of %s\n",
+           "MODEL_SIZE_KEY", "parameters", "layers", "hidden", "heads", "sequence",
+           (long long)l->ranks, mds_plural(l->ranks), (long long)l->nodes,
+           mds_plural(l->nodes), l->machine->name);
+    for (const struct mds_node *n = t->root ? t->root->first : NULL; n; n = n->next)
+        if (n->kind == MDS_NODE_MAP)
+            MDS_TRY(print_model(l, n->key));
+    printf("\nThese are the shapes in %s.  KEY_12L is KEY with 12 layers.\n"
+           "mds_launch plan -- --model-size-key KEY says more of one; SEQ_LEN, --nodes "
+           "and --machine change what fits.\n",
+           t->name);
+    return MDS_OK;
+}
+
+enum mds_rc mds_models(const struct mds_launch_options *options, int argc,
+                       char *const *argv)
+{
+    struct mds_config_run *run = NULL;
+    struct mds_tree *table = NULL;
+    struct mds_launch l;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_launch_open(options, 1, argc, argv, &l));
+    rc = mds_launch_config(&l, NULL, 1, &run);
+    if (!rc)
+        rc = mds_model_table_load(run, &table);
+    if (!rc)
+        rc = print_models(&l, table);
+    mds_tree_destroy(table);
+    mds_config_run_destroy(run);
+    mds_launch_close(&l);
+    return rc;
+}
