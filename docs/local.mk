@@ -68,10 +68,10 @@ EXTRA_DIST += \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
   docs/img/scaling.svg docs/img/tflops-by-length.svg \
-  docs/containers.md docs/html docs/inference.md docs/install.md docs/start-developer.md docs/start-laptop.md \
+  docs/containers.md docs/html docs/inference.md docs/install.md docs/options.awk docs/start-developer.md docs/start-laptop.md \
   docs/start-polaris.md
 # What manual pages and messages refer to is installed, and what that refers to.
-dist_doc_DATA += docs/context-extension.md docs/events.md docs/experts.md docs/running.md docs/data.md docs/fp8.md docs/genome-corpus.md docs/glossary.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/parallelism.md \
+dist_doc_DATA += docs/context-extension.md docs/events.md docs/experts.md docs/running.md docs/data.md docs/fp8.md docs/genome-corpus.md docs/glossary.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/options.md docs/parallelism.md \
   docs/profiling.md
 docimgdir = $(docdir)/img
 dist_docimg_DATA = docs/img/context-extension.svg docs/img/fp8-curves.svg docs/img/genome-species.svg

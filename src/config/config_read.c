@@ -104,9 +104,11 @@ enum mds_rc mds_config_read(int argc, char *const *argv, struct mds_diag *diag,
         read_files(run, diag);
         mds_settings_check_paths(&run->settings, diag);
         rc = mds_diag_result(diag);
-        if (rc)
-            goto destroy_run;
+    } else if (run->settings.topic) {
+        rc = mds_diag_result(diag);
     }
+    if (rc)
+        goto destroy_run;
     *out = run;
     return MDS_OK;
 
@@ -350,7 +352,8 @@ static enum mds_rc print_resolved(const struct mds_config_run *run, FILE *f)
 
 enum mds_rc mds_config_print(struct mds_config_run *run, struct mds_diag *diag, FILE *f)
 {
-    if (mds_settings_print_action(&mds_pretrain_options, run->action, f))
+    if (mds_settings_print_action(&mds_pretrain_options, run->action,
+                                  run->settings.topic, f))
         return MDS_OK;
     if (run->action != MDS_ACTION_SHOW)
         return mds_fail(MDS_EBUG, "nothing to print for a run");

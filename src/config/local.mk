@@ -31,6 +31,7 @@ src_config_libmds_config_a_SOURCES = \
   src/config/optset_foreign.c \
   src/config/optset_print.c \
   src/config/optset_read.c \
+  src/config/optset_table.c \
   src/config/optset_value.c \
   src/config/pairs.c src/config/pairs.h \
   src/config/rope.c src/config/rope.h \

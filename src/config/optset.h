@@ -42,6 +42,7 @@ enum mds_action {
     MDS_ACTION_VERSION,
     MDS_ACTION_SHOW, /* --show-config */
     MDS_ACTION_MAN,
+    MDS_ACTION_TABLE, /* --option-table */
 };
 
 /* What a path names, if anything is there already; NONE: the value is no path. */
@@ -72,7 +73,7 @@ struct mds_option {
     enum mds_option_path path;  /* of STRING */
 };
 
-/* Two rows that every program's table has, under its heading. */
+/* Rows that every program's table has, under its heading. */
 #define MDS_OPT_HELP_AND_VERSION(heading)                                              \
     {.group = heading,                                                                 \
      .flag = "--help",                                                                 \
@@ -80,10 +81,16 @@ struct mds_option {
      .offset = MDS_OPT_UNSTORED,                                                       \
      .help = "print this help and exit",                                               \
      .action = MDS_ACTION_HELP},                                                       \
+        {.group = heading,                                                             \
+         .flag = "--version",                                                          \
+         .type = MDS_OPT_ACTION,                                                       \
+         .offset = MDS_OPT_UNSTORED,                                                   \
+         .help = "print the version and exit",                                         \
+         .action = MDS_ACTION_VERSION},                                                \
     {                                                                                  \
-        .group = heading, .flag = "--version", .type = MDS_OPT_ACTION,                 \
-        .offset = MDS_OPT_UNSTORED, .help = "print the version and exit",              \
-        .action = MDS_ACTION_VERSION                                                   \
+        .group = heading, .flag = "--option-table", .type = MDS_OPT_ACTION,            \
+        .offset = MDS_OPT_UNSTORED, .help = "print the options for programs and exit", \
+        .hidden = 1, .action = MDS_ACTION_TABLE                                        \
     }
 
 /* Another spelling of a row: "--x" on the command line, "X" in the environment, "a.b"
@@ -166,6 +173,7 @@ struct mds_settings {
     struct mds_setting *of; /* one per row */
     size_t rows;
     enum mds_action action; /* the first on the command line */
+    const char *topic;      /* of --help, borrowed from argv; or NULL */
     char **operands;        /* borrowed from argv */
     size_t operand_count;
     struct mds_foreign_flag *foreign; /* each name once */
@@ -226,10 +234,17 @@ const char *mds_settings_flag(const struct mds_settings *s, const char *key);
  */
 void mds_settings_derived(struct mds_settings *s, const char *key, const char *how);
 
-/* Print the help text (88 columns), the man page (man(7) troff) or one line of
- * --version, if the action asks for it; whether it does. */
+/* Print the help text (88 columns; topic: of these options alone, or NULL), the man
+ * page (man(7) troff), the version or the table of options, if the action asks for it;
+ * whether it does. */
 int mds_settings_print_action(const struct mds_option_set *set, enum mds_action action,
-                              FILE *f);
+                              const char *topic, FILE *f);
+
+/* A line for each option: "option", group, flag, other flags, key, variables, "flag"
+ * (--no-x is one, too), "none" or the name of its value, choices, default, help; with
+ * tabs between, and blanks between several of one kind.  A name that stands for a value
+ * has that in parentheses behind it. */
+void mds_option_table_print(const struct mds_option_set *set, FILE *f);
 
 /* Every value with its origin, as YAML that mds_settings_read_tree accepts. */
 void mds_settings_show(const struct mds_settings *s, FILE *f);

@@ -54,6 +54,12 @@ void mds_value_format(const struct mds_option *o, union mds_value v,
 /* Whether text has characters other than printable ASCII. */
 int mds_text_needs_quotes(const char *text);
 
+/* Whether --help TOPIC shows a row: if the topic is in the heading of a group, these
+ * groups; else the rows in whose names or help it is.  Letter case does not matter. */
+int mds_option_is_about(const struct mds_option_set *set, const struct mds_option *o,
+                        const char *topic);
+int mds_option_topic_exists(const struct mds_option_set *set, const char *topic);
+
 enum mds_name_kind mds_alias_kind(const char *name);
 
 /* 0 and *out set, or -1. */

@@ -153,23 +153,43 @@ static void print_help_example(const struct mds_option_example *e, FILE *f)
     }
 }
 
-static void print_help(const struct mds_option_set *set, FILE *f)
+/* "Model; Parallelism; ...": what --help TOPIC takes. */
+static void print_topics(const struct mds_option_set *set, FILE *f)
+{
+    const char *group = "";
+    struct mds_str topics = {0};
+
+    for (const struct mds_option *o = set->options; o->help; group = o++->group)
+        if (strcmp(group, o->group) != 0)
+            mds_str_add(&topics, "%s %s", *group ? ";" : "", o->group);
+    fprintf(f, "\n--help TOPIC: only a group, or the options with that word in name or "
+               "text.  Groups:\n");
+    print_folded(f, topics.s ? topics.s + 1 : "", 0, COLUMNS);
+    mds_str_fini(&topics);
+}
+
+static void print_help(const struct mds_option_set *set, const char *topic, FILE *f)
 {
     const char *group = NULL;
 
-    fprintf(f, "Usage: %s %s\n", set->program, set->synopsis);
-    print_about(set, f, "\n");
+    if (!topic) {
+        fprintf(f, "Usage: %s %s\n", set->program, set->synopsis);
+        print_about(set, f, "\n");
+        if (!set->operands)
+            print_topics(set, f);
+    }
     for (const struct mds_option *o = set->options; o->help; o++) {
-        if (!o->flag || o->hidden)
+        if (!o->flag || o->hidden || (topic && !mds_option_is_about(set, o, topic)))
             continue;
         if (!group || strcmp(group, o->group) != 0)
             fprintf(f, "\n%s:\n", o->group);
         group = o->group;
         print_help_row(set, o, f);
     }
-    if (set->examples)
+    if (set->examples && !topic)
         fputs("\nExamples:\n", f);
-    for (const struct mds_option_example *e = set->examples; e && e->what; e++)
+    for (const struct mds_option_example *e = set->examples; !topic && e && e->what;
+         e++)
         print_help_example(e, f);
 }
 
@@ -334,10 +354,12 @@ static void print_man(const struct mds_option_set *set, FILE *f)
 }
 
 int mds_settings_print_action(const struct mds_option_set *set, enum mds_action action,
-                              FILE *f)
+                              const char *topic, FILE *f)
 {
     if (action == MDS_ACTION_HELP)
-        print_help(set, f);
+        print_help(set, topic, f);
+    else if (action == MDS_ACTION_TABLE)
+        mds_option_table_print(set, f);
     else if (action == MDS_ACTION_VERSION)
         print_version(set, f);
     else if (action == MDS_ACTION_MAN)

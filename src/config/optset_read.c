@@ -131,6 +131,17 @@ static void skip_values(const struct mds_option_set *set, const char *value,
         a->at++;
 }
 
+/* --help TOPIC, where a word is no operand. */
+static void read_topic(struct mds_settings *s, struct args *a, struct mds_diag *diag)
+{
+    if (s->set->operands || a->at >= a->count || is_option(a->v[a->at]))
+        return;
+    s->topic = a->v[a->at++];
+    if (!mds_option_topic_exists(s->set, s->topic))
+        mds_diag_fault(diag, cli, "--help %s: no option has that in its name or text",
+                       s->topic);
+}
+
 static void read_option(struct mds_settings *s, const char *name, const char *value,
                         struct args *a, struct mds_diag *diag)
 {
@@ -147,6 +158,8 @@ static void read_option(struct mds_settings *s, const char *name, const char *va
     if (o->type == MDS_OPT_ACTION) {
         if (!s->action)
             s->action = o->action;
+        if (o->action == MDS_ACTION_HELP)
+            read_topic(s, a, diag);
     } else if (o->type == MDS_OPT_FLAG || (n.alias && n.alias->on)) {
         read_flag(s, &n, name, value, diag);
     } else if (value) {

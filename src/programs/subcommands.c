@@ -152,6 +152,24 @@ static enum mds_rc check_operands(const struct mds_program *p,
     return MDS_OK;
 }
 
+/* Of a sentence, up to the first mark that a blank or nothing follows. */
+static int first_clause(const char *text)
+{
+    int n = 0;
+
+    while (text[n] && text[n] != '\n' && text[n] != '(' &&
+           !(strchr(".:;,", text[n]) && strchr(" \n", text[n + 1])))
+        n++;
+    return n;
+}
+
+/* Behind the table of options: "subcommand", name, what it does. */
+static void print_subcommands(const struct mds_program *p, FILE *f)
+{
+    for (const struct mds_subcommand *v = p->subcommands; v->name; v++)
+        fprintf(f, "subcommand\t%s\t%.*s\n", v->name, first_clause(v->about), v->about);
+}
+
 /* v: whose --help was asked for; NULL: the program's. */
 static enum mds_rc print_help_or_version(const struct mds_program *p,
                                          const struct mds_subcommand *v,
@@ -159,9 +177,11 @@ static enum mds_rc print_help_or_version(const struct mds_program *p,
 {
     struct selected_options selected = {.set = *p->set};
 
-    if (v && action == MDS_ACTION_HELP)
+    if (v && (action == MDS_ACTION_HELP || action == MDS_ACTION_TABLE))
         MDS_TRY(select_options(p, v, &selected));
-    mds_settings_print_action(&selected.set, action, stdout);
+    mds_settings_print_action(&selected.set, action, NULL, stdout);
+    if (!v && action == MDS_ACTION_TABLE)
+        print_subcommands(p, stdout);
     free(selected.rows);
     return MDS_OK;
 }
