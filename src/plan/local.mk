@@ -23,7 +23,7 @@ src_plan_libmds_plan_a_SOURCES = \
 
 machinesdir = $(pkgdatadir)/machines
 dist_machines_DATA = machines/dgx2.yaml machines/gh200.yaml machines/h100.yaml machines/h200.yaml \
-  machines/localhost.yaml machines/perlmutter.yaml machines/polaris.yaml machines/selene.yaml \
+  machines/localhost.yaml machines/minimal.yaml machines/perlmutter.yaml machines/polaris.yaml machines/selene.yaml \
   machines/sophia.yaml machines/thetagpu.yaml
 
 unit_tests += tests/unit/plan

@@ -33,8 +33,8 @@ tests/cli/tools.so: tests/cli/tools.c
 	$(AM_V_CC)$(MKDIR_P) tests/cli && \
 	$(CC) -D_GNU_SOURCE -O1 -fPIC -shared -o $@ $(srcdir)/tests/cli/tools.c -ldl
 
-TESTS += tests/cli/steps.t tests/cli/spellings.t
-dist_check_SCRIPTS += tests/cli/steps.t tests/cli/spellings.t
+TESTS += tests/cli/steps.t tests/cli/spellings.t tests/cli/examples.t
+dist_check_SCRIPTS += tests/cli/steps.t tests/cli/spellings.t tests/cli/examples.t
 EXTRA_DIST += tests/cli/steps.golden
 
 # An installed program takes the installed model table.

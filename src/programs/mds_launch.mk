@@ -14,7 +14,7 @@ dist_check_SCRIPTS += tests/launch/golden.sh tests/launch/jobs.sh tests/launch/v
   tests/launch/localhost.t tests/launch/submit.t tests/launch/sweep.t tests/launch/report.t tests/launch/models.t tests/launch/module.t \
   tests/launch/restart.t tests/launch/ahead.t tests/launch/status.t
 dist_check_DATA += tests/launch/batch.sh tests/launch/polaris.yaml tests/launch/sophia.yaml \
-  tests/launch/thetagpu.yaml \
+  tests/launch/thetagpu.yaml tests/launch/minimal.yaml \
   tests/launch/dgx2.yaml tests/launch/perlmutter.yaml tests/launch/gh200.yaml tests/launch/h100.yaml tests/launch/h200.yaml tests/launch/selene.yaml \
   tests/launch/localhost.yaml tests/launch/faults.yaml \
   tests/launch/topologies/dgx.xml tests/launch/topologies/polaris.xml
@@ -56,3 +56,7 @@ modulefiles/$(PACKAGE_VERSION): modulefiles/mds.in Makefile
 	  -e 's,@MODULE_PREREQ[@],$(MODULE_PREREQ),g' \
 	  -e 's,@MODULE_CONFLICT[@],$(MODULE_CONFLICT),g' \
 	  $(srcdir)/modulefiles/mds.in > $@
+
+# Configurations to begin with, which tests/cli/examples.t runs.
+examplesdir = $(docdir)/examples
+dist_examples_DATA = examples/laptop-genome.yaml examples/polaris-genome.yaml examples/text.yaml
