@@ -262,6 +262,9 @@ static void add_launch_command(const struct mds_job *j, struct mds_str *out)
     mds_argv_format(&w, " \\\n    ", out);
     mds_argv_fini(&w);
     mds_str_add(out, "%s &\npid=$!\n", j->load ? " \\\n    \"$@\"" : "");
+    mds_str_add(out,
+                "[ -z \"$WANDB_PROJECT$MLFLOW_TRACKING_URI\" ] ||\n"
+                "    mds_track --follow $pid \"$run\" >> \"$run/track.log\" 2>&1 &\n");
 }
 
 /* The ranks are sent one signal at most: a second one would end them unsaved. */
@@ -277,7 +280,8 @@ static void add_wait_loop(struct mds_str *out)
                 "    woken=\n"
                 "    wait $pid\n"
                 "    status=$?\n"
-                "done\n",
+                "done\n"
+                "wait # for mds_track\n",
                 MDS_EXIT_UNFINISHED);
 }
 

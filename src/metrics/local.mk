@@ -19,8 +19,8 @@ tests_unit_metrics_SOURCES = tests/unit/metrics.c tests/unit/scratch.h
 tests_unit_metrics_LDADD = $(metrics_libs) $(CMOCKA_LIBS)
 
 
-bin_SCRIPTS += scripts/mds_plot
-dist_man_MANS += docs/mds_plot.1
-TESTS += tests/cli/plot.t
-dist_check_SCRIPTS += tests/cli/plot.t
-EXTRA_DIST += scripts/mds_plot
+bin_SCRIPTS += scripts/mds_plot scripts/mds_track
+dist_man_MANS += docs/mds_plot.1 docs/mds_track.1
+TESTS += tests/cli/plot.t tests/cli/track.t
+dist_check_SCRIPTS += tests/cli/plot.t tests/cli/track.t
+EXTRA_DIST += scripts/mds_plot scripts/mds_track
