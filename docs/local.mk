@@ -64,6 +64,7 @@ EXTRA_DIST += \
   docs/adr/0040-experts-on-hopper.md \
   docs/adr/0043-muon-in-every-layout.md \
   docs/adr/0044-results-that-go-on.md \
+  docs/adr/0042-what-is-made-of-tables.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
