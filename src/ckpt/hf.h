@@ -31,7 +31,8 @@ enum mds_hf_kind {
     MDS_HF_QWEN3,
     MDS_HF_QWEN2,
     MDS_HF_MIXTRAL,
-    MDS_HF_QWEN3_MOE
+    MDS_HF_QWEN3_MOE,
+    MDS_HF_KINDS
 };
 
 /* Their name of it: model_type in config.json. */

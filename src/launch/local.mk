@@ -22,6 +22,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/run_state.c src/launch/run_state.h \
   src/launch/launch.c src/launch/launch.h \
   src/launch/launchers.c \
+  src/launch/layout.c \
   src/launch/affinity.c src/launch/affinity.h \
   src/launch/options.c src/launch/options.h \
   src/launch/placement.c src/launch/placement.h \

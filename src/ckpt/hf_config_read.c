@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading config.json: a table for each architecture. */
+#include "base/units.h"
+#include "ckpt/hf.h"
+#include "config/tree.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A number of config.json, and the setting of mds that it becomes. */
+struct number {
+    const char *theirs, *ours;
+    const char *fallback; /* if it is missing or null; NULL: it is required */
+    const char *rope;     /* its key in rope_parameters, which newer versions write */
+    const char *also;     /* its key in newer versions */
+};
+
+/* A setting of config.json of which mds supports some values only. */
+struct fixed {
+    const char *theirs;
+    const char *only; /* supported values, with a blank before and after each */
+    const char *fallback;
+};
+
+struct form {
+    const struct number *numbers[4]; /* lists; NULL ends */
+    const struct fixed *fixed;
+    const char *activation,
+        *activation_fallback; /* its key, and the value if that is missing */
+    int gated;
+    const char *constant; /* settings that follow from the architecture */
+    const char *tied;     /* if tie_word_embeddings is missing */
+};
+
+static const struct number gpt2_numbers[] = {
+    {.theirs = "n_layer", .ours = "layers"},
+    {.theirs = "n_embd", .ours = "hidden"},
+    {.theirs = "n_head", .ours = "heads"},
+    {.theirs = "n_inner", .ours = "ffn_hidden", .fallback = "0"},
+    {.theirs = "n_positions", .ours = "max_positions"},
+    {.theirs = "vocab_size", .ours = "vocab"},
+    {.theirs = "layer_norm_epsilon", .ours = "norm_eps", .fallback = "1e-5"},
+    {0},
+};
+static const struct fixed gpt2_fixed[] = {
+    {"scale_attn_weights", " true ", "true"},
+    {"scale_attn_by_inverse_layer_idx", " false ", "false"},
+    {"add_cross_attention", " false ", "false"},
+    {0},
+};
+/* The names that gpt_neox, llama, qwen2 and qwen3 share. */
+static const struct number size_numbers[] = {
+    {.theirs = "num_hidden_layers", .ours = "layers"},
+    {.theirs = "hidden_size", .ours = "hidden"},
+    {.theirs = "num_attention_heads", .ours = "heads"},
+    {.theirs = "intermediate_size", .ours = "ffn_hidden"},
+    {.theirs = "max_position_embeddings", .ours = "max_positions"},
+    {.theirs = "vocab_size", .ours = "vocab"},
+    {0},
+};
+static const struct number neox_numbers[] = {
+    {.theirs = "layer_norm_eps", .ours = "norm_eps", .fallback = "1e-5"},
+    {.theirs = "rotary_pct",
+     .ours = "rotary_percent",
+     .fallback = "0.25",
+     .rope = "partial_rotary_factor"},
+    {.theirs = "rotary_emb_base",
+     .ours = "rotary_base",
+     .fallback = "10000",
+     .rope = "rope_theta"},
+    {0},
+};
+static const struct fixed neox_fixed[] = {
+    {"attention_bias", " true ", "true"},
+    {0},
+};
+/* The names that llama, qwen2 and qwen3 share; their defaults for heads differ. */
+static const struct number llama_numbers[] = {
+    {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-6"},
+    {.theirs = "rope_theta",
+     .ours = "rotary_base",
+     .fallback = "10000",
+     .rope = "rope_theta"},
+    {0},
+};
+static const struct number llama_heads[] = {
+    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "0"},
+    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
+    {0},
+};
+static const struct number mistral_heads[] = {
+    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "8"},
+    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
+    {0},
+};
+static const struct number qwen2_heads[] = {
+    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "32"},
+    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
+    {0},
+};
+static const struct number qwen3_heads[] = {
+    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "32"},
+    {.theirs = "head_dim", .ours = "head_dim", .fallback = "128"},
+    {0},
+};
+static const struct number mixtral_numbers[] = {
+    {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-5"},
+    {.theirs = "rope_theta",
+     .ours = "rotary_base",
+     .fallback = "1000000",
+     .rope = "rope_theta"},
+    {.theirs = "num_local_experts", .ours = "experts", .fallback = "8"},
+    {.theirs = "num_experts_per_tok", .ours = "expert_topk", .fallback = "2"},
+    {0},
+};
+static const struct number qwen3_moe_numbers[] = {
+    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "4"},
+    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
+    {.theirs = "num_experts",
+     .ours = "experts",
+     .fallback = "128",
+     .also = "num_local_experts"},
+    {.theirs = "num_experts_per_tok", .ours = "expert_topk", .fallback = "8"},
+    {.theirs = "moe_intermediate_size", .ours = "expert_ffn_hidden", .fallback = "768"},
+    {0},
+};
+static const struct fixed mixtral_fixed[] = {
+    {"sliding_window", " none ", "none"},
+    {0},
+};
+static const struct fixed qwen3_moe_fixed[] = {
+    {"attention_bias", " false ", "false"},
+    {"use_sliding_window", " false ", "false"},
+    {"decoder_sparse_step", " 1 ", "1"},
+    {0},
+};
+static const struct fixed llama_fixed[] = {
+    {0},
+};
+static const struct fixed qwen3_fixed[] = {
+    {"attention_bias", " false ", "false"},
+    {0},
+};
+
+static const struct form gpt2_form = {
+    .numbers = {gpt2_numbers},
+    .fixed = gpt2_fixed,
+    .activation = "activation_function",
+    .activation_fallback = "gelu_new",
+    .constant = "  position: learned_absolute\n  norm: LayerNorm\n"
+                "  linear_bias: true\n",
+    .tied = "true",
+};
+static const struct form neox_form = {
+    .numbers = {size_numbers, neox_numbers},
+    .fixed = neox_fixed,
+    .activation = "hidden_act",
+    .activation_fallback = "gelu",
+    .constant = "  position: rope\n  norm: LayerNorm\n"
+                "  linear_bias: true\n",
+    .tied = "false",
+};
+/* What llama and those of its shape have in common. */
+#define OF_LLAMA                                                                       \
+    .activation = "hidden_act", .activation_fallback = "silu", .gated = 1,             \
+    .tied = "false"
+
+static const struct form llama_form = {
+    .numbers = {size_numbers, llama_numbers, llama_heads},
+    .fixed = llama_fixed,
+    OF_LLAMA,
+    .constant = "  position: rope\n  norm: RMSNorm\n",
+};
+static const struct form mistral_form = {
+    .numbers = {size_numbers, llama_numbers, mistral_heads},
+    .fixed = llama_fixed,
+    OF_LLAMA,
+    .constant = "  position: rope\n  norm: RMSNorm\n"
+                "  linear_bias: false\n",
+};
+static const struct form qwen2_form = {
+    .numbers = {size_numbers, llama_numbers, qwen2_heads},
+    .fixed = llama_fixed,
+    OF_LLAMA,
+    .constant = "  position: rope\n  norm: RMSNorm\n"
+                "  linear_bias: false\n  qkv_bias: true\n",
+};
+static const struct form qwen3_form = {
+    .numbers = {size_numbers, llama_numbers, qwen3_heads},
+    .fixed = qwen3_fixed,
+    OF_LLAMA,
+    .constant = "  position: rope\n  norm: RMSNorm\n"
+                "  qk_layernorm: true\n  linear_bias: false\n",
+};
+
+static const struct form mixtral_form = {
+    .numbers = {size_numbers, mixtral_numbers, mistral_heads},
+    .fixed = mixtral_fixed,
+    OF_LLAMA,
+    .constant = "  position: rope\n  norm: RMSNorm\n  linear_bias: false\n",
+};
+static const struct form qwen3_moe_form = {
+    .numbers = {size_numbers, llama_numbers, qwen3_moe_numbers},
+    .fixed = qwen3_moe_fixed,
+    OF_LLAMA,
+    .constant = "  position: rope\n  norm: RMSNorm\n"
+                "  qk_layernorm: true\n  linear_bias: false\n",
+};
+#undef OF_LLAMA
+
+static const struct form *const forms[] = {
+    [MDS_HF_GPT2] = &gpt2_form,           [MDS_HF_NEOX] = &neox_form,
+    [MDS_HF_LLAMA] = &llama_form,         [MDS_HF_MISTRAL] = &mistral_form,
+    [MDS_HF_MINISTRAL] = &mistral_form,   [MDS_HF_QWEN3] = &qwen3_form,
+    [MDS_HF_QWEN2] = &qwen2_form,         [MDS_HF_MIXTRAL] = &mixtral_form,
+    [MDS_HF_QWEN3_MOE] = &qwen3_moe_form,
+};
+
+/* The value of a key; NULL if it is missing, null or not a scalar. */
+static const char *get_value(const struct mds_tree *t, const char *key)
+{
+    const struct mds_node *n = mds_node_get(t->root, key);
+
+    return n && n->text && strcmp(n->text, "null") != 0 ? n->text : NULL;
+}
+
+static enum mds_rc get_number(const struct mds_tree *t, const struct mds_node *rope,
+                              const struct number *is, struct mds_str *out)
+{
+    const struct mds_node *inside = is->rope ? mds_node_get(rope, is->rope) : NULL;
+    const char *text = inside && inside->text ? inside->text : get_value(t, is->theirs);
+    double number;
+
+    if (!text && is->also)
+        text = get_value(t, is->also);
+    if (!text)
+        text = is->fallback;
+    if (!text)
+        return mds_fail(MDS_EUSER, "%s: %s is missing", t->name, is->theirs);
+    if (mds_parse_real(text, &number) != 0)
+        return mds_fail(MDS_EUSER, "%s: %s is '%s', not a number", t->name, is->theirs,
+                        text);
+    mds_str_add(out, "  %s: %s\n", is->ours, text);
+    return MDS_OK;
+}
+
+static enum mds_rc check_fixed(const struct mds_tree *t, const struct fixed *is)
+{
+    const char *text = get_value(t, is->theirs);
+    char word[64];
+
+    if (!text)
+        text = is->fallback;
+    snprintf(word, sizeof word, " %s ", text);
+    if (strstr(is->only, word))
+        return MDS_OK;
+    return mds_fail(MDS_EUSER, "%s: %s is %s; mds supports%sonly", t->name, is->theirs,
+                    text, is->only);
+}
+
+/* The activation function; architectures have either gated or ungated ones. */
+static enum mds_rc get_activation(const struct mds_tree *t, const struct form *f,
+                                  struct mds_str *out)
+{
+    const char *text = get_value(t, f->activation);
+    struct mds_str known = {0};
+    char word[64];
+    int found = 0;
+
+    text = text ? text : f->activation_fallback;
+    snprintf(word, sizeof word, " %s ", text);
+    for (int k = 0; k < MDSK_ACTIVATION_KINDS; k++) {
+        const struct mdsk_activation *is = mdsk_activation_of(k);
+        int same = is->gated == f->gated && strstr(is->other_names, word);
+
+        found |= same;
+        if (is->gated == f->gated)
+            mds_str_add(&known, "%s%s", known.len ? "" : " ", is->other_names + 1);
+        if (k > 0)
+            mds_str_add(out, "  %s: %s\n", is->name, same ? "true" : "false");
+    }
+    if (!found)
+        (void)mds_fail(MDS_EUSER, "%s: %s is %s; mds supports%sonly", t->name,
+                       f->activation, text, known.failed ? " others " : known.s);
+    mds_str_fini(&known);
+    return found ? MDS_OK : MDS_EUSER;
+}
+
+static int is_true(const struct mds_tree *t, const char *key, const char *fallback)
+{
+    const char *text = get_value(t, key);
+
+    return strcmp(text ? text : fallback, "true") == 0;
+}
+
+static enum mds_rc get_kind(const struct mds_tree *t, enum mds_hf_kind *kind)
+{
+    const char *type = get_value(t, "model_type");
+
+    for (int i = 0; i < MDS_HF_KINDS; i++)
+        if (type && strcmp(type, mds_hf_name((enum mds_hf_kind)i)) == 0) {
+            *kind = (enum mds_hf_kind)i;
+            return MDS_OK;
+        }
+    return mds_hf_refuse(t, type);
+}
+
+/* In mds all linear layers have biases, or none: biases that the folder lacks become 0.
+ */
+static void get_biases(const struct mds_tree *t, struct mds_hf_source *source,
+                       struct mds_str *out)
+{
+    int attention = is_true(t, "attention_bias", "false");
+    int mlp = is_true(t, "mlp_bias", "false");
+
+    if (attention != mlp)
+        source->unbiased = attention ? ".mlp." : ".self_attn.";
+    mds_str_add(out, "  linear_bias: %s\n", attention || mlp ? "true" : "false");
+}
+
+/* Whether weights are over the chosen experts; blocks without experts are a list. */
+static enum mds_rc get_experts(const struct mds_tree *t, struct mds_str *out)
+{
+    const struct mds_node *dense = mds_node_get(t->root, "mlp_only_layers");
+
+    if (dense && dense->first)
+        return mds_fail(MDS_EUSER,
+                        "%s: mlp_only_layers is not empty; mds has experts in all "
+                        "blocks or in none",
+                        t->name);
+    mds_str_add(out, "  expert_pre_softmax: %s\n",
+                is_true(t, "norm_topk_prob", "false") ? "false" : "true");
+    return MDS_OK;
+}
+
+static enum mds_rc parse_config(const struct mds_tree *t, struct mds_hf_source *source,
+                                struct mds_str *out)
+{
+    const struct mds_node *rope;
+    const struct form *f;
+
+    *source = (struct mds_hf_source){0};
+    MDS_TRY(get_kind(t, &source->kind));
+    f = forms[source->kind];
+    for (const struct fixed *i = f->fixed; i->theirs; i++)
+        MDS_TRY(check_fixed(t, i));
+    mds_str_add(out, "model:\n%s", f->constant);
+    MDS_TRY(mds_hf_find_rope(t, &rope));
+    MDS_TRY(mds_hf_get_rope_scaling(t, rope, out));
+    MDS_TRY(mds_hf_get_window(source->kind, t, out));
+    MDS_TRY(get_activation(t, f, out));
+    for (const struct number *const *list = f->numbers; *list; list++)
+        for (const struct number *i = *list; i->theirs; i++)
+            MDS_TRY(get_number(t, rope, i, out));
+    mds_str_add(out, "  tied_head: %s\n",
+                is_true(t, "tie_word_embeddings", f->tied) ? "true" : "false");
+    if (source->kind == MDS_HF_QWEN3_MOE)
+        MDS_TRY(get_experts(t, out));
+    if (source->kind == MDS_HF_LLAMA)
+        get_biases(t, source, out);
+    if (source->kind == MDS_HF_NEOX)
+        mds_str_add(out, "  parallel_residual: %s\n",
+                    is_true(t, "use_parallel_residual", "true") ? "true" : "false");
+    return MDS_OK;
+}
+
+enum mds_rc mds_hf_get_config(const char *path, struct mds_hf_source *source,
+                              struct mds_str *settings)
+{
+    struct mds_tree *t;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_tree_load(path, &t));
+    rc = parse_config(t, source, settings);
+    mds_tree_destroy(t);
+    if (!rc && settings->failed)
+        rc = mds_fail(MDS_EMEM, "no host memory");
+    return rc;
+}
