@@ -3,96 +3,70 @@
  * DeepSpeed's JSON. */
 #include "reading.h"
 
-/* Every flag of Megatron-DeepSpeed that users know, with a value this version takes. */
-static void test_megatron_flags(void **state)
+static const struct mds_option *row_of(const char *flag)
 {
-    static const char *const flags[] = {"--num-layers 2",
-                                        "--hidden-size 64",
-                                        "--ffn-hidden-size 128",
-                                        "--num-attention-heads 4",
-                                        "--num-key-value-heads 2",
-                                        "--num-query-groups 2",
-                                        "--seq-length 128",
-                                        "--max-position-embeddings 128",
-                                        "--micro-batch-size 1",
-                                        "--global-batch-size 2",
-                                        "--train-iters 5",
-                                        "--train-tokens 1000",
-                                        "--train-samples 1000",
-                                        "--lr 1e-4",
-                                        "--min-lr 1e-5",
-                                        "--lr-decay-style cosine",
-                                        "--lr-decay-iters 5",
-                                        "--lr-decay-samples 50",
-                                        "--lr-decay-tokens 300e9",
-                                        "--lr-warmup-samples 50",
-                                        "--lr-warmup-tokens 375000000",
-                                        "--lr-warmup-fraction 0.1",
-                                        "--lr-warmup-iters 1",
-                                        "--weight-decay 0.1",
-                                        "--adam-beta1 0.9",
-                                        "--adam-beta2 0.95",
-                                        "--adam-eps 1e-8",
-                                        "--clip-grad 1.0",
-                                        "--seed 42",
-                                        "--init-method-std 0.006",
-                                        "--fp16",
-                                        "--bf16",
-                                        "--bf16 --fp8-hybrid --no-fp8-wgrad",
-                                        "--loss-scale 1024",
-                                        "--initial-loss-scale 65536",
-                                        "--loss-scale-window 500",
-                                        "--hysteresis 3",
-                                        "--min-loss-scale 2.0",
-                                        "--tensor-model-parallel-size 2",
-                                        "--pipeline-model-parallel-size 2",
-                                        "--num-layers-per-virtual-pipeline-stage 1",
-                                        "--ds-sequence-parallel-size 2",
-                                        "--context-parallel-size 2",
-                                        "--sequence-parallel",
-                                        "--use-flash-attn-v1",
-                                        "--use-flash-attn-v2",
-                                        "--use-flash-attn-triton",
-                                        "--use-rotary-position-embeddings",
-                                        "--rotary-percent 0.5",
-                                        "--normalization rmsnorm",
-                                        "--swiglu",
-                                        "--squared-relu",
-                                        "--qk-layernorm",
-                                        "--disable-bias-linear",
-                                        "--untie-embeddings-and-output-weights",
-                                        "--zero-stage 3",
-                                        "--cpu-optimizer",
-                                        "--deepspeed-activation-checkpointing",
-                                        "--checkpoint-activations",
-                                        "--checkpoint-num-layers 2",
-                                        "--recompute-num-layers 2",
-                                        "--partition-activations",
-                                        "--checkpoint-in-cpu",
-                                        "--distributed-timeout-minutes 5",
-                                        "--recompute-granularity full",
-                                        "--recompute-activations",
-                                        "--recompute-granularity selective "
-                                        "--recompute-modules layernorm",
-                                        "--data-path 0.5 a 0.5 b",
-                                        "--split 969,30,1",
-                                        "--data-impl mmap",
-                                        "--data-impl infer",
-                                        "--eval-interval 10",
-                                        "--eval-iters 1",
-                                        "--log-interval 1",
-                                        "--tensorboard-dir t",
-                                        "--exit-duration-in-mins 5",
-                                        "--exit-duration-in-mins 30000000",
-                                        "--exit-signal-handler"};
+    const struct mds_option *o = mds_pretrain_options.options;
+
+    while (o->help && !(o->flag && strcmp(o->flag, flag) == 0))
+        o++;
+    return o;
+}
+
+/* A value that the row takes: its default, its first word, or its least number. */
+static const char *some_value(const struct mds_option *o, char text[64])
+{
+    if (o->fallback && *o->fallback)
+        return o->fallback;
+    if (o->choices)
+        return o->choices[0];
+    if (o->type == MDS_OPT_STRING || o->type == MDS_OPT_WORDS)
+        return "x";
+    snprintf(text, 64, "%g", o->min);
+    return text;
+}
+
+/* A file that is read, or a row of one. */
+static int names_other_settings(const struct mds_option *o)
+{
+    return o->unit && (strcmp(o->unit, "file") == 0 || strcmp(o->unit, "key") == 0);
+}
+
+static void read_alone(const char *flag, const struct mds_option *o, int is_switch)
+{
+    char args[256], text[64];
+    struct reading r;
+
+    if (names_other_settings(o))
+        return;
+    snprintf(args, sizeof args, "%s %s", flag, is_switch ? "" : some_value(o, text));
+    r = read_config(args);
+    if (r.rc)
+        print_error("%s:\n", args);
+    assert_fine(&r);
+    close_reading(&r);
+}
+
+/* Every option of mds_pretrain, and every name of it in Megatron-DeepSpeed. */
+static void test_each_option_alone(void **state)
+{
+    (void)state;
+    for (const struct mds_option *o = mds_pretrain_options.options; o->help; o++)
+        if (o->flag && o->offset != MDS_OPT_UNSTORED)
+            read_alone(o->flag, o, o->type == MDS_OPT_FLAG);
+    for (const struct mds_option_alias *a = mds_megatron_aliases; a->name; a++) {
+        const struct mds_option *o = row_of(a->means);
+
+        assert_non_null(o->help);
+        if (strncmp(a->name, "--", 2) == 0)
+            read_alone(a->name, o, o->type == MDS_OPT_FLAG || a->on);
+    }
+}
+
+static void test_several_options(void **state)
+{
     struct reading r;
 
     (void)state;
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        r = read_config(flags[i]);
-        assert_fine(&r);
-        close_reading(&r);
-    }
     r = read_config("--checkpoint-activations --disable-bias-linear --bf16 "
                     "--untie-embeddings-and-output-weights --dtype fp32");
     assert_int_equal(r.rc, MDS_EUSER);
@@ -492,7 +466,8 @@ static void test_deepspeed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_megatron_flags, setup),
+        cmocka_unit_test_setup(test_each_option_alone, setup),
+        cmocka_unit_test_setup(test_several_options, setup),
         cmocka_unit_test_setup(test_refused_flags, setup),
         cmocka_unit_test_setup(test_alcf_variables, setup),
         cmocka_unit_test_setup(test_every_flag_is_known, setup),
