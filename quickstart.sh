@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # From a fresh clone to a trained genome model:
 #   ./quickstart.sh                    install what is missing, build, train a small GPT on E. coli
-#   ./quickstart.sh check [TEST...]    install what is missing, build, run the tests, or only those named
+#   ./quickstart.sh check [TEST...]    install what is missing, build, run the quick tests, or those named
+#   ./quickstart.sh check-all          the same with all tests
 #   ./quickstart.sh --offline [DIR]    the first without a network: of the packages in DIR; says which to bring
 # Environment: MDS_BUILD (build directory, default build), MDS_RUN (outputs, default
 # quickstart-run), JOBS (of make, default all cores), CONFIGURE_FLAGS, TRAIN_ITERS (default 600).
@@ -288,11 +289,14 @@ report() {
     say "to go on: export PATH=$build/src/programs:$src/scripts:\$PATH MANPATH=$build/docs:\$MANPATH; then README.md, 'Use it'"
 }
 
+# check TARGET [TEST...]
 check() {
+    target=$1
+    shift
     say 'building the tests'
     logged make-check make -C "$build" -j "$jobs" check TESTS=
-    say "running the tests (make check), $jobs at a time"
-    make -C "$build" -j "$jobs" check ${1:+TESTS="$*"} || die "some tests failed; see $build/test-suite.log"
+    say "running the tests (make $target), $jobs at a time"
+    make -C "$build" -j "$jobs" "$target" ${1:+TESTS="$*"} || die "some tests failed; see $build/test-suite.log"
 }
 
 # no_test_is_missing check TEST...: found before minutes of building
@@ -305,7 +309,7 @@ no_test_is_missing() {
 }
 
 usage() {
-    sed -n '3,8s/^# \{0,1\}//p' "$0"
+    sed -n '3,9s/^# \{0,1\}//p' "$0"
 }
 
 offline='' brought=''
@@ -318,7 +322,10 @@ case ${1-} in
         brought=$(cd "$brought" && pwd) || die "no folder $2"
     fi
     ;;
-check) wanted="$for_check $for_launch $for_train" ;;
+check | check-all)
+    wanted="$for_check $for_launch $for_train"
+    [ "$1" = check ] || [ $# -eq 1 ] || { usage >&2; exit 2; }
+    ;;
 -h | --help | help)
     usage
     exit 0
@@ -338,11 +345,17 @@ build=$(cd "$build" && pwd) && run=$(cd "$run" && pwd) || exit 1
 logs=$run/logs
 prepare
 build
-if [ "${1-}" = check ]; then
+case ${1-} in
+check)
     shift
-    check "$@"
+    if [ $# -eq 0 ]; then check check-quick; else check check "$@"; fi
     exit
-fi
+    ;;
+check-all)
+    check check
+    exit
+    ;;
+esac
 cd "$build" || exit 1
 # shellcheck disable=SC1091
 . ./tests/env.sh

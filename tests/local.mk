@@ -25,6 +25,26 @@ else
 TESTS += tests/unit/none.sh
 endif
 
+# What quickstart.sh check leaves to check-all: tests of the sources' style, and those of more than five
+# seconds that do not show anything about a machine which the others do not.
+slow_tests = tests/ckpt/crash.sh tests/ckpt/damage.t tests/ckpt/hf.t tests/ckpt/onesided.t \
+  tests/ckpt/reshard.sh tests/ckpt/resume.t tests/ckpt/tools.t tests/ckpt/vocabulary.t \
+  tests/cli/batches.t tests/cli/bench.t tests/cli/configure.t tests/cli/docs.t tests/cli/errors.t \
+  tests/cli/events.t tests/cli/faults.t tests/cli/layouts.t tests/cli/limits.t \
+  tests/cli/mds_data.t tests/cli/memory.t tests/cli/nonfinite.t tests/cli/noroom.t \
+  tests/cli/onesided.t tests/cli/preflight.t tests/cli/walltime.t tests/fuzz/replay.sh \
+  tests/infer/embed.t tests/infer/generate.t tests/infer/score.t tests/infer/tutorial.t \
+  tests/infer/variants.t tests/kernels/attention tests/kernels/experts tests/kernels/fp8 \
+  tests/launch/ahead.t tests/launch/golden.sh tests/launch/jobs.sh tests/launch/localhost.t \
+  tests/launch/module.t tests/launch/restart.t tests/launch/status.t tests/launch/submit.t \
+  tests/launch/sweep.t tests/launch/variables.sh tests/mpi/deaths.sh tests/mpi/late.sh \
+  tests/mpi/zero.sh tests/parity/megatron.t tests/parity/parity.t \
+  tests/unit/engine_memory tests/unit/lists tests/unit/plan tests/unit/plan_best
+check-quick:
+	PARITY_ROWS='gpt-tp2-drop gpt-u2-drop llama-ring4-tile gpt-pp2-drop llama-dp2-z3 gpt+fp8dx-tp2-sp' \
+	  $(MAKE) check TESTS='$(filter-out $(slow_tests) tests/style/%,$(TESTS))'
+.PHONY: check-quick
+
 # Before a version is published: HACKING.md.
 release-check: all
 	. tests/env.sh; $(srcdir)/tests/release

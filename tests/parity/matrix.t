@@ -7,7 +7,7 @@
 #
 #     matrix.t              the rows of quick.list
 #     matrix.t all          every row; PARITY_SHARD=2/10: the second tenth of them
-#     matrix.t NAME...      the rows of these names
+#     matrix.t NAME...      the rows of these names, as does PARITY_ROWS="NAME..."
 #
 # PARITY_DEVICE=cuda: on GPUs; PARITY_RANKS=4: only rows of up to 4 ranks; PARITY_FLAGS: further
 # options for all rows.
@@ -183,6 +183,8 @@ mds_data make --tokenizer codon --output docs.h5 docs.fa > log 2>&1 || sed 's/^/
 awk 'NR % 3 == 0 && !/>/ { $0 = tolower($0) } 1' docs.fa > kinds.fa
 mds_data make --tokenizer codon --lowercase-loss-weight 0.1 --output kinds.h5 kinds.fa \
     > log 2>&1 || sed 's/^/# /' log
+# shellcheck disable=SC2086  # a list of words
+[ $# -gt 0 ] || set -- ${PARITY_ROWS-}
 choose "$@" | awk -v most="${PARITY_RANKS:-8}" '$2 <= most' > rows
 echo "# $(wc -l < rows) of $(wc -l < list) layouts"
 references < rows > ones
