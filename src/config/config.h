@@ -260,7 +260,6 @@ static inline int mds_data_has_starts(const struct mds_data_config *d)
 }
 
 enum mds_log_format { MDS_LOG_AUTO, MDS_LOG_MEGATRON, MDS_LOG_SHORT };
-extern const char *const mds_log_format_names[]; /* "auto", ... */
 
 struct mds_output_config {
     char *device;          /* auto, cpu or cuda */
@@ -279,7 +278,6 @@ struct mds_output_config {
 
 /* What the rows of embedding and head begin with that a checkpoint does not have. */
 enum mds_resize { MDS_RESIZE_OFF, MDS_RESIZE_INIT, MDS_RESIZE_MEAN };
-extern const char *const mds_resize_names[]; /* "off", ... */
 
 /* What a run resumes from, and what it saves. */
 struct mds_checkpoint_config {

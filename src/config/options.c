@@ -45,17 +45,15 @@ _Static_assert(sizeof act_levels / sizeof *act_levels == MDS_ACT_LEVELS + 2,
                "each level of activation memory has a name");
 static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const levels[] = {"error", "warn", "info", "debug", "trace", NULL};
-const char *const mds_log_format_names[] = {"auto", "megatron", "short", NULL};
+static const char *const log_format_names[] = {"auto", "megatron", "short", NULL};
 static const char *const model_types[] = {"gpt", NULL};
 static const char *const ddp_impls[] = {"local", NULL};
 static const char *const optimizers[] = {"adamw", "adam", "muon", NULL};
 static const char *const muon_scales[] = {"spectral", "shape", "unit", NULL};
-const char *const mds_resize_names[] = {"off", "init", "mean", NULL};
-const char *const mds_pack_names[] = {"off", "on", "auto", NULL};
+static const char *const resize_names[] = {"off", "init", "mean", NULL};
+static const char *const pack_names[] = {"off", "on", "auto", NULL};
 const char *const mds_split_at_names[] = {"auto", "documents", "tokens", NULL};
 static const char *const data_impls[] = {"mmap", "infer", NULL};
-
-/* What this version does instead. */
 
 static const struct mds_option rows[] = {
     MDS_OPT_HELP_AND_VERSION(general),
@@ -607,7 +605,7 @@ static const struct mds_option rows[] = {
      .help = "where --split cuts; auto: text between documents, genomes within them; a "
              "resumed run cuts as its checkpoint says"},
     {data, "data.pack_documents", "--pack-documents", "MDS_PACK_DOCUMENTS",
-     MDS_OPT_ENUM, "auto", 0, 0, mds_pack_names, AT(data.pack_documents), NULL,
+     MDS_OPT_ENUM, "auto", 0, 0, pack_names, AT(data.pack_documents), NULL,
      .help =
          "on: a sample is a row of whole documents, packed by best fit, that do not "
          "attend to each other (this sets three options below); off: a sample is a "
@@ -652,7 +650,7 @@ static const struct mds_option rows[] = {
      "0", 0, 1e12, NULL, AT(train.log_interval), "steps",
      .help = "steps between log lines; 0: ten, or a fifth of a shorter run"},
     {output, "output.log_format", "--log-format", "MDS_LOG_FORMAT", MDS_OPT_ENUM,
-     "auto", 0, 0, mds_log_format_names, AT(output.log_format), "form",
+     "auto", 0, 0, log_format_names, AT(output.log_format), "form",
      .help = "of the line of a step, and of an evaluation: megatron, or short, to be "
              "read by people; auto: short on a terminal, also by mds_launch"},
     {output, "output.metrics_jsonl", "--metrics-jsonl", "MDS_METRICS_JSONL",
@@ -731,7 +729,7 @@ static const struct mds_option rows[] = {
              "they differ from those of --load's checkpoint; without this option that "
              "is an error"},
     {checkpoints, "checkpoint.resize_vocab", "--resize-vocab", "MDS_RESIZE_VOCAB",
-     MDS_OPT_ENUM, "off", 0, 0, mds_resize_names, AT(checkpoint.resize_vocab), "rows",
+     MDS_OPT_ENUM, "off", 0, 0, resize_names, AT(checkpoint.resize_vocab), "rows",
      .help = "if the data have more words than --load's checkpoint, add rows to "
              "embedding and head: initial values, or the mean of the rows that are "
              "there; off: that is an error"},

@@ -161,7 +161,6 @@ int64_t mds_model_params(const struct mds_model_config *m);
 int mds_split_shares(const char *text, double shares[3]);
 
 /* By enum mds_split_at; NULL at the end. */
-extern const char *const mds_pack_names[];
 extern const char *const mds_split_at_names[];
 
 /* words rounded up to a multiple of vocab_divisor * tensor, as Megatron does. */
