@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The nodes that a batch system gave this job. */
+#include "launch/batch_syntax.h"
 #include "launch/placement.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static enum mds_rc add_nodefile_finding(struct mds_placement *p, const char *source,
-                                        const char *path)
+static enum mds_rc add_nodefile(struct mds_placement *p,
+                                const struct mds_batch_syntax *d, const char *path)
 {
-    struct mds_finding *f = mds_placement_add(p, source);
+    struct mds_finding *f = mds_placement_add(p, d->source);
 
     if (!f)
         return MDS_OK;
@@ -17,37 +18,37 @@ static enum mds_rc add_nodefile_finding(struct mds_placement *p, const char *sou
     return MDS_OK;
 }
 
-static enum mds_rc add_slurm_finding(struct mds_placement *p)
+static enum mds_rc add_nodelist(struct mds_placement *p,
+                                const struct mds_batch_syntax *d, const char *list)
 {
-    const char *list = getenv("SLURM_JOB_NODELIST");
-    struct mds_finding *f;
+    struct mds_finding *f = mds_placement_add(p, d->source);
 
-    if (!list)
-        list = getenv("SLURM_NODELIST");
-    if (!list)
-        return MDS_OK;
-    f = mds_placement_add(p, "Slurm (SLURM_JOB_NODELIST)");
     if (!f)
         return MDS_OK;
     MDS_TRY(mds_hosts_expand(list, &f->hosts));
-    f->nodes = mds_env_number("SLURM_JOB_NUM_NODES");
+    f->nodes = mds_env_number(d->node_count);
     if (f->nodes < 0)
         f->nodes = (int)f->hosts.count;
     if (f->nodes != (int)f->hosts.count)
-        snprintf(f->note, sizeof f->note, "SLURM_JOB_NUM_NODES is %d, the list has %zu",
+        snprintf(f->note, sizeof f->note, "%s is %d, the list has %zu", d->node_count,
                  f->nodes, f->hosts.count);
-    f->gpus = mds_env_number("SLURM_GPUS_ON_NODE");
+    f->gpus = mds_env_number(d->gpus);
     return MDS_OK;
 }
 
 enum mds_rc mds_find_batch(struct mds_placement *p)
 {
-    const char *pbs = getenv("PBS_NODEFILE"), *cobalt = getenv("COBALT_NODEFILE");
+    for (int i = 0; i < MDS_SCHEDULERS; i++) {
+        const struct mds_batch_syntax *d = mds_batch_syntax_of((enum mds_scheduler)i);
+        const char *path = d->nodefile ? getenv(d->nodefile) : NULL;
+        const char *list = d->nodelist ? getenv(d->nodelist) : NULL;
 
-    if (pbs && *pbs)
-        MDS_TRY(add_nodefile_finding(p, "PBS (PBS_NODEFILE)", pbs));
-    MDS_TRY(add_slurm_finding(p));
-    if (cobalt && *cobalt)
-        MDS_TRY(add_nodefile_finding(p, "Cobalt (COBALT_NODEFILE)", cobalt));
+        if (path && *path)
+            MDS_TRY(add_nodefile(p, d, path));
+        if (!list && d->old_nodelist)
+            list = getenv(d->old_nodelist);
+        if (list)
+            MDS_TRY(add_nodelist(p, d, list));
+    }
     return MDS_OK;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/batch_syntax.h"
 
-static const struct mds_batch_syntax dialects[] = {
+#include <stdlib.h>
+
+static const struct mds_batch_syntax dialects[MDS_SCHEDULERS] = {
     [MDS_SCHEDULER_NONE] = {.prefix = "", .submit = "sh", .again = "exec sh"},
     [MDS_SCHEDULER_PBS] = {.prefix = "#PBS ",
                            .name = "-N ",
@@ -17,6 +19,8 @@ static const struct mds_batch_syntax dialects[] = {
                            .live = 1,
                            .folder = "PBS_O_WORKDIR",
                            .id = "PBS_JOBID",
+                           .nodefile = "PBS_NODEFILE",
+                           .source = "PBS (PBS_NODEFILE)",
                            .index = "PBS_ARRAY_INDEX",
                            .submit = "qsub",
                            .after = "-W depend=afterany:",
@@ -39,6 +43,11 @@ static const struct mds_batch_syntax dialects[] = {
                              .log = "job-%j.log",
                              .logs = "job-%A_%a.log",
                              .id = "SLURM_JOB_ID",
+                             .nodelist = "SLURM_JOB_NODELIST",
+                             .old_nodelist = "SLURM_NODELIST",
+                             .node_count = "SLURM_JOB_NUM_NODES",
+                             .gpus = "SLURM_GPUS_ON_NODE",
+                             .source = "Slurm (SLURM_JOB_NODELIST)",
                              .index = "SLURM_ARRAY_TASK_ID",
                              .submit = "sbatch --parsable",
                              .after = "--dependency=afterany:",
@@ -58,6 +67,8 @@ static const struct mds_batch_syntax dialects[] = {
                               .output = "-O ",
                               .log = "job",
                               .id = "COBALT_JOBID",
+                              .nodefile = "COBALT_NODEFILE",
+                              .source = "Cobalt (COBALT_NODEFILE)",
                               .submit = "qsub",
                               .after = "--dependencies ",
                               .cancel = "qdel",
@@ -68,4 +79,15 @@ static const struct mds_batch_syntax dialects[] = {
 const struct mds_batch_syntax *mds_batch_syntax_of(enum mds_scheduler scheduler)
 {
     return &dialects[scheduler];
+}
+
+const char *mds_batch_nodefile(void)
+{
+    for (int i = 0; i < MDS_SCHEDULERS; i++) {
+        const char *path = dialects[i].nodefile ? getenv(dialects[i].nodefile) : NULL;
+
+        if (path && *path)
+            return path;
+    }
+    return NULL;
 }

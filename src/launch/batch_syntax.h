@@ -23,6 +23,11 @@ struct mds_batch_syntax {
     const char *id;         /* the variable that has the id of this job */
     const char *index;      /* the variable that says which job of an array this is */
 
+    /* Variables of a job: the path of the list of its nodes; or that list, in short, with
+     * an older name for it, and how many they are; GPUs of this node.  source: how
+     * messages name them. */
+    const char *nodefile, *nodelist, *old_nodelist, *node_count, *gpus, *source;
+
     const char *submit; /* the command that submits a script */
     const char *cancel; /* the command that cancels jobs */
     const char
@@ -35,6 +40,11 @@ struct mds_batch_syntax {
                            requeue does */
 };
 
+enum { MDS_SCHEDULERS = MDS_SCHEDULER_COBALT + 1 };
+
 const struct mds_batch_syntax *mds_batch_syntax_of(enum mds_scheduler scheduler);
+
+/* The list of this job's nodes that the batch system wrote, or NULL. */
+const char *mds_batch_nodefile(void);
 
 #endif

@@ -5,6 +5,7 @@
 #include "launch/folder.h"
 #include "launch/launch.h"
 #include "launch/affinity.h"
+#include "launch/batch_syntax.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -222,7 +223,6 @@ static int sets_environment(const struct mds_launch *l)
  * limit. */
 static const char *unchanged_hostfile(const struct mds_launch *l)
 {
-    static const char *const names[] = {"PBS_NODEFILE", "COBALT_NODEFILE"};
     const struct mds_hosts *h = mds_placement_hosts(&l->placement);
 
     if (!h || l->nodes != (int64_t)h->count || h->has_slots ||
@@ -230,10 +230,7 @@ static const char *unchanged_hostfile(const struct mds_launch *l)
         return NULL;
     if (l->options->hostfile && *l->options->hostfile)
         return l->options->hostfile;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (getenv(names[i]) && *getenv(names[i]))
-            return getenv(names[i]);
-    return NULL;
+    return mds_batch_nodefile();
 }
 
 /* "a,b" or, with slots, "a:4,b:4". */

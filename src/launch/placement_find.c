@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/units.h"
+#include "launch/batch_syntax.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,9 @@
 /* Scripts write HOSTFILE=$PBS_NODEFILE: then who repeats a node is no user. */
 static int is_batch_nodefile(const char *path)
 {
-    const char *pbs = getenv("PBS_NODEFILE"), *cobalt = getenv("COBALT_NODEFILE");
+    const char *written = mds_batch_nodefile();
 
-    return (pbs && strcmp(path, pbs) == 0) || (cobalt && strcmp(path, cobalt) == 0);
+    return written && strcmp(path, written) == 0;
 }
 
 static enum mds_rc add_hostfile_finding(struct mds_placement *p, const char *path)
