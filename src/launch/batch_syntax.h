@@ -23,8 +23,8 @@ struct mds_batch_syntax {
     const char *id;         /* the variable that has the id of this job */
     const char *index;      /* the variable that says which job of an array this is */
 
-    /* Variables of a job: the path of the list of its nodes; or that list, in short, with
-     * an older name for it, and how many they are; GPUs of this node.  source: how
+    /* Variables of a job: the path of the list of its nodes; or that list, in short,
+     * with an older name for it, and how many they are; GPUs of this node.  source: how
      * messages name them. */
     const char *nodefile, *nodelist, *old_nodelist, *node_count, *gpus, *source;
 
