@@ -167,12 +167,6 @@ enum mds_rc mds_token_file_add_kinds(struct mds_token_file *f, const int32_t *id
     return add_tokens(f, ids, kinds, n);
 }
 
-enum mds_rc mds_token_file_end_document(struct mds_token_file *f)
-{
-    MDS_TRY(mds_token_file_add(f, &f->vocabulary.eod, 1));
-    return mds_token_file_ended_document(f);
-}
-
 enum mds_rc mds_token_file_ended_document(struct mds_token_file *f)
 {
     f->document_count++;

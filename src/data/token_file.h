@@ -40,9 +40,7 @@ enum mds_rc mds_token_file_add(struct mds_token_file *f, const int32_t *ids, siz
 /* Add tokens of these kinds[n]. */
 enum mds_rc mds_token_file_add_kinds(struct mds_token_file *f, const int32_t *ids,
                                      const unsigned char *kinds, size_t n);
-/* Add the <eod> that ends a document, in a file with kinds of kind 0. */
-enum mds_rc mds_token_file_end_document(struct mds_token_file *f);
-/* End a document whose last id was already <eod>. */
+/* End a document, whose last id was <eod>. */
 enum mds_rc mds_token_file_ended_document(struct mds_token_file *f);
 /* Record an input; sha256 is 64 hex digits. */
 enum mds_rc mds_token_file_input(struct mds_token_file *f, const char *path,

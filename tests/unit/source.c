@@ -304,7 +304,8 @@ static void write_kinds(const char *path)
             kinds[i] = (first + i) % 3 == 1;
         }
         assert_int_equal(mds_token_file_add_kinds(f, ids, kinds, PART), MDS_OK);
-        assert_int_equal(mds_token_file_end_document(f), MDS_OK);
+        assert_int_equal(mds_token_file_add(f, &v.eod, 1), MDS_OK);
+        assert_int_equal(mds_token_file_ended_document(f), MDS_OK);
     }
     kinds[7] = 2;
     assert_fails(mds_token_file_add_kinds(f, ids, kinds, 8), MDS_EBUG,

@@ -249,7 +249,8 @@ static void write_documents(const char *path, const int *lengths, int n)
     for (int i = 0; i < n; i++) {
         for (int j = 0; j < lengths[i]; j++)
             assert_int_equal(mds_token_file_add(f, &id, 1), MDS_OK);
-        assert_int_equal(mds_token_file_end_document(f), MDS_OK);
+        assert_int_equal(mds_token_file_add(f, &v.eod, 1), MDS_OK);
+        assert_int_equal(mds_token_file_ended_document(f), MDS_OK);
     }
     memset(sum, '0', 64);
     assert_int_equal(mds_token_file_input(f, "x", 1, sum), MDS_OK);
@@ -371,7 +372,8 @@ static void test_records_of_earlier_versions(void **state)
     for (int i = 0; i < 12; i++) {
         for (int j = 0; j < lengths[i]; j++)
             assert_int_equal(mds_token_file_add(f, &id, 1), MDS_OK);
-        assert_int_equal(mds_token_file_end_document(f), MDS_OK);
+        assert_int_equal(mds_token_file_add(f, &v.eod, 1), MDS_OK);
+        assert_int_equal(mds_token_file_ended_document(f), MDS_OK);
     }
     memset(sum, '0', 64);
     assert_int_equal(mds_token_file_input(f, "x", 1, sum), MDS_OK);
