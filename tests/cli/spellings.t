@@ -62,9 +62,11 @@ test_expect_success BASH 'bash: behind -- the options of mds_pretrain; other spe
 test_expect_success BASH 'bash-completion finds it by the name of the command' '
     loader=/usr/share/bash-completion/bash_completion
     if test -r $loader; then
-        mkdir -p user/completions && cp "$builddir/completion/mds_pretrain" user/completions && ln -s mds_pretrain user/completions/mds_infer &&
-            BASH_COMPLETION_USER_DIR=$PWD/user bash -c ". $loader; _completion_loader mds_infer; complete -p mds_infer" >got &&
-            grep -- "-F _mds mds_infer" got
+        user=$(mktemp -d) && # the loader cannot have a space in its path
+            mkdir "$user/completions" && cp "$builddir/completion/mds_pretrain" "$user/completions" &&
+            ln -s mds_pretrain "$user/completions/mds_infer" &&
+            BASH_COMPLETION_USER_DIR=$user bash -c ". $loader; _completion_loader mds_infer; complete -p mds_infer" >got &&
+            grep -- "-F _mds mds_infer" got && rm -r "$user"
     fi
 '
 # A terminal with a zsh in it; prints what it shows after a line and a tab.
