@@ -103,18 +103,18 @@ $((19 * v + 88)) 0 $v 0 --recompute-granularity full --mlp-tile 4096 --loss-tile
 $((11 * v + 16 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity selective --loss-tile 256
 - 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4
 $((14 * v + 72)) 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4 --sequence-tile 8192
-$((8 * v + 8 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity selective --sequence-tile 8192 --loss-tile 256
-$((8 * v + 8 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity full --sequence-tile 8192 --loss-tile 256 --keep-attention-layers 8
+$((8 * v + 72 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity selective --sequence-tile 8192 --loss-tile 256
+$((8 * v + 72 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity full --sequence-tile 8192 --loss-tile 256 --keep-attention-layers 8
 $((10 * v + 72)) $((8 * v)) 0 $v $kept
 $((10 * v + 72 + 4 * (v + 64))) $((8 * v)) $(((v + 64) / 2)) $v $kept --keep-attention-layers 4
 $((10 * v + 72 + 4 * v)) $((4 * v)) $((v / 2)) $((v / 2)) $kept --device-checkpoint-layers 4
 $((3 * v + 72)) $((15 * v)) 0 $v $kept --attention-chunk 16384
-$((5 * v + v / 2 + 72)) $((8 * v)) 0 $v $kept --attention-head-groups 4 --seq-length 512k
-$((4 * v + 3 * v / 4 + 72)) $((8 * v)) 0 $v $kept --attention-head-groups 8 --seq-length 512k
+$((5 * v + v / 2 + 72 + 64 / 4)) $((8 * v)) 0 $v $kept --attention-head-groups 4 --seq-length 512k
+$((4 * v + 3 * v / 4 + 72 + 64 / 8)) $((8 * v)) 0 $v $kept --attention-head-groups 8 --seq-length 512k
 $((4 * v + 3 * v / 4 + 72)) $((8 * v)) 0 $v --activation-memory 7 --seq-length 512k
 $((7 * v + 72)) $((8 * v)) 0 $v $kept --swiglu --num-key-value-heads 4
 $((10 * v / 4 + 24)) $((2 * v)) 0 $((v / 4)) $kept --world-size 4 --tensor-model-parallel-size 4 --sequence-parallel
-$((10 * v + 72)) $((8 * v)) 0 $v $kept --world-size 4 --ds-sequence-parallel-size 4
+$((10 * v + 8)) $((8 * v)) 0 $v $kept --world-size 4 --ds-sequence-parallel-size 4 --seq-length 128k
 END
 test_expect_success 'a block is not told of where half of the blocks have not half of a kind' '
     for kind in --cpu-offloading-num-layers "$kept --keep-attention-layers" \
