@@ -4,7 +4,7 @@
 #include "block/build.h"
 #include "block/passes.h"
 
-#include <string.h>
+#include <stddef.h>
 
 static int makes_work(const struct mds_step_list *p, const struct mds_step *s)
 {

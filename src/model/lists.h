@@ -2,8 +2,8 @@
 /* Blocks that run by lists (block/program.h): what is declared, the operations, and
  * forward and backward through the blocks of a model chunk.  Private to model/.
  *
- * Lists run evaluation and training without chunks, groups of heads and tiles of the
- * MLP alone; block.c runs the rest. */
+ * Lists run all but chunks of attention and of messages, and tiles of the MLP alone,
+ * which block.c runs. */
 #ifndef MDS_MODEL_LISTS_H
 #define MDS_MODEL_LISTS_H
 
