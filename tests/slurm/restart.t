@@ -67,7 +67,7 @@ test_expect_success 'kill -9 of a rank: the same job goes on with a spare node, 
     kill -9 $(rank 2) && becomes $1 COMPLETED 90 && says "warn: node n2 is left out: rank 2 .*\(was killed by signal 9\|died\)" &&
     says "^srun.* -w n1,n3 " && grep "^n2 # " spare/TINY-64-2n/exclude && job=$2 && ends_as_whole 0 &&
     about $2 | grep -x ExcNodeList=n2 && about $2 | grep -x "NodeList=n\[1,3-4\]" &&
-    mds_launch report spare | grep "does not use node n2: .*UTC: rank 2 "
+    mds_launch report spare | grep "UTC rank 2 on .* \(was killed by signal 9\|died\)"
 '
 test_expect_success 'a rank that is silent: the same job goes on with a spare node' '
     queue=wide launch_options="--spare-nodes 1" && run silent MDS_DISTRIBUTED_TIMEOUT_MINUTES=3s && queue=debug launch_options= &&
