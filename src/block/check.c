@@ -104,8 +104,8 @@ static enum mds_rc check_tiles(const struct mds_step_list *p, const char *what, 
 {
     const struct mds_step *s = &p->step[i];
 
-    for (int k = 0; k < MDS_STEP_IN + MDS_STEP_OUT && s->loop; k++) {
-        mds_tid t = k < MDS_STEP_IN ? s->in[k] : s->out[k - MDS_STEP_IN];
+    for (int k = 0; k < MDS_STEP_OPERANDS && s->loop; k++) {
+        mds_tid t = mds_step_operand(s, k);
 
         if (t >= 0 && !finds_rows(p, s, t))
             return mds_fail(MDS_EBUG, "%s: step %d, %s, has all rows of %s in a tile",

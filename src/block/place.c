@@ -32,10 +32,8 @@ static void use(struct mds_step_list *p, mds_tid t, int step)
 
 static void use_all(struct mds_step_list *p, const struct mds_step *s, int step)
 {
-    for (int k = 0; k < MDS_STEP_IN; k++)
-        use(p, s->in[k], step);
-    for (int k = 0; k < MDS_STEP_OUT; k++)
-        use(p, s->out[k], step);
+    for (int k = 0; k < MDS_STEP_OPERANDS; k++)
+        use(p, mds_step_operand(s, k), step);
 }
 
 /* A message uses its tensors until it is waited for. */

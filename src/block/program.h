@@ -208,6 +208,14 @@ enum mds_step_site {
 /* The message that has started when a list begins, if o comes from the host. */
 enum { MDS_MESSAGE_O = 0 };
 
+enum { MDS_STEP_OPERANDS = MDS_STEP_IN + MDS_STEP_OUT };
+
+/* Operand k of a step: inputs, then outputs; -1: none. */
+static inline mds_tid mds_step_operand(const struct mds_step *s, int k)
+{
+    return k < MDS_STEP_IN ? s->in[k] : s->out[k - MDS_STEP_IN];
+}
+
 enum { MDS_LAYERS = 8 };
 
 struct mds_step_list {

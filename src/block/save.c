@@ -33,11 +33,8 @@ static mds_tid need(struct again *a, mds_tid t);
 
 static int is_operand(const struct mds_step *s, mds_tid t)
 {
-    for (int k = 0; k < MDS_STEP_IN; k++)
-        if (s->in[k] == t)
-            return 1;
-    for (int k = 0; k < MDS_STEP_OUT; k++)
-        if (s->out[k] == t)
+    for (int k = 0; k < MDS_STEP_OPERANDS; k++)
+        if (mds_step_operand(s, k) == t)
             return 1;
     return 0;
 }

@@ -78,8 +78,8 @@ static void find_users(const struct mds_step_list *p, int16_t *loop)
     for (int i = 0; i < p->steps; i++) {
         const struct mds_step *s = &p->step[i];
 
-        for (int k = 0; k < MDS_STEP_IN + MDS_STEP_OUT; k++) {
-            mds_tid t = k < MDS_STEP_IN ? s->in[k] : s->out[k - MDS_STEP_IN];
+        for (int k = 0; k < MDS_STEP_OPERANDS; k++) {
+            mds_tid t = mds_step_operand(s, k);
             int16_t *user = t >= 0 ? &loop[p->tensor[t].memory] : NULL;
 
             if (user)

@@ -95,10 +95,14 @@ struct attention_buffers mds_gpt_attention_buffers(const struct context *c,
     return b;
 }
 
-/* The log-sum-exp is stored group by group. */
-static float *group_lse(const struct context *c, float *lse)
+int64_t mds_gpt_group_lse_elements(const struct context *c)
 {
-    return lse + mds_saved_elements(c, SAVED_LSE) / c->head_groups * c->head_group;
+    return mds_saved_elements(c, SAVED_LSE) / c->head_groups;
+}
+
+float *mds_gpt_group_lse(const struct context *c, float *lse)
+{
+    return lse + mds_gpt_group_lse_elements(c) * c->head_group;
 }
 
 enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
@@ -108,9 +112,9 @@ enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
     struct mds_chunked chunked = w->chunked;
 
     chunked.o = b->o;
-    return mds_gpt_is_chunked(c)
-               ? mds_chunked_fwd(&c->par, &a, &chunked, b->lse)
-               : mds_attention_fwd(&c->par, &a, b->qkv, b->o, group_lse(c, b->lse));
+    return mds_gpt_is_chunked(c) ? mds_chunked_fwd(&c->par, &a, &chunked, b->lse)
+                                 : mds_attention_fwd(&c->par, &a, b->qkv, b->o,
+                                                     mds_gpt_group_lse(c, b->lse));
 }
 
 enum mds_rc mds_gpt_attend_bwd(const struct context *c, const struct block_ids *id,
@@ -122,8 +126,8 @@ enum mds_rc mds_gpt_attend_bwd(const struct context *c, const struct block_ids *
     chunked.o = b->o;
     return mds_gpt_is_chunked(c)
                ? mds_chunked_bwd(&c->par, &a, &chunked, b->lse)
-               : mds_attention_bwd(&c->par, &a, b->qkv, b->o, group_lse(c, b->lse),
-                                   w->d_o, w->dqkv);
+               : mds_attention_bwd(&c->par, &a, b->qkv, b->o,
+                                   mds_gpt_group_lse(c, b->lse), w->d_o, w->dqkv);
 }
 
 /* ---- rows of tiles in buffers of whole sequences ---- */

@@ -59,6 +59,29 @@ static enum mds_rc add_outputs(const struct context *c, int64_t in, const float 
     return MDS_OK;
 }
 
+/* Copy the group's part of a layer's weight and bias. */
+static enum mds_rc copy_part(const struct context *c, const struct linear_ids *all,
+                             const struct linear_part *part)
+{
+    MDS_TRY(copy_outputs(c, all->in, mds_gpt_weight(c, all->weight), part->w));
+    return part->b ? copy_outputs(c, 1, mds_gpt_weight(c, all->bias), part->b) : MDS_OK;
+}
+
+/* Add the part's gradients, if it has any, to those of all heads. */
+static enum mds_rc add_part(const struct context *c, const struct linear_ids *all,
+                            const struct linear_part *part)
+{
+    int64_t n = all->out * all->in;
+    float *dw = mds_gpt_grad(c, all->weight);
+
+    if (!part->dw)
+        return MDS_OK;
+    if (mds_params_test_and_clear_uninit(c->g->ps, all->weight, n))
+        mds_dev_zero(c->par.dev, dw, n * (int64_t)sizeof *dw);
+    MDS_TRY(add_outputs(c, all->in, part->dw, dw));
+    return part->db ? add_outputs(c, 1, part->db, mds_gpt_grad(c, all->bias)) : MDS_OK;
+}
+
 /* ---- a group ---- */
 
 static enum mds_rc copy_weights(const struct context *c, const struct linear_ids *all,
@@ -67,11 +90,9 @@ static enum mds_rc copy_weights(const struct context *c, const struct linear_ids
     int64_t out = all->out / c->head_groups;
 
     MDS_TRY(mds_gpt_scratch(c, out * all->in, &part->w));
-    MDS_TRY(copy_outputs(c, all->in, mds_gpt_weight(c, all->weight), part->w));
-    if (all->bias < 0)
-        return MDS_OK;
-    MDS_TRY(mds_gpt_scratch(c, out, &part->b));
-    return copy_outputs(c, 1, mds_gpt_weight(c, all->bias), part->b);
+    if (all->bias >= 0)
+        MDS_TRY(mds_gpt_scratch(c, out, &part->b));
+    return copy_part(c, all, part);
 }
 
 static enum mds_rc alloc_gradients(const struct context *c,
@@ -107,20 +128,8 @@ enum mds_rc mds_gpt_head_group_open(const struct context *c, const struct block_
 enum mds_rc mds_gpt_head_group_close(const struct block_ids *id,
                                      const struct head_group *h)
 {
-    const struct context *c = &h->c;
-    const struct linear_ids *all = &id->attention.qkv;
-    int64_t n = all->out * all->in;
-
-    if (h->part.dw) {
-        float *dw = mds_gpt_grad(c, all->weight);
-
-        if (mds_params_test_and_clear_uninit(c->g->ps, all->weight, n))
-            mds_dev_zero(c->par.dev, dw, n * (int64_t)sizeof *dw);
-        MDS_TRY(add_outputs(c, all->in, h->part.dw, dw));
-    }
-    if (h->part.db)
-        MDS_TRY(add_outputs(c, 1, h->part.db, mds_gpt_grad(c, all->bias)));
-    mds_arena_release(c->par.arena, h->mark);
+    MDS_TRY(add_part(&h->c, &id->attention.qkv, &h->part));
+    mds_arena_release(h->c.par.arena, h->mark);
     return MDS_OK;
 }
 
@@ -160,23 +169,13 @@ enum mds_rc mds_gpt_open_heads(void *ctx, const struct mds_block_call *call)
         .uninit = 1};
     if (b->part.db)
         mds_dev_zero(b->c->par.dev, b->part.db, out * (int64_t)sizeof *grads);
-    MDS_TRY(copy_outputs(b->c, all->in, mds_gpt_weight(b->c, all->weight), b->part.w));
-    return has_bias ? copy_outputs(b->c, 1, mds_gpt_weight(b->c, all->bias), b->part.b)
-                    : MDS_OK;
+    return copy_part(b->c, all, &b->part);
 }
 
 enum mds_rc mds_gpt_close_heads(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    const struct linear_ids *all = &b->all_heads->attention.qkv;
-    int64_t n = all->out * all->in;
-    float *dw = mds_gpt_grad(b->c, all->weight);
 
-    if (!call->in[1])
-        return MDS_OK;
-    if (mds_params_test_and_clear_uninit(b->c->g->ps, all->weight, n))
-        mds_dev_zero(b->c->par.dev, dw, n * (int64_t)sizeof *dw);
-    MDS_TRY(add_outputs(b->c, all->in, b->part.dw, dw));
-    return b->part.db ? add_outputs(b->c, 1, b->part.db, mds_gpt_grad(b->c, all->bias))
-                      : MDS_OK;
+    (void)call;
+    return add_part(b->c, &b->all_heads->attention.qkv, &b->part);
 }

@@ -244,6 +244,11 @@ enum mds_rc mds_gpt_head_group_open(const struct context *c, const struct block_
 enum mds_rc mds_gpt_head_group_close(const struct block_ids *id,
                                      const struct head_group *h);
 
+/* The log-sum-exp is stored group by group: where that of this group is, and how many
+ * elements it has. */
+float *mds_gpt_group_lse(const struct context *c, float *lse);
+int64_t mds_gpt_group_lse_elements(const struct context *c);
+
 /* Attention over whole sequences: qkv -> o, lse; and backward: d_o -> dqkv. */
 enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
                            const struct work *w, const struct attention_buffers *b);

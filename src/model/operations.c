@@ -129,17 +129,6 @@ static struct mds_kv_cache cache_of(const struct context *c, int block)
         .kv = (char *)all->kv + bytes / c->g->max_layers * block, .first = all->first};
 }
 
-/* The log-sum-exp is stored group by group. */
-static int64_t group_lse_elements(const struct block_pass *b)
-{
-    return mds_saved_elements(b->c, SAVED_LSE) / b->c->head_groups;
-}
-
-static float *lse_of_group(const struct block_pass *b, float *lse)
-{
-    return lse + group_lse_elements(b) * b->c->head_group;
-}
-
 static enum mds_rc attend(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
@@ -150,10 +139,10 @@ static enum mds_rc attend(void *ctx, const struct mds_block_call *call)
         mds_dev_wait_copy(b->c->par.dev, b->o->copy); /* the block before's */
 
     if (lse)
-        lse = lse_of_group(b, lse);
+        lse = mds_gpt_group_lse(b->c, lse);
     else
-        MDS_TRY(
-            mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK, group_lse_elements(b), &lse));
+        MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK,
+                                  mds_gpt_group_lse_elements(b->c), &lse));
     if (mds_gpt_generates(b->c)) {
         struct mds_kv_cache cache = cache_of(b->c, b->id->number);
 
@@ -169,7 +158,8 @@ static enum mds_rc attend_bwd(void *ctx, const struct mds_block_call *call)
     struct mds_attention a = mds_gpt_attention_spec(b->c, b->id);
 
     return mds_attention_bwd(&b->c->par, &a, call->in[0], call->in[1],
-                             lse_of_group(b, call->in[2]), call->in[3], call->out[0]);
+                             mds_gpt_group_lse(b->c, call->in[2]), call->in[3],
+                             call->out[0]);
 }
 
 /* Ulysses' exchanges; rotation is a step of its own. */

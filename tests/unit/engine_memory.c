@@ -308,21 +308,28 @@ static void lists_change_nothing_of(struct mds_config c, double limit)
     free(explicit_code.grads.v);
 }
 
+/* Of 16 kinds. */
+static struct mds_config kind_of_block(int k)
+{
+    struct mds_config c = shapes[k % 2]();
+
+    c.model.qk_layernorm = k / 2 % 2;
+    c.model.parallel_residual = k / 4 % 2;
+    if (k / 8 % 2)
+        with_dropout(&c);
+    c.model.layers = 5;
+    c.model.ffn_hidden = 4 * c.model.hidden; /* with less, holes may cost a vector */
+    return c;
+}
+
 /* Each kind of block, each way to save what backward reads, whenever copies are done:
  * the same bits, and no more memory, but for what is rounded up. */
 static void lists_change_nothing(void **state)
 {
     (void)state;
     for (int k = 0; k < 16 * 30; k++) {
-        struct mds_config c = shapes[k % 2]();
+        struct mds_config c = kind_of_block(k);
 
-        c.model.qk_layernorm = k / 2 % 2;
-        c.model.parallel_residual = k / 4 % 2;
-        if (k / 8 % 2)
-            with_dropout(&c);
-        c.model.layers = 5;
-        c.model.ffn_hidden =
-            4 * c.model.hidden; /* with less, holes may cost a vector */
         set_saving(&c, k / 16 % 15);
         if (k >= 16 * 15)
             set_fp8(&c, k);
@@ -338,14 +345,8 @@ static void lists_in_tiles_change_nothing(void **state)
 {
     (void)state;
     for (int k = 0; k < 16 * 20; k += 3) {
-        struct mds_config c = shapes[k % 2]();
+        struct mds_config c = kind_of_block(k);
 
-        c.model.qk_layernorm = k / 2 % 2;
-        c.model.parallel_residual = k / 4 % 2;
-        if (k / 8 % 2)
-            with_dropout(&c);
-        c.model.layers = 5;
-        c.model.ffn_hidden = 4 * c.model.hidden;
         set_tiles(&c, k / 16);
         c.train.act.attention_chunk = c.train.act.mlp_tile = 0;
         if (k % 5 == 4)
