@@ -81,6 +81,20 @@ enum mds_rc mds_comm_create_mpi(const int *ranks, int n, const char *tag,
     return mds_comm_create_nccl(ranks, n, tag, NULL, out);
 }
 
+enum mds_rc mds_comm_create_world(int ranks, const char *tag, struct mds_comm **out)
+{
+    int *all = mds_zalloc((size_t)ranks, sizeof *all);
+    enum mds_rc rc;
+
+    if (!all)
+        return MDS_EMEM;
+    for (int i = 0; i < ranks; i++)
+        all[i] = i;
+    rc = mds_comm_create_mpi(all, ranks, tag, out);
+    free(all);
+    return rc;
+}
+
 void mds_comm_destroy(struct mds_comm *c)
 {
     if (!c)

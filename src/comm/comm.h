@@ -45,8 +45,10 @@ struct mds_comm;
  * errors; it is copied. */
 enum mds_rc mds_comm_create_mpi(const int *ranks, int n, const char *tag,
                                 struct mds_comm **out);
+/* The same of all `ranks` ranks of the program. */
+enum mds_rc mds_comm_create_world(int ranks, const char *tag, struct mds_comm **out);
 
-/* The same group for a dry run, as seen by one rank: no transport, and buffers are
+/* As create_mpi, for a dry run, as seen by one rank: no transport, and buffers are
  * neither read nor written.  Calls and bytes are counted as with MPI. */
 enum mds_rc mds_comm_create_dry(int rank, int n, const char *tag,
                                 struct mds_comm **out);

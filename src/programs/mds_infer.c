@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_infer: what a trained model says of sequences. */
-#include "base/alloc.h"
 #include "base/log.h"
 #include "base/stream.h"
 #include "comm/comm.h"
@@ -279,22 +278,13 @@ static enum mds_rc make_index(const struct mds_invocation *c, const struct mds_w
 {
     const struct options *o = c->settings.values;
     struct mds_comm *world;
-    int *ranks;
     enum mds_rc rc;
 
     if (!o->fasta)
         return MDS_OK;
     if (w->rank == 0)
         MDS_TRY(mds_genome_index(o->fasta));
-    ranks = mds_zalloc((size_t)w->ranks, sizeof *ranks);
-    if (!ranks)
-        return MDS_EMEM;
-    for (int i = 0; i < w->ranks; i++)
-        ranks[i] = i;
-    rc = mds_comm_create_mpi(ranks, w->ranks, "index", &world);
-    free(ranks);
-    if (rc)
-        return rc;
+    MDS_TRY(mds_comm_create_world(w->ranks, "index", &world));
     rc = mds_comm_barrier(world);
     mds_comm_destroy(world);
     return rc;

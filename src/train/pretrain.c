@@ -16,21 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A group of all ranks for comparing options, before groups are made from them. */
-static enum mds_rc create_start_group(const struct mds_world *w, struct mds_comm **out)
-{
-    int *ranks = mds_zalloc((size_t)w->ranks, sizeof *ranks);
-    enum mds_rc rc;
-
-    if (!ranks)
-        return MDS_EMEM;
-    for (int i = 0; i < w->ranks; i++)
-        ranks[i] = i;
-    rc = mds_comm_create_mpi(ranks, w->ranks, "start", out);
-    free(ranks);
-    return rc;
-}
-
 /* Errors about ranks that hang name their hosts from here on. */
 static enum mds_rc share_hosts(const struct mds_world *w, struct mds_comm *start,
                                const char (**out)[MDS_HOST_SIZE])
@@ -134,7 +119,7 @@ enum mds_rc mds_pretrain(const struct mds_world *w, struct mds_config_run *run,
     struct mds_comm *start;
     enum mds_rc rc;
 
-    MDS_TRY(create_start_group(w, &start));
+    MDS_TRY(mds_comm_create_world(w->ranks, "start", &start));
     MDS_TRY(share_hosts(w, start, &spec.hosts));
     MDS_TRY(load_saved_model_options(start, run, diag));
     MDS_TRY(let_data_decide_packing(start, run));
