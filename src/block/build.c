@@ -38,6 +38,19 @@ int mds_step_is_by_rows(enum mds_step_op op)
     }
 }
 
+int mds_step_is_linear(enum mds_step_op op)
+{
+    return op == MDS_STEP_LINEAR || op == MDS_STEP_LINEAR_BWD_X ||
+           op == MDS_STEP_LINEAR_BWD_W;
+}
+
+int mds_step_sends(const struct mds_step *s, int k)
+{
+    int out = k - MDS_STEP_IN;
+
+    return !mds_step_is_linear(s->op) || out == 0 || out >= MDS_OUT_SUM;
+}
+
 /* ---- tensors ---- */
 
 int64_t mds_tensor_row_bytes(const struct mds_step_list *p, mds_tid t)
@@ -117,7 +130,8 @@ void mds_name_after(struct mds_step_list *p, mds_tid t, const char *prefix, mds_
 
 struct mds_step mds_step_of(enum mds_step_op op, int layer)
 {
-    struct mds_step s = {.op = (uint8_t)op, .layer = (int8_t)layer, .message = -1};
+    struct mds_step s = {
+        .op = (uint8_t)op, .layer = (int8_t)layer, .message = -1, .awaits = -1};
 
     memset(s.in, 0xff, sizeof s.in);
     memset(s.out, 0xff, sizeof s.out);

@@ -40,11 +40,13 @@ static enum mds_rc finish(const struct mds_block_policy *policy, const char *wha
         mds_block_fetch_input(p);
     if (backward && policy->o_fetch)
         mds_block_fetch_o(p);
+    if (policy->chunked)
+        mds_block_chunks(p, policy->chunked);
     if (p->groups > 1)
         mds_block_groups(p, policy->group_weights);
     if (mds_list_is_tiled(p))
         mds_block_tiles(p);
-    mds_block_messages(p);
+    mds_block_messages(p, !policy->fp8);
     MDS_TRY(mds_block_check(p, what));
     p->saved_bytes = policy->slot_bytes;
     mds_block_place(p);

@@ -1,15 +1,63 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When messages start, and who waits for them.  A message starts where its step is; the
  * first step that reads its result, or writes to what it still needs, waits; or the
- * last one of the loop that it is in. */
+ * last one of the loop that it is in.
+ *
+ * Messages between tensor ranks may travel in chunks of rows.  A linear layer sends a
+ * chunk of the sum that follows when it has computed it; one right behind a gather waits
+ * for a chunk when it needs it. */
 #include "block/build.h"
 #include "block/passes.h"
 
 static int is_message(const struct mds_step *s)
 {
     return s->op == MDS_STEP_GATHER || s->op == MDS_STEP_REDUCE ||
-           s->op == MDS_STEP_PUT;
+           s->op == MDS_STEP_PUT ||
+           (mds_step_is_linear(s->op) && s->out[MDS_OUT_SUM] >= 0);
 }
+
+/* ---- chunks ---- */
+
+static int is_chunked(unsigned layers, const struct mds_step *s)
+{
+    return s->layer >= 0 && layers >> s->layer & 1;
+}
+
+/* Linear layer i sends the sum of its results. */
+static void merge_linear_and_reduce(struct mds_step_list *p, int i)
+{
+    struct mds_step *s = &p->step[i];
+    const struct mds_step sum = p->step[i + 1];
+
+    if (!mds_step_is_linear(s->op) || sum.op != MDS_STEP_REDUCE ||
+        sum.in[0] != s->out[0])
+        return;
+    s->in_chunks = 1;
+    s->out[MDS_OUT_SUM] = sum.out[0];
+    s->out[MDS_OUT_SUM + 1] = sum.out[1];
+    mds_remove_step(p, i + 1);
+}
+
+static int gathers_for(const struct mds_step_list *p, int gather, unsigned layers)
+{
+    for (int i = gather + 1; i < p->steps; i++)
+        for (int k = 0; k < MDS_STEP_IN; k++)
+            if (p->step[i].in[k] == p->step[gather].out[0])
+                return is_chunked(layers, &p->step[i]);
+    return 0;
+}
+
+void mds_block_chunks(struct mds_step_list *p, unsigned layers)
+{
+    for (int i = 0; i + 1 < p->steps; i++) {
+        if (is_chunked(layers, &p->step[i]))
+            merge_linear_and_reduce(p, i);
+        if (p->step[i].op == MDS_STEP_GATHER)
+            p->step[i].in_chunks = (uint8_t)gathers_for(p, i, layers);
+    }
+}
+
+/* ---- order ---- */
 
 static int makes(const struct mds_step_list *p, const struct mds_step *s, mds_tid t)
 {
@@ -68,11 +116,15 @@ static void norm_before_dx(struct mds_step_list *p, int gather)
 static int conflicts(const struct mds_step_list *p, const struct mds_step *message,
                      const struct mds_step *s)
 {
-    for (int k = 0; k < MDS_STEP_OUT; k++)
-        if (reads(p, s, message->out[k]) || makes(p, s, message->out[k]))
+    for (int k = 0; k < MDS_STEP_OPERANDS; k++) {
+        mds_tid t = mds_step_operand(message, k);
+
+        if (!mds_step_sends(message, k))
+            continue;
+        if (makes(p, s, t) || (k >= MDS_STEP_IN && reads(p, s, t)))
             return 1;
-    return makes(p, s, message->in[0]) ||
-           (message->in[0] == p->x && makes(p, s, p->y)); /* will be in its place */
+    }
+    return message->in[0] == p->x && makes(p, s, p->y); /* will be in its place */
 }
 
 static void wait_for_o(struct mds_step_list *p)
@@ -100,7 +152,7 @@ static int end_of_message(struct mds_step_list *p, int i)
     return end;
 }
 
-void mds_block_messages(struct mds_step_list *p)
+void mds_block_messages(struct mds_step_list *p, int by_chunks)
 {
     for (int i = 1; i + 1 < p->steps; i++)
         if (p->step[i].op == MDS_STEP_GATHER) {
@@ -112,11 +164,17 @@ void mds_block_messages(struct mds_step_list *p)
     p->messages = MDS_MESSAGE_O + 1;
     for (int i = 0; i < p->steps; i++) {
         struct mds_step *s = &p->step[i];
+        int end;
 
         if (!is_message(s))
             continue;
         s->message = (int8_t)p->messages++;
-        p->step[end_of_message(p, i)].waits |= (uint16_t)(1u << s->message);
+        end = end_of_message(p, i);
+        if (by_chunks && s->op == MDS_STEP_GATHER && s->in_chunks && end == i + 1 &&
+            mds_step_is_linear(p->step[end].op))
+            p->step[end].awaits = s->message;
+        else
+            p->step[end].waits |= (uint16_t)(1u << s->message);
     }
     p->overflow |= p->messages > MDS_LIST_MESSAGES;
 }

@@ -7,6 +7,7 @@
  *   save       what is saved, what is computed again    must not know ranks, rules
  *   fuse       steps that one kernel does               must not know ranks, policy
  *   copies     inputs that are saved elsewhere          must not know ranks, rules
+ *   chunks     which messages travel in chunks          must not know policy, rules
  *   groups     attention by groups of heads             must not know rows, rules
  *   tiles      loops over tiles of rows                 must not know policy, rules
  *   messages   when messages start, and who waits       must not know policy
@@ -14,7 +15,7 @@
  *
  * Only place knows addresses.
  *
- * Each is one file.  After each the list is checked: mds_block_check. */
+ * Each is one file (chunks are in that of messages).  After each the list is checked: mds_block_check. */
 #ifndef MDS_BLOCK_PASSES_H
 #define MDS_BLOCK_PASSES_H
 
@@ -85,6 +86,10 @@ void mds_block_fetch_input(struct mds_step_list *backward);
 void mds_block_put_o(struct mds_step_list *forward);
 void mds_block_fetch_o(struct mds_step_list *backward);
 
+/* The messages of these layers (bits) travel in chunks of rows: a linear layer starts the
+ * sum that follows, chunk by chunk. */
+void mds_block_chunks(struct mds_step_list *p, unsigned layers);
+
 /* Frame the steps of heads: each group copies its part of the weights of q, k and v, of
  * so many elements with their biases. */
 void mds_block_groups(struct mds_step_list *p, int64_t weights);
@@ -96,8 +101,9 @@ void mds_block_tiles(struct mds_step_list *p);
  * first what its last sum adds to. */
 void mds_block_end_in_argument(struct mds_step_list *forward);
 
-/* Number the messages, start them early, and set who waits. */
-void mds_block_messages(struct mds_step_list *p);
+/* Number the messages, start them early, and set who waits: by_chunks, a linear layer
+ * right behind a gather in chunks does itself. */
+void mds_block_messages(struct mds_step_list *p, int by_chunks);
 
 /* First and last steps and addresses of all tensors. */
 void mds_block_place(struct mds_step_list *p);
@@ -118,6 +124,7 @@ struct mds_block_policy {
     int o_fetch; /* nor is that of other blocks */
     int64_t group_weights; /* elements of the weights of q, k, v of a group of heads */
     int64_t slot_bytes;    /* saved_bytes at least */
+    unsigned chunked;      /* bits: layers whose messages travel in chunks */
     const struct mds_block_fp8 *fp8; /* NULL: no layer is in FP8 */
     int gelu;                        /* a linear layer applies GELU */
     int sum_norms;                   /* norms' gradients are sums over tensor ranks */

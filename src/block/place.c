@@ -36,13 +36,20 @@ static void use_all(struct mds_step_list *p, const struct mds_step *s, int step)
         use(p, mds_step_operand(s, k), step);
 }
 
+static void use_sent(struct mds_step_list *p, const struct mds_step *s, int step)
+{
+    for (int k = 0; k < MDS_STEP_OPERANDS; k++)
+        if (mds_step_sends(s, k))
+            use(p, mds_step_operand(s, k), step);
+}
+
 /* A message uses its tensors until it is waited for. */
 static void use_messages(struct mds_step_list *p)
 {
     for (int i = 0; i < p->steps; i++)
         for (int n = i + 1; n < p->steps && p->step[i].message >= 0; n++)
             if (p->step[n].waits >> p->step[i].message & 1)
-                use_all(p, &p->step[i], n);
+                use_sent(p, &p->step[i], n);
 }
 
 static void from_start_to_end(struct mds_step_list *p)

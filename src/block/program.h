@@ -56,6 +56,7 @@ enum mds_arg {
  *   forward        inputs                  outputs
  *   norm           x [, branch]            y, statistics [, x + branch]
  *   linear         x                       y [, GELU(y)] [, codes of x in FP8]
+ *                                          [, sum of the ranks' y, working memory]
  *   head norms     q k v                   q k v, q and k before, statistics
  *   rope           q k v                   q k v
  *   attend         q k v                   o, log-sum-exp
@@ -81,6 +82,7 @@ enum mds_arg {
  *   backward       inputs                  outputs
  *   norm'          x, statistics, dy, d    d + dx
  *   linear' x      dy [, u]                dx [of u: dx GELU'(u)]
+ *                                          [, -, -, sum of dx, working memory]
  *   linear' w      x or its codes, dy
  *   cast           dy                      its codes in FP8: what linear' x and w read
  *   head norms'    dq dk dv, q and k before, statistics    dq dk dv
@@ -159,7 +161,7 @@ int mds_step_is_by_rows(enum mds_step_op op);
 
 enum {
     MDS_STEP_IN = 6,
-    MDS_STEP_OUT = 4,
+    MDS_STEP_OUT = 5,
     MDS_LIST_TENSORS = 128,
     MDS_LIST_STEPS = 80,
     MDS_LIST_MESSAGES = 16,
@@ -190,10 +192,13 @@ struct mds_step {
     uint8_t activated; /* FP8: the layer's input is the activation of in[0] */
     uint8_t amax;      /* FP8: what made in[0] has left its largest magnitude */
     uint8_t loop;      /* over tiles: its number, from 1; 0: none */
+    uint8_t in_chunks; /* the rows that it sends travel in chunks */
     uint8_t of_heads;  /* works on the heads of one group, if there are groups */
     uint8_t last;      /* runs for the last group alone */
     int8_t layer;      /* of the declaration: whose parameters; -1: none */
     int8_t message;    /* started by this step; -1: none */
+    int8_t awaits;     /* linear layers: the gather whose rows they wait for chunk by
+                     chunk; -1: none */
     uint16_t waits;    /* bits: messages that end before this step */
     mds_tid in[MDS_STEP_IN], out[MDS_STEP_OUT];
     int64_t top; /* working memory in use, from 0 to its highest address */
@@ -207,6 +212,10 @@ enum mds_step_site {
 
 /* The message that has started when a list begins, if o comes from the host. */
 enum { MDS_MESSAGE_O = 0 };
+
+/* The output that is the sum over ranks of a linear layer's result, which it sends
+ * chunk by chunk; the next one is working memory. */
+enum { MDS_OUT_SUM = 3 };
 
 enum { MDS_STEP_OPERANDS = MDS_STEP_IN + MDS_STEP_OUT };
 
@@ -263,6 +272,12 @@ static inline int mds_tensor_arg(const struct mds_step_list *p, mds_tid t)
 
     return m->home == MDS_HOME_ARG ? (int)m->at : -1;
 }
+
+/* Whether a step is a linear layer, or makes its gradients. */
+int mds_step_is_linear(enum mds_step_op op);
+
+/* Whether operand k is in use by the message that a step starts, until it ends. */
+int mds_step_sends(const struct mds_step *s, int k);
 
 /* Whether two tensors are in the same memory; false for -1. */
 static inline int mds_tensor_shares(const struct mds_step_list *p, mds_tid a, mds_tid b)

@@ -26,15 +26,29 @@ static void list_tensors(const struct mds_step_list *p, const mds_tid *t, int n,
             at = append(p, t[k], brackets, text, size, at);
 }
 
-static void show_waits(const struct mds_step_list *p, unsigned waits, FILE *f)
+/* What a message brings. */
+static const char *message_name(const struct mds_step_list *p, const struct mds_step *s)
 {
-    if (waits >> MDS_MESSAGE_O & 1)
+    if (s->op == MDS_STEP_PUT)
+        return mds_step_info(MDS_STEP_PUT)->name;
+    return p->tensor[s->out[mds_step_is_linear(s->op) ? MDS_OUT_SUM : 0]].name;
+}
+
+static void show_waits(const struct mds_step_list *p, const struct mds_step *step,
+                       FILE *f)
+{
+    if (step->waits >> MDS_MESSAGE_O & 1)
         fputs("  waits for o", f);
-    for (int i = 0; i < p->steps; i++)
-        if (p->step[i].message >= 0 && waits >> p->step[i].message & 1)
-            fprintf(f, "  waits for %s",
-                    p->step[i].op == MDS_STEP_PUT ? mds_step_info(MDS_STEP_PUT)->name
-                                                  : p->tensor[p->step[i].out[0]].name);
+    for (int i = 0; i < p->steps; i++) {
+        const struct mds_step *s = &p->step[i];
+
+        if (s->message >= 0 && step->waits >> s->message & 1)
+            fprintf(f, "  waits for %s", message_name(p, s));
+        if (s->message >= 0 && s->message == step->awaits)
+            fprintf(f, "  waits for chunks of %s", message_name(p, s));
+    }
+    if (step->in_chunks)
+        fputs("  sends chunks", f);
 }
 
 static void show_loop(const struct mds_step_list *p, FILE *f)
@@ -63,7 +77,7 @@ void mds_block_show(const struct mds_step_list *p, FILE *f)
             mds_format_bytes((double)s->top, bytes, sizeof bytes);
         fprintf(f, "%4d %-26s %-22s %s %-24s %10s", i, what, out, in[0] ? "<" : " ", in,
                 bytes);
-        show_waits(p, s->waits, f);
+        show_waits(p, s, f);
         fputc('\n', f);
     }
 }

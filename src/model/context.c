@@ -96,7 +96,8 @@ struct context mds_gpt_in_chunks(const struct context *t)
 {
     struct context c = *t;
 
-    mds_par_set_chunks(&c.par, tensor_chunks_for(c.g, &c.par));
+    if (mds_gpt_is_tiled(t))
+        mds_par_set_chunks(&c.par, tensor_chunks_for(c.g, &c.par));
     return c;
 }
 

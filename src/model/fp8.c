@@ -191,6 +191,12 @@ enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t ou
 
 /* ---- GEMMs ---- */
 
+enum mds_rc mds_gpt_fp8_cast_input(const struct context *c, const struct linear_ids *id,
+                                   int64_t R, struct linear_input *in)
+{
+    return cast_input(c, R, id->in, in, 1, &in->cast);
+}
+
 enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_ids *id,
                                    const struct mdsk_linear_fwd *a,
                                    const struct linear_input *in)
@@ -204,7 +210,10 @@ enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_
                               .bias = a->b,
                               .y = a->y};
 
-    MDS_TRY(cast_input(c, a->R, a->in, in, 1, &g.a));
+    if (in->cast.code)
+        g.a = in->cast;
+    else
+        MDS_TRY(cast_input(c, a->R, a->in, in, 1, &g.a));
     MDS_TRY(cast_weight(c, id, a->w, 1, &g.b));
     MDS_TRY(mds_op_fp8_gemm(c->par.dev, &g));
     mds_arena_release(c->par.arena, mark);

@@ -42,6 +42,12 @@ struct away_o {
     struct mds_dev_async_copy copy; /* in flight, to the host or back */
 };
 
+/* A message between tensor ranks: of each chunk. */
+struct list_message {
+    struct mds_comm_req req[MDS_SHARD_CHUNKS];
+    int started, waited;
+};
+
 /* The context of operations: a block of a pass. */
 struct block_pass {
     const struct context *all;   /* all rows and heads */
@@ -56,7 +62,7 @@ struct block_pass {
     const struct saved *next;  /* backward: the block whose input is fetched, or NULL */
     struct fetched *fetched;
     struct away_o *o;
-    struct mds_comm_req message[MDS_LIST_MESSAGES];
+    struct list_message message[MDS_LIST_MESSAGES];
     struct mds_dev_async_copy put; /* in flight, message number put_message */
     int put_message;
 };
@@ -85,10 +91,35 @@ int mds_gpt_next_span(const struct block_pass *b, const struct mds_block_call *c
 void *mds_gpt_span_at(const struct block_pass *b, const struct mds_block_call *call,
                       mds_tid t, void *base, const struct span *s);
 
+/* ---- messages.c ---- */
+
+mds_perform_fn mds_gpt_gather, mds_gpt_reduce;
+enum mds_rc mds_gpt_wait(void *ctx, int message);
+
+/* Rows from row `at` on that travel together, in the step's chunks; at least one. */
+int64_t mds_gpt_chunk_left(const struct block_pass *b, const struct mds_step *s,
+                           int64_t at);
+
+/* Wait until the first `rows` rows of the gather that the step awaits are there. */
+enum mds_rc mds_gpt_wait_rows(struct block_pass *b, const struct mds_step *s,
+                              int64_t rows);
+
+/* [rows, H] of each tensor rank; their sum: all of it, in the same place, or this rank's
+ * shard [slice rows, H]; and mds_gpt_sum_work bytes. */
+struct partial_sums {
+    void *partial, *sum, *work;
+};
+
+/* The first `rows` rows are there: start to sum the chunks that are complete. */
+enum mds_rc mds_gpt_sum_rows(struct block_pass *b, const struct mds_step *step,
+                             const struct partial_sums *s, int64_t rows);
+
+/* Of all chunks of a context's rows. */
+int64_t mds_gpt_sum_work(const struct context *c);
+
 /* ---- operations.c ---- */
 
 extern mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS];
-enum mds_rc mds_gpt_wait(void *ctx, int message);
 
 /* ---- lists_compile.c ---- */
 

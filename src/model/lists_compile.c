@@ -10,12 +10,7 @@
 
 int mds_gpt_uses_lists(const struct context *c)
 {
-    struct context t;
-
-    if (c->run->train->act.mlp_tile > 0 || mds_gpt_is_chunked(c))
-        return 0;
-    mds_gpt_tile(c, 0, 0, &t);
-    return (mds_gpt_is_tiled(c) ? mds_gpt_in_chunks(&t) : *c).par.chunks == 1;
+    return c->run->train->act.mlp_tile == 0 && !mds_gpt_is_chunked(c);
 }
 
 /* ---- types ---- */
@@ -64,15 +59,22 @@ static unsigned kept_parts(const struct context *c, int type, enum list_kind kin
 
 static int64_t sum_work(const struct context *c)
 {
-    struct mds_comm *tp = mds_group(c->g->groups, MDS_AXIS_TENSOR);
     struct context t;
-    int64_t n;
 
     mds_gpt_tile(c, 0, 0, &t);
-    n = mds_gpt_residual_size(&t);
+    return mds_gpt_sum_work(&t);
+}
 
-    return c->g->sequence_parallel ? mds_comm_reduce_scatter_work(tp, n, c->par.dtype)
-                                   : mds_comm_all_reduce_work(tp, n, c->par.dtype);
+/* The layers whose messages travel in chunks; in tiles the MLP's, whose rows may be in
+ * any order. */
+static unsigned chunked_layers(const struct context *c)
+{
+    struct context t;
+
+    mds_gpt_tile(c, 0, 0, &t);
+    if (mds_gpt_in_chunks(&t).par.chunks == 1)
+        return 0;
+    return mds_gpt_is_tiled(c) ? 1u << LAYER_UP | 1u << LAYER_DOWN : ~0u;
 }
 
 static int has_backward(enum list_kind kind)
@@ -120,6 +122,7 @@ static struct mds_block_policy policy_of(const struct context *c,
         .o_away = has_backward(kind) && type >= LISTS_O_AWAY,
         .o_fetch = has_backward(kind) && mds_gpt_saves_o_away(c),
         .group_weights = group_weights(c),
+        .chunked = chunked_layers(c),
         .slot_bytes =
             kind == LISTS_OFFLOADED ? l->forward[LISTS_SAVING].saved_bytes : 0,
         .fp8 = type & LISTS_FP8 ? fp8 : NULL,

@@ -16,6 +16,7 @@ src_model_libmds_model_a_SOURCES = \
   src/model/linear.c \
   src/model/lists.c src/model/lists.h \
   src/model/lists_compile.c \
+  src/model/messages.c \
   src/model/mlp.c \
   src/model/modules.h \
   src/model/norm.c \

@@ -83,7 +83,7 @@ struct linear_ids mds_gpt_add_weights(struct registrar *reg, const char *layer,
 int mds_gpt_add_biases(struct registrar *reg, const char *layer,
                        const struct linears *l);
 
-/* The input x [R, in].  codes, of mds_gpt_fp8_codes_bytes: forward writes there what
+/* The input x [R, in].  cast: FP8 only: x as codes by rows already, if they are there.  codes, of mds_gpt_fp8_codes_bytes: forward writes there what
  * the weight's gradient is computed from, and backward reads it instead of x.  amax: of
  * x, as the kernel that wrote it has left it there. */
 struct linear_input {
@@ -91,6 +91,7 @@ struct linear_input {
     void *codes;    /* NULL: they are not saved, or it is not FP8 */
     uint32_t *amax; /* NULL: unknown */
     int activated;  /* FP8 only: the input is the MLP's activation of x */
+    struct mdsk_fp8_operand cast;
 };
 
 /* y = x W^T + b, of R rows.  first_bias: only the first tensor rank adds the bias,
@@ -149,6 +150,9 @@ uint32_t *mds_gpt_fp8_grad_amax(const struct context *c, const struct linear_ids
 /* Bytes of linear_input.codes: x [R, in] transposed, and its scale. */
 int64_t mds_gpt_fp8_codes_bytes(int64_t R, int64_t in);
 
+/* in->cast = the codes of R rows, in working memory. */
+enum mds_rc mds_gpt_fp8_cast_input(const struct context *c, const struct linear_ids *id,
+                                   int64_t R, struct linear_input *in);
 enum mds_rc mds_gpt_fp8_linear_fwd(const struct context *c, const struct linear_ids *id,
                                    const struct mdsk_linear_fwd *a,
                                    const struct linear_input *in);

@@ -261,45 +261,6 @@ static enum mds_rc add(void *ctx, const struct mds_block_call *call)
     return mds_op_add(b->c->par.dev, &a);
 }
 
-/* ---- messages between tensor ranks ---- */
-
-static enum mds_rc gather(void *ctx, const struct mds_block_call *call)
-{
-    struct block_pass *b = ctx;
-
-    return mds_comm_all_gather_start(
-        mds_group(b->c->g->groups, MDS_AXIS_TENSOR), call->in[0], call->out[0],
-        mds_gpt_residual_size(b->c) * (int64_t)mdsk_dtype_size(b->c->par.dtype),
-        &b->message[call->step->message]);
-}
-
-static enum mds_rc reduce(void *ctx, const struct mds_block_call *call)
-{
-    struct block_pass *b = ctx;
-    struct mds_comm *tp = mds_group(b->c->g->groups, MDS_AXIS_TENSOR);
-    struct mds_comm_req *req = &b->message[call->step->message];
-    int64_t n = mds_gpt_residual_size(b->c);
-
-    return call->step->site == MDS_SITE_SUM
-               ? mds_comm_all_reduce_start(tp, call->out[0], n, b->c->par.dtype,
-                                           call->out[1], req)
-               : mds_comm_reduce_scatter_start(tp, call->in[0], call->out[0], n,
-                                               b->c->par.dtype, call->out[1], req);
-}
-
-enum mds_rc mds_gpt_wait(void *ctx, int message)
-{
-    struct block_pass *b = ctx;
-
-    if (message == MDS_MESSAGE_O)
-        mds_dev_wait_copy(b->c->par.dev, b->o->copy);
-    else if (message == b->put_message)
-        mds_dev_wait_copy(b->c->par.dev, b->put);
-    else
-        return mds_comm_wait(&b->message[message]);
-    return MDS_OK;
-}
-
 /* ---- what is not saved on the device ---- */
 
 static enum mds_rc put(void *ctx, const struct mds_block_call *call)
@@ -392,8 +353,8 @@ mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS] = {
     [MDS_STEP_EXPERTS] = mds_gpt_experts,
     [MDS_STEP_WEIGH] = mds_gpt_weigh,
     [MDS_STEP_COMBINE] = mds_gpt_combine,
-    [MDS_STEP_GATHER] = gather,
-    [MDS_STEP_REDUCE] = reduce,
+    [MDS_STEP_GATHER] = mds_gpt_gather,
+    [MDS_STEP_REDUCE] = mds_gpt_reduce,
     [MDS_STEP_TO_HEADS] = to_heads,
     [MDS_STEP_TO_TOKENS] = to_tokens,
     [MDS_STEP_OPEN_HEADS] = mds_gpt_open_heads,

@@ -3,6 +3,8 @@
  * works on a tile. */
 #include "model/lists.h"
 
+#include "base/minmax.h"
+
 static const struct linear_ids *linear_of(const struct block_pass *b, int layer)
 {
     switch (layer) {
@@ -91,28 +93,94 @@ static enum mds_rc to_their_places(const struct block_pass *b,
     return MDS_OK;
 }
 
+/* ---- chunks ---- */
+
+/* The next rows, from row `at` of the tile on, that are contiguous, and arrive or leave
+ * together; waits for them. */
+static enum mds_rc next_rows(struct block_pass *b, const struct mds_block_call *call,
+                             mds_tid x, mds_tid y, int64_t at, struct span *s)
+{
+    mds_gpt_next_span(b, call, x, y, at, s);
+    s->n = mds_min(s->n, mds_gpt_chunk_left(b, call->step, at));
+    return mds_gpt_wait_rows(b, call->step, at + s->n);
+}
+
+/* The first `rows` rows of the result, in `partial`, are there: send them, if the step
+ * does. */
+static enum mds_rc send_rows(struct block_pass *b, const struct mds_block_call *call,
+                             void *partial, int64_t rows)
+{
+    const struct partial_sums s = {partial, call->out[MDS_OUT_SUM],
+                                   call->out[MDS_OUT_SUM + 1]};
+
+    return s.sum ? mds_gpt_sum_rows(b, call->step, &s, rows) : MDS_OK;
+}
+
+/* Codes by rows of C elements, from row `at` on. */
+static struct mdsk_fp8_operand codes_from(struct mdsk_fp8_operand codes, int64_t at,
+                                          int64_t C)
+{
+    codes.code = (const char *)codes.code + at * mdsk_fp8_ld(C);
+    return codes;
+}
+
 /* ---- operations ---- */
+
+/* The input of all rows; in FP8 cast here where the result leaves in chunks, so that all
+ * have one scale. */
+static enum mds_rc input_of(const struct block_pass *b,
+                            const struct mds_block_call *call,
+                            const struct linear_ids *l, struct linear_input *x)
+{
+    *x = (struct linear_input){
+        .x = call->in[0],
+        .codes = call->out[2],
+        .amax = call->step->amax ? mds_gpt_fp8_input_amax(b->c, l) : NULL,
+        .activated = call->step->activated};
+    return l->fp8 && call->out[MDS_OUT_SUM]
+               ? mds_gpt_fp8_cast_input(b->c, l, mds_par_rows(&b->c->par), x)
+               : MDS_OK;
+}
+
+static struct linear_input input_rows(const struct block_pass *b,
+                                      const struct mds_block_call *call,
+                                      const struct linear_ids *l,
+                                      const struct linear_input *all,
+                                      const struct span *s)
+{
+    struct linear_input x = *all;
+
+    x.x = mds_gpt_span_at(b, call, call->step->in[0], call->in[0], s);
+    if (s->n < mds_par_rows(&b->c->par))
+        x.amax = NULL;
+    if (x.cast.code)
+        x.cast = codes_from(x.cast, s->at, l->in);
+    return x;
+}
 
 enum mds_rc mds_gpt_list_linear(void *ctx, const struct mds_block_call *call)
 {
-    const struct block_pass *b = ctx;
-    const struct linear_ids *l = linear_of(b, call->step->layer);
-    mds_tid from = call->step->in[0], to = call->step->out[0];
+    struct block_pass *b = ctx;
+    const struct mds_step *step = call->step;
+    const struct linear_ids *l = linear_of(b, step->layer);
+    struct linear_input all;
     struct span s;
 
-    for (int64_t at = 0; mds_gpt_next_span(b, call, from, to, at, &s); at += s.n) {
-        int all = call->step->amax && s.n == mds_par_rows(&b->c->par);
-        const struct linear_input x = {
-            .x = mds_gpt_span_at(b, call, from, call->in[0], &s),
-            .codes = call->out[2],
-            .amax = all ? mds_gpt_fp8_input_amax(b->c, l) : NULL,
-            .activated = call->step->activated};
-        void *y = mds_gpt_span_at(b, call, to, call->out[0], &s);
+    MDS_TRY(input_of(b, call, l, &all));
+    for (int64_t at = 0; at < mds_par_rows(&b->c->par); at += s.n) {
+        struct linear_input x;
+        void *y;
 
+        MDS_TRY(next_rows(b, call, step->in[0], step->out[0], at, &s));
+        x = input_rows(b, call, l, &all, &s);
+        y = mds_gpt_span_at(b, call, step->out[0], call->out[0], &s);
         if (call->out[1])
-            return mds_gpt_linear_gelu_fwd(b->c, l, s.n, x, y, call->out[1]);
-        MDS_TRY(
-            mds_gpt_linear_fwd(b->c, l, s.n, call->step->cut == MDS_CUT_ROWS, x, y));
+            MDS_TRY(mds_gpt_linear_gelu_fwd(
+                b->c, l, s.n, x, y,
+                mds_gpt_span_at(b, call, step->out[1], call->out[1], &s)));
+        else
+            MDS_TRY(mds_gpt_linear_fwd(b->c, l, s.n, step->cut == MDS_CUT_ROWS, x, y));
+        MDS_TRY(send_rows(b, call, call->out[0], at + s.n));
     }
     return MDS_OK;
 }
@@ -151,34 +219,47 @@ enum mds_rc mds_gpt_list_cast(void *ctx, const struct mds_block_call *call)
                                  1, l->fp8_wgrad, bias_gradient(b, l), &dy);
 }
 
-static enum mds_rc fp8_linear_bwd_x(const struct block_pass *b,
+static enum mds_rc fp8_linear_bwd_x(struct block_pass *b,
                                     const struct mds_block_call *call)
 {
-    const struct linear_grad dy = codes_of(b, call, 0);
+    const struct linear_ids *l = linear_of(b, call->step->layer);
+    const struct linear_grad all = codes_of(b, call, 0);
+    mds_tid to = call->step->out[0];
+    struct span s;
     void *dx;
 
-    MDS_TRY(in_one_piece(b, call, call->step->out[0], call->out[0], 0, &dx));
-    MDS_TRY(mds_gpt_linear_bwd_input(b->c, linear_of(b, call->step->layer),
-                                     mds_par_rows(&b->c->par), &dy, dx));
-    return to_their_places(b, call, call->step->out[0], call->out[0], dx);
+    MDS_TRY(in_one_piece(b, call, to, call->out[0], 0, &dx));
+    for (int64_t at = 0; at < mds_par_rows(&b->c->par); at += s.n) {
+        struct linear_grad dy = all;
+
+        MDS_TRY(next_rows(b, call, -1, -1, at, &s));
+        dy.rows = codes_from(all.rows, at, l->out);
+        MDS_TRY(mds_gpt_linear_bwd_input(b->c, l, s.n, &dy,
+                                         mds_par_at(&b->c->par, dx, at * l->in)));
+        MDS_TRY(send_rows(b, call, dx, at + s.n));
+    }
+    return to_their_places(b, call, to, call->out[0], dx);
 }
 
 enum mds_rc mds_gpt_list_linear_bwd_x(void *ctx, const struct mds_block_call *call)
 {
-    const struct block_pass *b = ctx;
-    const struct linear_ids *l = linear_of(b, call->step->layer);
-    mds_tid from = call->step->in[0], to = call->step->out[0];
+    struct block_pass *b = ctx;
+    const struct mds_step *step = call->step;
+    const struct linear_ids *l = linear_of(b, step->layer);
     struct span s;
 
-    if (is_codes(call, from))
+    if (is_codes(call, step->in[0]))
         return fp8_linear_bwd_x(b, call);
-    for (int64_t at = 0; mds_gpt_next_span(b, call, from, to, at, &s); at += s.n) {
-        const struct linear_grad dy = {
-            .dy = mds_gpt_span_at(b, call, from, call->in[0], &s)};
+    for (int64_t at = 0; at < mds_par_rows(&b->c->par); at += s.n) {
+        struct linear_grad dy = {0};
 
+        MDS_TRY(next_rows(b, call, step->in[0], step->out[0], at, &s));
+        dy.dy = mds_gpt_span_at(b, call, step->in[0], call->in[0], &s);
         MDS_TRY(mds_gpt_linear_gelu_bwd_input(
-            b->c, l, s.n, &dy, call->in[1],
-            mds_gpt_span_at(b, call, to, call->out[0], &s)));
+            b->c, l, s.n, &dy,
+            call->in[1] ? mds_gpt_span_at(b, call, step->in[1], call->in[1], &s) : NULL,
+            mds_gpt_span_at(b, call, step->out[0], call->out[0], &s)));
+        MDS_TRY(send_rows(b, call, call->out[0], at + s.n));
     }
     return MDS_OK;
 }
@@ -203,19 +284,20 @@ static enum mds_rc fp8_linear_bwd_w(const struct block_pass *b,
 
 enum mds_rc mds_gpt_list_linear_bwd_w(void *ctx, const struct mds_block_call *call)
 {
-    const struct block_pass *b = ctx;
+    struct block_pass *b = ctx;
     const struct linear_ids *l = linear_of(b, call->step->layer);
     mds_tid x = call->step->in[0], dy = call->step->in[1];
     struct span s;
 
     if (is_codes(call, dy))
         return fp8_linear_bwd_w(b, call);
-    for (int64_t at = 0; mds_gpt_next_span(b, call, x, dy, at, &s); at += s.n) {
-        const struct linear_input in = {
-            .x = mds_gpt_span_at(b, call, x, call->in[0], &s)};
-        const struct linear_grad g = {
-            .dy = mds_gpt_span_at(b, call, dy, call->in[1], &s)};
+    for (int64_t at = 0; at < mds_par_rows(&b->c->par); at += s.n) {
+        struct linear_input in = {0};
+        struct linear_grad g = {0};
 
+        MDS_TRY(next_rows(b, call, x, dy, at, &s));
+        in.x = mds_gpt_span_at(b, call, x, call->in[0], &s);
+        g.dy = mds_gpt_span_at(b, call, dy, call->in[1], &s);
         MDS_TRY(mds_gpt_linear_bwd_weight(b->c, l, s.n, in, &g));
     }
     return MDS_OK;

@@ -20,6 +20,9 @@ enum { ROWS = 16, TILE = 3, HIDDEN = 64, PARTS = 1 << (MDS_ACT_PARTS + 1) };
 
 enum { EXPERTS = 32, MODELS = 64 };
 
+/* Layers whose messages travel in chunks where others' do not, too. */
+enum { CHUNKED = 1 << LAYER_UP | 1 << LAYER_DOWN };
+
 struct setting {
     struct mds_model_config model;
     struct mds_block_policy policy;
@@ -134,6 +137,9 @@ static struct setting setting_of(int model, int rank, int way, int training, int
     s.policy.fp8 = cast ? &fp8[cast] : NULL;
     s.policy.gelu = s.model.activation == MDSK_GELU && !cast;
     s.policy.sum_norms = ranks[rank].tensor > 1;
+    s.policy.chunked = ranks[rank].tensor > 1 && (model ^ way) & 1
+                           ? (home == AWAY ? CHUNKED : ~0u)
+                           : 0;
     return s;
 }
 
@@ -147,6 +153,7 @@ static struct setting tiled_setting(int model, int rank, int training, int o, in
     struct setting s = setting_of(model, rank, 5, training, away ? AWAY : HERE, cast);
 
     s.tiled = 1;
+    s.policy.chunked &= CHUNKED;
     s.groups = groups;
     s.policy.keep |= o == O_HERE || o == O_AWAY ? attention : 0;
     s.policy.o_away = training && o == O_AWAY;
@@ -250,13 +257,16 @@ static void land(struct memory *m, unsigned waits)
 {
     for (int i = 0; waits >> i; i++) {
         const struct mds_step *s = m->flying[i];
+        int sum;
 
         if (!(waits >> i & 1) || i == MDS_MESSAGE_O)
             continue;
-        if (s->out[1] >= 0)
-            own(m, s->out[1], NOBODY);
-        if (s->out[0] >= 0)
-            own(m, s->out[0], s->out[0]);
+        sum = mds_step_is_linear(s->op) ? MDS_OUT_SUM : 0;
+        for (int k = 0; k < MDS_STEP_OUT; k++)
+            if (s->out[k] >= 0 && mds_step_sends(s, k + MDS_STEP_IN))
+                own(m, s->out[k], NOBODY);
+        if (s->out[sum] >= 0)
+            own(m, s->out[sum], s->out[sum]);
         else
             must_own(m, m->p->steps, s->in[0]);
     }
@@ -266,15 +276,19 @@ static void run_step(struct memory *m, int i)
 {
     const struct mds_step *s = &m->p->step[i];
 
-    land(m, s->waits);
+    land(m, s->waits | (s->awaits < 0 ? 0 : 1u << s->awaits));
     for (int k = 0; k < MDS_STEP_IN; k++)
         if (s->in[k] >= 0)
             must_own(m, i, s->in[k]);
+    for (int k = 0; k < MDS_STEP_OUT; k++)
+        if (s->out[k] >= 0)
+            must_not_fly(m, i, s->out[k]);
     for (int k = 0; k < MDS_STEP_OUT; k++) {
         if (s->out[k] < 0)
             continue;
-        must_not_fly(m, i, s->out[k]);
-        own(m, s->out[k], s->message >= 0 ? IN_FLIGHT : s->out[k]);
+        own(m, s->out[k],
+            s->message >= 0 && mds_step_sends(s, k + MDS_STEP_IN) ? IN_FLIGHT
+                                                                  : s->out[k]);
     }
     if (s->message >= 0)
         m->flying[s->message] = s;
