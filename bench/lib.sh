@@ -6,7 +6,7 @@
 
 # Options that a layout does not name, for plans that choose nothing: what follows them overrides.
 fixed_layout='--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 --sequence-parallel=0
-    --ds-sequence-parallel-size 1 --context-parallel-size 1 --zero-stage 0 --mlp-tile 0
+    --ds-sequence-parallel-size 1 --context-parallel-size 1 --zero-stage 0
     --loss-tile 0 --sequence-tile 0 --offload-param-device none --no-cpu-checkpointing
     --cpu-offloading-num-layers 0'
 
@@ -64,15 +64,15 @@ record_failure() {
 }
 
 try_help='comma-separated words: N: micro-batch size; none, selective, full,
-                      ln, act, ln+act: what is recomputed (blocks, norms, activation);
+                      ln, act, ln+act, ln+mlp: what is recomputed (blocks, norms,
+                      activation, MLP);
                       kN: blocks per checkpoint; host: checkpoints on the host;
                       hostN: N blocks offloaded; zN: ZeRO stage; opt: optimizer on the
                       host, nvme: in a file in NVME_PATH, rest: weights on the host, too;
                       tpN, sp, uN, ringN, ppN: parallel sizes; gN: micro-batches per
-                      step; tN, mN, lN: tiles of sequence, MLP and loss; cN: attention
-                      chunk; headsN: groups of heads; xN: chunks of tensor-parallel
-                      communication; aN%, dN%: blocks that keep attention, and that keep
-                      inputs on the device; rope; wN: window of N keys, globalN: but in
+                      step; tN, lN: tiles of sequence and loss; headsN: groups of heads;
+                      xN: chunks of tensor-parallel communication; aN%, dN%: blocks that
+                      keep attention, and that keep inputs on the device; rope; wN: window of N keys, globalN: but in
                       every N-th block; fp8: linear layers in FP8'
 
 # parse_try TRY: set $options to the options of mds_pretrain that its words stand for.
@@ -85,6 +85,7 @@ parse_try() {
         none | selective | full) more="--recompute-granularity $word" ;;
         ln) more='--recompute-granularity selective --recompute-modules layernorm' ;;
         act) more='--recompute-granularity selective --recompute-modules mlp_act' ;;
+        ln+mlp) more='--recompute-granularity selective --recompute-modules layernorm,mlp' ;;
         ln+act) more='--recompute-granularity selective --recompute-modules layernorm,mlp_act' ;;
         host) more=--cpu-checkpointing ;;
         host[0-9]*) more="--cpu-offloading-num-layers $n" ;;
@@ -107,9 +108,7 @@ parse_try() {
         t[0-9]*) more="--sequence-tile $n" ;;
         a[0-9]*%) more="--keep-attention-layers $((layers * ${n%?} / 100))" ;;
         d[0-9]*%) more="--device-checkpoint-layers $((layers * ${n%?} / 100))" ;;
-        c[0-9]*) more="--attention-chunk $n" ;;
         heads[0-9]*) more="--attention-head-groups $n" ;;
-        m[0-9]*) more="--mlp-tile $n" ;;
         l[0-9]*) more="--loss-tile $n" ;;
         *)
             echo "error: a try has no word $word; see --help" > "$work/log"

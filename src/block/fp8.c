@@ -41,6 +41,15 @@ static int64_t rows_of(const struct mds_step_list *p, enum mds_rows rows)
     return (mds_list_is_tiled(p) ? p->tile : p->rows)[rows];
 }
 
+/* Whether backward runs the step again for its result, and so needs its input. */
+static int runs_again(const struct mds_step_list *p, const struct mds_step *s,
+                      unsigned keep)
+{
+    int part = p->tensor[s->out[0]].part;
+
+    return part > 0 && !(keep >> part & 1);
+}
+
 /* The input of linear layer i: its codes, if they are saved; activated by the casts
  * that read it. */
 static void cast_input(struct mds_step_list *p, int i, unsigned keep,
@@ -56,7 +65,7 @@ static void cast_input(struct mds_step_list *p, int i, unsigned keep,
         s->in[0] = w->in[0] = p->step[from].in[0];
         s->activated = w->activated = 1;
     }
-    if (fp8->codes && w && keep >> x.part & 1)
+    if (fp8->codes && w && keep >> x.part & 1 && !runs_again(p, s, keep))
         s->out[2] = w->in[0] =
             codes_of(p, t, fp8->codes_bytes(rows_of(p, x.rows), x.cols), x.part);
     if (s->activated) {

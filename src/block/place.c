@@ -43,12 +43,17 @@ static void use_sent(struct mds_step_list *p, const struct mds_step *s, int step
             use(p, mds_step_operand(s, k), step);
 }
 
+static int waits_for(const struct mds_step *s, int message)
+{
+    return s->waits >> message & 1 || s->awaits == message;
+}
+
 /* A message uses its tensors until it is waited for. */
 static void use_messages(struct mds_step_list *p)
 {
     for (int i = 0; i < p->steps; i++)
         for (int n = i + 1; n < p->steps && p->step[i].message >= 0; n++)
-            if (p->step[n].waits >> p->step[i].message & 1)
+            if (waits_for(&p->step[n], p->step[i].message))
                 use_sent(p, &p->step[i], n);
 }
 

@@ -19,17 +19,14 @@ enum condition {
     FULL_OR_TILED = 1 << 6,     /* full recompute, or tiles */
     EVERY_INPUT_SAVED = 1 << 7, /* each block's input is kept */
     INPUTS_OFFLOADED = 1 << 8,  /* --cpu-checkpointing */
-    SAVES_MLP_ACT = 1 << 9,
     /* of the ranks and the model */
-    TENSOR_RANKS = 1 << 10,
-    NO_SEQUENCE_PARALLEL = 1 << 11, /* no --sequence-parallel */
-    HIDDEN_DIVIDES = 1 << 12,
-    WHOLE_SEQUENCES = 1 << 13,
-    TWO_BLOCKS_RESIDENT = 1 << 14,
-    HEADS_TO_GROUP = 1 << 15,      /* more than one key/value head on each rank */
-    ATTENTION_ON_DEVICE = 1 << 16, /* no --attention-chunk */
+    TENSOR_RANKS = 1 << 9,
+    NO_SEQUENCE_PARALLEL = 1 << 10, /* no --sequence-parallel */
+    HIDDEN_DIVIDES = 1 << 11,
+    TWO_BLOCKS_RESIDENT = 1 << 12,
+    HEADS_TO_GROUP = 1 << 13, /* more than one key/value head on each rank */
     RANK_CONDITIONS = TENSOR_RANKS | NO_SEQUENCE_PARALLEL | HIDDEN_DIVIDES |
-                      WHOLE_SEQUENCES | TWO_BLOCKS_RESIDENT | HEADS_TO_GROUP
+                      TWO_BLOCKS_RESIDENT | HEADS_TO_GROUP
 };
 
 static unsigned bit_if(int is_so, enum condition c)
@@ -45,7 +42,6 @@ static unsigned rank_conditions_met(const struct mds_activations *a,
     return bit_if(r->tensor > 1, TENSOR_RANKS) |
            bit_if(!r->sequence_parallel || r->tensor == 1, NO_SEQUENCE_PARALLEL) |
            bit_if(r->hidden % r->tensor == 0, HIDDEN_DIVIDES) |
-           bit_if(r->sequence == 1, WHOLE_SEQUENCES) |
            bit_if(r->kv_heads != 1, HEADS_TO_GROUP) |
            bit_if(r->blocks == 0 || a->offload_layers <= most, TWO_BLOCKS_RESIDENT);
 }
@@ -56,7 +52,6 @@ static unsigned conditions_met(const struct mds_activations *a,
                                const struct mds_act_ranks *r)
 {
     int full = a->recompute == MDS_RECOMPUTE_FULL, tiled = a->sequence_tile > 0;
-    int again = a->recompute_modules & MDS_MODULE_MLP_ACT;
 
     return bit_if(a->recompute != MDS_RECOMPUTE_NONE, RECOMPUTES) | bit_if(full, FULL) |
            bit_if(a->recompute == MDS_RECOMPUTE_SELECTIVE, SELECTIVE) |
@@ -65,8 +60,6 @@ static unsigned conditions_met(const struct mds_activations *a,
            bit_if(full || tiled, FULL_OR_TILED) |
            bit_if(a->recompute_layers <= 1, EVERY_INPUT_SAVED) |
            bit_if(a->offload_activations, INPUTS_OFFLOADED) |
-           bit_if(a->attention_chunk == 0, ATTENTION_ON_DEVICE) |
-           bit_if(!again || a->mlp_tile == 0, SAVES_MLP_ACT) |
            (r ? rank_conditions_met(a, r) : (unsigned)RANK_CONDITIONS);
 }
 
@@ -161,10 +154,6 @@ static const struct rule rules[] = {
      "--recompute-modules: with --sequence-tile the norms' and the MLP's activations "
      "are never saved; leave out one of them",
      NULL},
-    {"train.recompute_modules", SAVES_MLP_ACT, 0, MDS_ACT_WARNING,
-     "--recompute-modules mlp_act changes nothing: with --mlp-tile no activation "
-     "inside the MLP is saved",
-     NULL},
     {"train.recompute_layers", FULL, 0, MDS_ACT_FAULT,
      "--checkpoint-num-layers above 1", explain_full_recompute},
     {"train.offload_activations", FULL_OR_TILED, 0, MDS_ACT_FAULT,
@@ -185,25 +174,9 @@ static const struct rule rules[] = {
      NULL},
     {"train.partition_activations", HIDDEN_DIVIDES, 0, MDS_ACT_FAULT,
      "--partition-activations", explain_hidden_split},
-    {"train.attention_chunk", TILED, 0, MDS_ACT_FAULT,
-     "--attention-chunk: the rest of a block must be tiled as well; give "
-     "--sequence-tile",
-     NULL},
-    {"train.attention_chunk", WHOLE_SEQUENCES, 0, MDS_ACT_FAULT,
-     "--attention-chunk is for ranks that have whole sequences; leave out "
-     "--ds-sequence-parallel-size and --context-parallel-size, or the chunk",
-     NULL},
-    {"train.attention_chunk", NO_SEQUENCE_PARALLEL, 0, MDS_ACT_FAULT,
-     "--attention-chunk cannot be combined with --sequence-parallel; leave out one of "
-     "them",
-     NULL},
     {"train.attention_head_groups", TILED, 0, MDS_ACT_FAULT,
      "--attention-head-groups: the rest of a block must be tiled as well; give "
      "--sequence-tile",
-     NULL},
-    {"train.attention_head_groups", ATTENTION_ON_DEVICE, 0, MDS_ACT_FAULT,
-     "--attention-head-groups cannot be combined with --attention-chunk; leave out one "
-     "of them",
      NULL},
     {"train.attention_head_groups", HEADS_TO_GROUP, 0, MDS_ACT_OFF,
      "--attention-head-groups is off: each rank has one key/value head, or some in "

@@ -39,7 +39,6 @@ void mds_act_describe(const struct mds_activations *a, struct mds_str *out)
                     (long long)a->offload_layers, mds_plural(a->offload_layers));
     if (a->head_groups > 1)
         mds_str_add(out, ", heads in %lld groups", (long long)a->head_groups);
-    if (a->mlp_tile || a->sequence_tile)
-        mds_str_add(out, ", tiles of %lld",
-                    (long long)(a->sequence_tile ? a->sequence_tile : a->mlp_tile));
+    if (a->sequence_tile)
+        mds_str_add(out, ", tiles of %lld", (long long)a->sequence_tile);
 }

@@ -11,10 +11,8 @@ const struct mds_act_option mds_act_options[MDS_ACT_OPTIONS + 1] = {
     {"train.recompute_modules", AT(recompute_modules), 0},
     {"train.partition_activations", AT(partition_activations), 1},
     {"train.offload_activations", AT(offload_activations), 0},
-    {"train.mlp_tile", AT(mlp_tile), 0},
     {"train.loss_tile", AT(loss_tile), 0},
     {"train.sequence_tile", AT(sequence_tile), 0},
-    {"train.attention_chunk", AT(attention_chunk), 1},
     {"train.attention_head_groups", AT(head_groups), 0},
     {"train.recompute_layers", AT(recompute_layers), 0},
     {"train.keep_attention", AT(keep_attention), 0},
@@ -80,8 +78,9 @@ enum mds_recompute mds_recompute_of(const struct mds_activations *a)
 
 const char *mds_recompute_modules_name(int modules)
 {
-    static const char *const names[] = {"", "layernorm", "mlp_act",
-                                        "layernorm,mlp_act"};
+    static const char *const names[] = {
+        "",    "layernorm",     "mlp_act",     "layernorm,mlp_act",
+        "mlp", "layernorm,mlp", "mlp_act,mlp", "layernorm,mlp_act,mlp"};
 
     return names[modules];
 }
@@ -117,16 +116,15 @@ struct mds_act_policy mds_act_policy_inside(const struct mds_activations *a)
         p.of[i] = MDS_ACT_KEPT;
     if (again & MDS_MODULE_LAYERNORM)
         p.of[MDS_ACT_NORMS] = 0;
-    if (a->mlp_tile > 0)
-        p.of[MDS_ACT_MLP_IN] = p.of[MDS_ACT_MLP_ACT] = 0;
-    if (again & MDS_MODULE_MLP_ACT)
+    if (again & MDS_MODULE_MLP)
+        p.of[MDS_ACT_MLP_IN] = 0;
+    if (again & (MDS_MODULE_MLP | MDS_MODULE_MLP_ACT))
         p.of[MDS_ACT_MLP_ACT] = 0;
     return p;
 }
 
 /* Full recompute keeps inputs, and of the last blocks attention's result; selective
- * keeps both of each block.  With --attention-chunk attention has its result on the
- * host, and there it stays. */
+ * keeps both of each block. */
 struct mds_act_policy mds_act_policy(const struct mds_activations *a, int64_t blocks,
                                      int64_t l)
 {
@@ -141,11 +139,8 @@ struct mds_act_policy mds_act_policy(const struct mds_activations *a, int64_t bl
     if (l % mds_act_group(a))
         return p;
     p.of[MDS_ACT_INPUT] = where | (a->partition_activations ? MDS_ACT_SHARD : 0);
-    if (selective || from_end <= a->keep_attention) {
-        p.of[MDS_ACT_LSE] = selective ? where : MDS_ACT_KEPT;
-        p.of[MDS_ACT_ATTENTION] =
-            p.of[MDS_ACT_LSE] | (a->attention_chunk > 0 ? MDS_ACT_HOST : 0);
-    }
+    if (selective || from_end <= a->keep_attention)
+        p.of[MDS_ACT_ATTENTION] = p.of[MDS_ACT_LSE] = selective ? where : MDS_ACT_KEPT;
     return p;
 }
 
@@ -170,7 +165,7 @@ int64_t mds_act_slots(const struct mds_activations *a, int64_t blocks)
 
 int mds_act_uses_host(const struct mds_activations *a)
 {
-    return a->offload_activations || a->offload_layers > 0 || a->attention_chunk > 0;
+    return a->offload_activations || a->offload_layers > 0;
 }
 
 /* ---- levels ---- */
@@ -183,7 +178,7 @@ static const struct {
 } levels[MDS_ACT_LEVELS] = {
     {MDS_RECOMPUTE_NONE, 0, 0, 0, 1, 1},
     {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT, 0, 0, 1, 1},
-    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM, 1, 0, 1, 1},
+    {MDS_RECOMPUTE_SELECTIVE, MDS_MODULE_LAYERNORM | MDS_MODULE_MLP, 0, 0, 1, 1},
     {MDS_RECOMPUTE_SELECTIVE, 0, 1, 0, 1, 1},
     {MDS_RECOMPUTE_SELECTIVE, 0, 1, 1, 1, 1},
     {MDS_RECOMPUTE_FULL, 0, 1, 0, 1, 1},
@@ -211,8 +206,8 @@ unsigned mds_act_level_policy(void)
 
 unsigned mds_act_level_tiles(void)
 {
-    return bit_of_member(AT(mlp_tile)) | bit_of_member(AT(loss_tile)) |
-           bit_of_member(AT(sequence_tile)) | bit_of_member(AT(head_groups));
+    return bit_of_member(AT(loss_tile)) | bit_of_member(AT(sequence_tile)) |
+           bit_of_member(AT(head_groups));
 }
 
 int64_t mds_act_tile(int64_t tokens)
@@ -222,11 +217,10 @@ int64_t mds_act_tile(int64_t tokens)
 
 void mds_act_set_level(struct mds_activations *a, int level, int64_t tile)
 {
-    a->mlp_tile = levels[level].is_tiled ? tile : 0;
-    a->loss_tile = a->mlp_tile ? a->mlp_tile : MDS_DEFAULT_LOSS_TILE;
+    a->sequence_tile = levels[level].is_tiled ? tile : 0;
+    a->loss_tile = a->sequence_tile ? a->sequence_tile : MDS_DEFAULT_LOSS_TILE;
     a->recompute = levels[level].recompute;
     a->recompute_modules = levels[level].modules;
-    a->sequence_tile = mds_recompute_of(a) == MDS_RECOMPUTE_NONE ? 0 : a->mlp_tile;
     a->offload_activations = levels[level].on_host;
     a->head_groups = a->sequence_tile ? levels[level].groups : 1;
     a->recompute_layers = levels[level].every;

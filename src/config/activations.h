@@ -11,7 +11,11 @@
 
 enum mds_recompute { MDS_RECOMPUTE_NONE, MDS_RECOMPUTE_SELECTIVE, MDS_RECOMPUTE_FULL };
 /* Modules that selective recompute can name; bits. */
-enum mds_recompute_module { MDS_MODULE_LAYERNORM = 1, MDS_MODULE_MLP_ACT = 2 };
+enum mds_recompute_module {
+    MDS_MODULE_LAYERNORM = 1,
+    MDS_MODULE_MLP_ACT = 2,
+    MDS_MODULE_MLP = 4 /* before its activation, too */
+};
 
 /* Rows of logits at a time, by default.  Each further tile reads and writes the f32
  * gradient of the head's weight once more, 8 V H bytes: on an H200, 0.3 % of the time
@@ -29,13 +33,11 @@ struct mds_activations {
     int64_t sequence_tile;    /* rows of a block at a time, except attention; 0: all */
     int64_t keep_attention;   /* full: blocks that also save attention's result */
     int64_t device_inputs;    /* with offload: blocks whose inputs stay on the device */
-    int64_t attention_chunk;  /* tokens of q, k, v on the device at a time; 0: all */
     int64_t head_groups;      /* groups of heads that attention is computed in */
-    int64_t mlp_tile;         /* rows of the MLP's hidden layer at a time; 0: all */
     int64_t loss_tile;        /* rows of logits at a time; 0: all */
 };
 
-_Static_assert(sizeof(struct mds_activations) == 4 * sizeof(int) + 9 * sizeof(int64_t),
+_Static_assert(sizeof(struct mds_activations) == 4 * sizeof(int) + 7 * sizeof(int64_t),
                "activations are compared as bytes");
 
 /* One member, and the key of its option (options.c). */
@@ -46,7 +48,7 @@ struct mds_act_option {
 };
 
 /* One row for each member; the last row's key is NULL. */
-enum { MDS_ACT_OPTIONS = 13 };
+enum { MDS_ACT_OPTIONS = 11 };
 extern const struct mds_act_option mds_act_options[MDS_ACT_OPTIONS + 1];
 
 /* The row with that key, which must exist. */
@@ -162,7 +164,6 @@ unsigned mds_act_level_tiles(void);
 /* What the rules need to know about the ranks and the model. */
 struct mds_act_ranks {
     int64_t tensor;        /* tensor-parallel ranks */
-    int64_t sequence;      /* ranks that share each sequence: ring x Ulysses */
     int sequence_parallel; /* Megatron's */
     int64_t hidden;
     int64_t kv_heads;  /* mds_act_kv_heads; 0: unknown */

@@ -345,7 +345,7 @@ int64_t mds_config_tile(const struct mds_model_config *m, int64_t ranks);
 int mds_config_next_level(const struct mds_config *c, int *level,
                           struct mds_config *out);
 
-/* "--recompute-granularity full --mlp-tile 4096": what differs from the defaults, but
+/* "--recompute-granularity full --loss-tile 4096": what differs from the defaults, but
  * for the options in `but` (bits as in act_given). */
 void mds_act_text(const struct mds_activations *a, unsigned but, struct mds_str *out);
 

@@ -58,7 +58,6 @@ static struct mds_act_ranks activation_ranks(const struct mds_config *c)
 
     return (struct mds_act_ranks){
         .tensor = p->tensor,
-        .sequence = p->ulysses * p->ring,
         .sequence_parallel = p->sequence_parallel,
         .hidden = c->model.hidden,
         .kv_heads = mds_act_kv_heads(c->model.kv_heads, p->tensor * p->ulysses),

@@ -34,9 +34,6 @@ static void check_features(const struct mds_config_run *run, struct mds_diag *di
     if (act->sequence_tile > 0)
         fault(run, diag, "train.sequence_tile",
               "blocks with experts are not computed in tiles; leave it out");
-    if (act->mlp_tile > 0)
-        fault(run, diag, "train.mlp_tile",
-              "experts are not computed in tiles; leave it out");
     if (c->parallel.tensor_chunks > 1)
         fault(run, diag, "parallel.tensor_chunks",
               "rows of experts are sent in one piece; leave it out");

@@ -141,7 +141,7 @@ const struct mds_option_foreign mds_megatron_accepted[] = {
     {"--force-ds-sequence-parallel",
      "--ds-sequence-parallel-size by itself turns it on"},
     {"--ds-sequence-parallel-fpdt*",
-     "--attention-chunk and --sequence-tile do the same"},
+     "--attention-head-groups and --sequence-tile do the same"},
     {"--group-query-attention", "--num-query-groups by itself turns it on"},
     {"--use-mcore-models", "there is one implementation of a GPT"},
     {"--use-legacy-models", "there is one implementation of a GPT"},
@@ -175,8 +175,8 @@ const struct mds_option_foreign mds_megatron_accepted[] = {
     {"--zero-allgather-bucket-size", "see --ddp-bucket-size"},
     {"--zero-reduce-scatter", "--zero-stage decides how gradients are summed"},
     {"--empty-unused-memory-level", buffers},
-    {"--memory-centric-tiled-linear", "see --sequence-tile, --mlp-tile, --loss-tile"},
-    {"--tile-factor", "see --sequence-tile, --mlp-tile, --loss-tile"},
+    {"--memory-centric-tiled-linear", "see --sequence-tile, --loss-tile"},
+    {"--tile-factor", "see --sequence-tile, --loss-tile"},
     {"--split-transformers", "--recompute-granularity selective does the same"},
     {"--synchronize-each-layer", "memory is laid out before the first step"},
     {"--remote-device", "see --offload-device, --offload-param-device"},
@@ -278,6 +278,10 @@ const struct mds_option_foreign mds_megatron_accepted[] = {
 /* Of the same flags, those without which the run would be another.  Flags for models
  * other than a GPT are unknown. */
 const struct mds_option_foreign mds_megatron_unsupported[] = {
+    {"--mlp-tile",
+     "tiles of the MLP alone; see --recompute-modules mlp, --sequence-tile"},
+    {"--attention-chunk",
+     "attention with keys on the host; see --attention-head-groups"},
     {"--num-experts-*", experts},
     {"--expert-model-parallel-size", spread},
     {"--expert-*", experts},

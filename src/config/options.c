@@ -28,7 +28,7 @@ static const char checkpoints[] = "Checkpoints";
 /* In the order of the enums in config.h. */
 static const char *const positions[] = {"learned_absolute", "rope", "none", NULL};
 static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
-static const char *const modules[] = {"layernorm", "mlp_act", NULL};
+static const char *const modules[] = {"layernorm", "mlp_act", "mlp", NULL};
 static const char *const balances[] = {"none", "aux_loss", "seq_aux_loss", NULL};
 static const char *const decays[] = {"constant", "linear", "cosine", "WSD", NULL};
 static const char *const nonfinites[] = {"stop", "skip", "rollback", NULL};
@@ -485,7 +485,8 @@ static const struct mds_option rows[] = {
     {memory, "train.recompute_modules", "--recompute-modules", "MDS_RECOMPUTE_MODULES",
      MDS_OPT_SET, NULL, 0, 0, modules, AT(train.act.recompute_modules), "modules",
      .help = "with selective recompute, recompute only the results of the norms "
-             "(layernorm), of the MLP's activation function (mlp_act), or both"},
+             "(layernorm), of the MLP's activation function (mlp_act), or all of the "
+             "MLP (mlp)"},
     {memory, "train.recompute_layers", "--checkpoint-num-layers", "ACT_CKPT_NUM_LAYERS",
      MDS_OPT_INT, "1", 1, 1e5, NULL, AT(train.act.recompute_layers), "layers",
      .help = "with full recompute, blocks per saved input"},
@@ -518,20 +519,12 @@ static const struct mds_option rows[] = {
      AT(train.act.device_inputs), "layers",
      .help = "with --sequence-tile and --cpu-checkpointing, how many blocks at the end "
              "of a stage are not offloaded"},
-    {memory, "train.attention_chunk", "--attention-chunk", "MDS_ATTENTION_CHUNK",
-     MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.act.attention_chunk), "tokens",
-     .help = "with --sequence-tile, q, k and v of a block are in host memory, and this "
-             "many tokens of them on the device at a time; 0: all are on the device"},
     {memory, "train.attention_head_groups", "--attention-head-groups",
      "MDS_ATTENTION_HEAD_GROUPS", MDS_OPT_COUNT, "1", 1, 1e5, NULL,
      AT(train.act.head_groups), "groups",
      .help = "with --sequence-tile, compute q, k, v, attention and their gradients for "
              "one group of heads at a time, in at most this many groups of equal size; "
              "1: for all heads at once"},
-    {memory, "train.mlp_tile", "--mlp-tile", "MDS_MLP_TILE", MDS_OPT_COUNT, "0", 0,
-     1e10, NULL, AT(train.act.mlp_tile), "tokens",
-     .help = "compute the MLP for this many tokens at a time; 0: for all of a "
-             "micro-batch"},
     {memory, "train.loss_tile", "--loss-tile", "MDS_LOSS_TILE", MDS_OPT_COUNT, "16384",
      0, 1e10, NULL, AT(train.act.loss_tile), "tokens",
      .help = "compute logits for this many tokens at a time; 0: for all of a "

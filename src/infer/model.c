@@ -56,9 +56,7 @@ static int concerns_evaluation(const char *key)
                                        "train.device",
                                        "model.dtype",
                                        "train.sequence_tile",
-                                       "train.attention_chunk",
                                        "train.attention_head_groups",
-                                       "train.mlp_tile",
                                        "train.loss_tile",
                                        "train.threads",
                                        "model.flash_attn",
@@ -191,9 +189,7 @@ enum mds_rc mds_infer_model_want_generation(struct mds_infer_model *m)
                                             "parallel.tensor_chunks",
                                             "batch.accumulation",
                                             "train.sequence_tile",
-                                            "train.attention_chunk",
                                             "train.attention_head_groups",
-                                            "train.mlp_tile",
                                             "train.loss_tile",
                                             NULL};
     struct mds_config *c = &m->run->config;

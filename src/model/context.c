@@ -22,11 +22,6 @@ int mds_gpt_is_tiled(const struct context *c)
     return c->run->train->act.sequence_tile > 0;
 }
 
-int mds_gpt_is_chunked(const struct context *c)
-{
-    return c->run->train->act.attention_chunk > 0;
-}
-
 int64_t mds_gpt_kv_heads_inside(const struct context *c)
 {
     return mds_attention_kv_heads(mds_gpt_heads(c, c->g->cfg.kv_heads),
@@ -70,7 +65,7 @@ void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
     c->part = c->stride = mds_par_rows(p);
 }
 
-int mds_gpt_tile(const struct context *whole, int64_t at, int apart, struct context *t)
+int mds_gpt_tile(const struct context *whole, int64_t at, struct context *t)
 {
     const struct mds_par *p = &whole->par;
     int parts = p->sequence_parallel ? mds_groups_size(p->groups, MDS_AXIS_TENSOR) : 1;
@@ -87,8 +82,7 @@ int mds_gpt_tile(const struct context *whole, int64_t at, int apart, struct cont
     mds_par_set_tile(&t->par, p, at, n);
     t->row = at * p->B;
     t->part = n * p->B;
-    t->first = apart ? 0 : t->row;
-    t->stride = apart ? t->part : mds_par_slice_rows(p);
+    t->stride = mds_par_slice_rows(p);
     return 1;
 }
 
@@ -107,6 +101,6 @@ int mds_gpt_span(const struct context *t, int64_t at, int64_t limit, struct span
 
     s->at = at;
     s->n = mds_min(limit, t->part - inside);
-    s->whole = at / t->part * t->stride + t->first + inside;
+    s->whole = at / t->part * t->stride + t->row + inside;
     return at < mds_par_rows(&t->par);
 }

@@ -82,7 +82,7 @@ struct model_chunk {
  * follow. */
 struct fp8_amax {
     uint32_t *weight, *input, *grad; /* on the device */
-    int64_t *searched;               /* elements of each weight; 0: none yet */
+    uint8_t *searched;               /* whether that of a weight was found */
 };
 
 struct mds_gpt {
@@ -111,8 +111,7 @@ struct context {
     const struct fp8_amax *fp8_amax; /* borrowed */
     int64_t row;                     /* the tile's first row in this rank's slice */
     int64_t part;                    /* contiguous rows of the tile in GEMMs */
-    int64_t first, stride; /* row of the first part in whole buffers, and from part to
-                              part */
+    int64_t stride;                  /* rows from part to part in whole buffers */
     int head_group, head_groups; /* attention's heads here: which group, of how many */
 };
 
@@ -171,13 +170,9 @@ void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
 /* Whether --sequence-tile is given; without, the only tile is all rows. */
 int mds_gpt_is_tiled(const struct context *c);
 
-/* Whether --attention-chunk is given: then q, k, v and attention's result, and in
- * backward their gradients, are in host memory. */
-int mds_gpt_is_chunked(const struct context *c);
-
 /* *t = the tile that starts at token `at` of this rank's tokens; returns 0 after the
- * last. apart: GEMMs use buffers of one tile, not of whole sequences. */
-int mds_gpt_tile(const struct context *whole, int64_t at, int apart, struct context *t);
+ * last. */
+int mds_gpt_tile(const struct context *whole, int64_t at, struct context *t);
 
 /* One past the last token of a tile. */
 static inline int64_t mds_gpt_tile_end(const struct context *t)

@@ -112,19 +112,18 @@ uint32_t *mds_gpt_fp8_grad_amax(const struct context *c, const struct linear_ids
     return id->fp8 ? &c->fp8_amax->grad[id->weight] : NULL;
 }
 
-/* w: all of a weight, or its first outputs (head_norm.c), or a copy of some heads
- * (head_groups.c).  Its largest magnitude is that of the last cast of this weight if
- * that had as many elements.  Those of copies are searched each time. */
+/* w: a weight, or a copy of some heads (head_groups.c).  Its largest magnitude is that of
+ * its last cast; those of copies are searched each time. */
 static enum mds_rc cast_weight(const struct context *c, const struct linear_ids *id,
                                const void *w, int by_rows, struct mdsk_fp8_operand *out)
 {
     struct mdsk_fp8_cast a = {.R = id->out, .C = id->in, .x = w};
-    int64_t *searched = &c->fp8_amax->searched[id->weight];
+    uint8_t *searched = &c->fp8_amax->searched[id->weight];
 
     if (!id->part) {
         a.amax = &c->fp8_amax->weight[id->weight];
-        a.amax_known = *searched == id->out * id->in;
-        *searched = id->out * id->in;
+        a.amax_known = *searched;
+        *searched = 1;
     }
     return cast(c, &a, by_rows, out);
 }
@@ -165,27 +164,21 @@ void mds_gpt_fp8_gradient_at(const struct context *c, int64_t R, int64_t out,
 }
 
 enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
-                                  uint32_t *amax, int for_input, int for_weight,
-                                  float *db, struct linear_grad *dy)
+                                  uint32_t *amax, float *db,
+                                  const struct linear_grad *dy)
 {
     struct mdsk_fp8_cast a = {.R = R,
                               .C = out,
                               .dtype = c->par.dtype,
                               .to = gradient_type(c),
                               .x = dy->dy,
-                              .sum = for_weight ? db : NULL,
+                              .sum = dy->cols.code ? db : NULL,
                               .amax = amax,
-                              .amax_known = amax != NULL};
+                              .amax_known = amax != NULL,
+                              .rows = (void *)dy->rows.code,
+                              .cols = (void *)dy->cols.code,
+                              .scale = (float *)dy->rows.scale};
 
-    if (dy->rows.scale) {
-        a.rows = (void *)dy->rows.code;
-        a.cols = (void *)dy->cols.code;
-        a.scale = (float *)dy->rows.scale;
-        return mds_op_fp8_cast(c->par.dev, &a);
-    }
-    MDS_TRY(alloc_codes(c, &a, for_input, for_weight));
-    dy->rows = (struct mdsk_fp8_operand){a.to, a.rows, a.scale};
-    dy->cols = (struct mdsk_fp8_operand){a.to, a.cols, a.scale};
     return mds_op_fp8_cast(c->par.dev, &a);
 }
 

@@ -46,13 +46,13 @@ static enum mds_rc tile_rows(const struct context *t, const void *all, int64_t s
     int64_t rows = mds_par_rows(&t->par), bytes = t->part * size;
     void *gathered = NULL;
 
-    *out = (const char *)all + t->first * size;
+    *out = (const char *)all + t->row * size;
     if (t->part == rows)
         return MDS_OK;
     MDS_TRY(mds_arena_alloc(t->par.arena, MDS_MEM_WORK, rows * size, &gathered));
     for (int64_t i = 0; i < rows / t->part; i++)
         mds_dev_copy(t->par.dev, (char *)gathered + i * bytes,
-                     (const char *)all + (i * t->stride + t->first) * size, bytes);
+                     (const char *)all + (i * t->stride + t->row) * size, bytes);
     *out = gathered;
     return MDS_OK;
 }
@@ -64,7 +64,7 @@ static void put_losses(const struct context *t, const struct mds_targets *tile,
     int64_t parts = mds_par_rows(&t->par) / t->part;
 
     for (int64_t i = 0; all->loss && parts > 1 && i < parts; i++)
-        mds_dev_copy(t->par.dev, all->loss + i * t->stride + t->first,
+        mds_dev_copy(t->par.dev, all->loss + i * t->stride + t->row,
                      tile->loss + i * t->part, t->part * (int64_t)sizeof *all->loss);
 }
 
@@ -126,7 +126,7 @@ static enum mds_rc head_tiles(const struct context *c, struct residual x,
     struct context t;
 
     mds_gpt_norm_grads_begin(c);
-    for (int64_t at = 0; mds_gpt_tile(c, at, 0, &t); at = mds_gpt_tile_end(&t))
+    for (int64_t at = 0; mds_gpt_tile(c, at, &t); at = mds_gpt_tile_end(&t))
         MDS_TRY(head_tile(&t, &h, x, targets, d));
     return d ? mds_gpt_norm_grads_end(c, 1, &norm) : MDS_OK;
 }
@@ -169,7 +169,7 @@ enum mds_rc mds_gpt_final_norm(const struct context *c, struct residual x, void 
     MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, rows, &mean));
     MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, rows, &rstd));
     MDS_TRY(mds_params_acquire(g->ps, g->head.unit));
-    for (int64_t at = 0; mds_gpt_tile(c, at, 0, &t); at = mds_gpt_tile_end(&t))
+    for (int64_t at = 0; mds_gpt_tile(c, at, &t); at = mds_gpt_tile_end(&t))
         MDS_TRY(mds_gpt_norm_fwd(&t, &g->head.norm, mds_par_slice_rows(&t.par),
                                  mds_gpt_residual_at(&t, x.x), x.branch, x.branch,
                                  mds_gpt_residual_at(&t, out), mean, rstd, NULL));

@@ -82,57 +82,6 @@ static enum mds_rc add_part(const struct context *c, const struct linear_ids *al
     return part->db ? add_outputs(c, 1, part->db, mds_gpt_grad(c, all->bias)) : MDS_OK;
 }
 
-/* ---- a group ---- */
-
-static enum mds_rc copy_weights(const struct context *c, const struct linear_ids *all,
-                                struct linear_part *part)
-{
-    int64_t out = all->out / c->head_groups;
-
-    MDS_TRY(mds_gpt_scratch(c, out * all->in, &part->w));
-    if (all->bias >= 0)
-        MDS_TRY(mds_gpt_scratch(c, out, &part->b));
-    return copy_part(c, all, part);
-}
-
-static enum mds_rc alloc_gradients(const struct context *c,
-                                   const struct linear_ids *all,
-                                   struct linear_part *part)
-{
-    int64_t out = all->out / c->head_groups;
-
-    part->uninit = 1;
-    MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, out * all->in, &part->dw));
-    if (all->bias < 0)
-        return MDS_OK;
-    MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK, out, &part->db));
-    mds_dev_zero(c->par.dev, part->db, out * (int64_t)sizeof *part->db);
-    return MDS_OK;
-}
-
-enum mds_rc mds_gpt_head_group_open(const struct context *c, const struct block_ids *id,
-                                    int group, int backward, struct head_group *h)
-{
-    const struct linear_ids *all = &id->attention.qkv;
-
-    *h = (struct head_group){.c = *c, .id = *id, .mark = mds_arena_mark(c->par.arena)};
-    h->c.head_group = group;
-    if (c->head_groups == 1)
-        return MDS_OK;
-    h->id.attention.qkv.part = &h->part;
-    h->id.attention.qkv.out = all->out / c->head_groups;
-    MDS_TRY(copy_weights(&h->c, all, &h->part));
-    return backward ? alloc_gradients(&h->c, all, &h->part) : MDS_OK;
-}
-
-enum mds_rc mds_gpt_head_group_close(const struct block_ids *id,
-                                     const struct head_group *h)
-{
-    MDS_TRY(add_part(&h->c, &id->attention.qkv, &h->part));
-    mds_arena_release(h->c.par.arena, h->mark);
-    return MDS_OK;
-}
-
 /* ---- operations ---- */
 
 void mds_gpt_enter_group(void *ctx, int group)

@@ -35,17 +35,17 @@ struct heads {
     float *mean, *rstd;     /* [rows, n] */
 };
 
-/* Statistics and input of rows from `at` on: in s if it saves them, else `rows` rows of
- * scratch memory. */
-static enum mds_rc alloc_normed_rows(const struct context *c, const struct saved *s,
-                                     int64_t at, int64_t rows, struct heads *h)
+/* Statistics and input of the rows: where they are saved, or scratch memory. */
+static enum mds_rc place_normed_rows(const struct context *c,
+                                     const struct head_norm_rows *r, int64_t all,
+                                     struct heads *h)
 {
-    int64_t D = c->g->cfg.head_dim, n = rows * h->n, first = h->before + at * h->n;
+    int64_t D = c->g->cfg.head_dim, n = r->n * h->n, first = h->before + r->at * h->n;
 
-    if (s->at[SAVED_QK]) {
-        h->x = mds_par_at(&c->par, s->at[SAVED_QK], first * D);
-        h->mean = (float *)s->at[SAVED_QK_MEAN] + first;
-        h->rstd = (float *)s->at[SAVED_QK_RSTD] + first;
+    if (r->before) {
+        h->x = mds_par_at(&c->par, r->before, first * D);
+        h->mean = r->stats + first;
+        h->rstd = r->stats + all + first;
         return MDS_OK;
     }
     MDS_TRY(mds_gpt_scratch(c, n * D, &h->x));
@@ -53,19 +53,23 @@ static enum mds_rc alloc_normed_rows(const struct context *c, const struct saved
     return mds_par_alloc_f32(&c->par, MDS_MEM_WORK, n, &h->rstd);
 }
 
-/* h[0] = the queries and h[1] = the keys, in rows of `row` elements. */
-static void split_heads(const struct context *c, const struct attention_ids *id,
-                        int64_t row, struct heads h[2])
+/* h[0] = the queries and h[1] = the keys of some rows. */
+static enum mds_rc split_heads(const struct context *c, const struct attention_ids *id,
+                               const struct head_norm_rows *r, struct heads h[2])
 {
     const struct mds_model_config *m = &c->g->cfg;
     int64_t A = mds_gpt_heads(c, m->heads), G = mds_gpt_heads(c, m->kv_heads);
+    int64_t R = mds_par_rows(&c->par), row = id->qkv.out;
 
     h[0] = (struct heads){.norm = &id->q_norm, .n = A, .row = row};
     h[1] = (struct heads){.norm = &id->k_norm,
                           .n = G,
                           .column = A * m->head_dim,
                           .row = row,
-                          .before = mds_par_rows(&c->par) * A};
+                          .before = R * A};
+    for (int i = 0; i < 2; i++)
+        MDS_TRY(place_normed_rows(c, r, R * (A + G), &h[i]));
+    return MDS_OK;
 }
 
 /* Copy heads between rows of q, k, v and a packed tensor [rows, n, D]. */
@@ -98,63 +102,19 @@ static enum mds_rc norm_head_rows(const struct context *c, const struct heads *h
 
 enum mds_rc mds_gpt_head_norms_fwd(const struct context *c,
                                    const struct attention_ids *id,
-                                   const struct saved *s, const struct span *at,
-                                   void *qkv)
+                                   const struct head_norm_rows *r, void *qkv)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
     struct heads h[2];
 
-    if (!mds_gpt_has_head_norms(id))
-        return MDS_OK;
-    split_heads(c, id, id->qkv.out, h);
-    for (int i = 0; i < 2; i++) {
-        MDS_TRY(alloc_normed_rows(c, s, at->whole, at->n, &h[i]));
-        MDS_TRY(norm_head_rows(c, &h[i], at->n, qkv));
-    }
+    MDS_TRY(split_heads(c, id, r, h));
+    for (int i = 0; i < 2; i++)
+        MDS_TRY(norm_head_rows(c, &h[i], r->n, qkv));
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;
 }
 
 /* ---- backward ---- */
-
-enum mds_rc mds_gpt_head_norms_alloc(const struct context *c,
-                                     const struct attention_ids *id, struct saved *s)
-{
-    static const enum saved_tensor stats[] = {SAVED_QK_MEAN, SAVED_QK_RSTD};
-
-    if (!mds_gpt_has_head_norms(id) || s->at[SAVED_QK])
-        return MDS_OK;
-    MDS_TRY(mds_gpt_scratch(c, mds_saved_elements(c, SAVED_QK), &s->at[SAVED_QK]));
-    for (int i = 0; i < 2; i++) {
-        float *data = NULL;
-
-        MDS_TRY(mds_par_alloc_f32(&c->par, MDS_MEM_WORK,
-                                  mds_saved_elements(c, stats[i]), &data));
-        s->at[stats[i]] = data;
-    }
-    return MDS_OK;
-}
-
-/* Recompute queries and keys, by the linear layer and the norms, if they were not
- * saved. */
-static enum mds_rc recompute_inputs(const struct context *c,
-                                    const struct attention_ids *id, int64_t n,
-                                    const void *x, struct heads h[2])
-{
-    struct linear_ids qk = id->qkv;
-    void *rows = NULL;
-
-    qk.out = (h[0].n + h[1].n) * c->g->cfg.head_dim; /* they are the first outputs */
-    MDS_TRY(mds_gpt_scratch(c, n * qk.out, &rows));
-    MDS_TRY(mds_gpt_linear_fwd(c, &qk, n, 0, (struct linear_input){.x = x}, rows));
-    for (int i = 0; i < 2; i++) {
-        struct heads there = h[i];
-
-        there.row = qk.out;
-        MDS_TRY(norm_head_rows(c, &there, n, rows));
-    }
-    return MDS_OK;
-}
 
 static enum mds_rc norm_head_rows_bwd(const struct context *c, const struct heads *h,
                                       int64_t n, void *rows)
@@ -175,19 +135,14 @@ static enum mds_rc norm_head_rows_bwd(const struct context *c, const struct head
 
 enum mds_rc mds_gpt_head_norms_bwd(const struct context *c,
                                    const struct attention_ids *id,
-                                   const struct saved *s, const struct span *at,
-                                   const void *x, void *dqkv)
+                                   const struct head_norm_rows *r, void *dqkv)
 {
     struct mds_arena_mark mark = mds_arena_mark(c->par.arena);
     struct heads h[2];
 
-    split_heads(c, id, id->qkv.out, h);
+    MDS_TRY(split_heads(c, id, r, h));
     for (int i = 0; i < 2; i++)
-        MDS_TRY(alloc_normed_rows(c, s, at->whole, at->n, &h[i]));
-    if (!s->at[SAVED_QK])
-        MDS_TRY(recompute_inputs(c, id, at->n, x, h));
-    for (int i = 0; i < 2; i++)
-        MDS_TRY(norm_head_rows_bwd(c, &h[i], at->n, dqkv));
+        MDS_TRY(norm_head_rows_bwd(c, &h[i], r->n, dqkv));
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;
 }

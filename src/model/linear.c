@@ -105,25 +105,6 @@ static float *bias_grad(const struct context *c, const struct linear_ids *id)
     return id->part ? id->part->db : mds_gpt_grad(c, id->bias);
 }
 
-enum mds_rc mds_gpt_linear_grad_open(const struct context *c,
-                                     const struct linear_ids *id, int64_t R,
-                                     const void *dy, uint32_t *amax, int for_input,
-                                     int for_weight, struct linear_grad *g)
-{
-    *g = (struct linear_grad){.dy = dy, .mark = mds_arena_mark(c->par.arena)};
-    for_input = for_input && id->fp8;
-    for_weight = for_weight && id->fp8_wgrad;
-    return for_input || for_weight
-               ? mds_gpt_fp8_cast_grad(c, R, id->out, amax, for_input, for_weight,
-                                       bias_grad(c, id), g)
-               : MDS_OK;
-}
-
-void mds_gpt_linear_grad_close(const struct context *c, const struct linear_grad *g)
-{
-    mds_arena_release(c->par.arena, g->mark);
-}
-
 enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
                                       const struct linear_ids *id, int64_t R,
                                       struct linear_input in,

@@ -31,12 +31,12 @@ static struct block_pass block_of(struct list_pass *p, int l, const struct saved
                                .put_message = -1};
 }
 
-static int64_t enter_tile(void *ctx, int64_t row)
+int64_t mds_gpt_enter_tile(void *ctx, int64_t row)
 {
     struct block_pass *b = ctx;
 
     b->c = b->whole;
-    if (!mds_gpt_tile(b->whole, row / b->whole->par.B, 0, &b->tile))
+    if (!mds_gpt_tile(b->whole, row / b->whole->par.B, &b->tile))
         return 0;
     b->c = &b->tile;
     return row + mds_par_slice_rows(&b->tile.par);
@@ -49,10 +49,10 @@ static struct mds_block_frame frame_of(const struct list_pass *p,
 
     return (struct mds_block_frame){.arena = p->c->run->arena,
                                     .saved = s ? s->slab : NULL,
-                                    .arg = {[MDS_ARG_X] = s ? s->at[SAVED_X] : NULL,
+                                    .arg = {[MDS_ARG_X] = s ? s->x : NULL,
                                             [MDS_ARG_O] = p->o.o,
                                             [MDS_ARG_LSE] = p->o.lse},
-                                    .enter_tile = enter_tile,
+                                    .enter_tile = mds_gpt_enter_tile,
                                     .enter_group = mds_gpt_enter_group,
                                     .perform = mds_gpt_operations,
                                     .wait = mds_gpt_wait,
@@ -114,7 +114,7 @@ static void *stream_before(const struct list_pass *p, int l)
     if (!mds_gpt_is_tiled(p->c))
         return NULL;
     if (p->c->run->training && l < p->chunk->is.layers)
-        saved = p->buffer->block[l].at[SAVED_X];
+        saved = p->buffer->block[l].x;
     return saved ? saved : p->x;
 }
 
@@ -122,12 +122,12 @@ static void *stream_before(const struct list_pass *p, int l)
 static enum mds_rc alloc_shared(struct list_pass *p)
 {
     const struct context *c = p->c;
-    int64_t lse = mds_saved_elements(c, SAVED_LSE);
 
     if (!mds_gpt_saves_o_away(c))
         return MDS_OK;
-    MDS_TRY(mds_gpt_scratch(c, mds_saved_elements(c, SAVED_O), &p->o.o));
-    return mds_par_alloc_f32(&c->par, MDS_MEM_WORK, lse, &p->o.lse);
+    MDS_TRY(mds_gpt_scratch(c, mds_saved_o_elements(c), &p->o.o));
+    return mds_par_alloc_f32(&c->par, MDS_MEM_WORK, mds_saved_lse_elements(c),
+                             &p->o.lse);
 }
 
 enum mds_rc mds_gpt_lists_begin(struct list_pass *p, struct residual *x)
@@ -211,7 +211,7 @@ static enum mds_rc saved_backward(struct list_pass *p, void *d)
         const struct saved *s = &p->buffer->block[l];
 
         mds_saved_wait(p->c, p->chunk, p->buffer, l);
-        MDS_TRY(block_backward(p, kind_of(p, l), l, s, s->at[SAVED_X], NULL, d));
+        MDS_TRY(block_backward(p, kind_of(p, l), l, s, s->x, NULL, d));
         mds_saved_reload(p->c, p->chunk, p->buffer, l - slots);
     }
     return MDS_OK;
@@ -222,10 +222,10 @@ static enum mds_rc run_again_in_tiles(struct list_pass *p, int first, int n, voi
 {
     struct residual stream = {.x = x};
 
-    p->group[0].at[SAVED_X] = x;
+    p->group[0].x = x;
     for (int i = 0; i < n - 1; i++)
         MDS_TRY(block_forward(p, LISTS_PASSING, first + i, NULL, &stream,
-                              p->group[i + 1].at[SAVED_X]));
+                              p->group[i + 1].x));
     return MDS_OK;
 }
 
@@ -239,13 +239,13 @@ static enum mds_rc run_again(struct list_pass *p, int first, int n, void *x)
     if (mds_gpt_is_tiled(p->c))
         return run_again_in_tiles(p, first, n, x);
     p->mark = mds_arena_mark(p->c->run->arena);
-    p->group[0].at[SAVED_X] = x;
+    p->group[0].x = x;
     MDS_TRY(hold_pinned(p, list));
     mds_arena_release(p->c->run->arena, p->mark);
     for (int i = 0; i < n - 1; i++)
         MDS_TRY(block_forward(p, LISTS_AGAIN, first + i, &p->group[i], &stream, NULL));
     MDS_TRY(hold_pinned(p, list));
-    MDS_TRY(mds_gpt_form_sum(p->c, stream, p->group[n - 1].at[SAVED_X]));
+    MDS_TRY(mds_gpt_form_sum(p->c, stream, p->group[n - 1].x));
     mds_arena_release(p->c->run->arena, p->mark);
     return MDS_OK;
 }
@@ -258,14 +258,14 @@ static enum mds_rc group_backward(struct list_pass *p, int first, int end, void 
     enum list_kind again = mds_gpt_is_tiled(p->c) ? LISTS_SAVING : LISTS_AGAIN;
     const struct saved *kept = &p->buffer->block[first];
     const struct saved *next = first > 0 ? kept - every : NULL;
-    void *x = kept->at[SAVED_X] ? kept->at[SAVED_X] : p->fetched.x[0];
+    void *x = kept->x ? kept->x : p->fetched.x[0];
 
     if (n == 1)
         return block_backward(p, LISTS_SAVING, first, kept, x, next, d);
     MDS_TRY(run_again(p, first, n, x));
     for (int i = n - 1; i > 0; i--)
         MDS_TRY(block_backward(p, i == n - 1 ? LISTS_SAVING : again, first + i,
-                               &p->group[i], p->group[i].at[SAVED_X], NULL, d));
+                               &p->group[i], p->group[i].x, NULL, d));
     return block_backward(p, again, first, &p->group[0], x, next, d);
 }
 
@@ -275,16 +275,13 @@ static enum mds_rc alloc_again(struct list_pass *p)
 {
     const struct context *c = p->c;
     int n = (int)mds_act_group(&c->run->train->act);
-    const struct slab_size slab = mds_gpt_slab_of_kind(p->lists, LISTS_AGAIN);
-    int rest = mds_gpt_is_tiled(c) ? 0 : SAVED_REST;
+    int64_t slab = mds_gpt_is_tiled(c) ? 0 : mds_gpt_slab_again(p->lists);
 
     MDS_TRY(alloc_shared(p));
     for (int i = 0; i < 2 && mds_saved_stashes_x(c); i++)
         MDS_TRY(mds_gpt_scratch(c, mds_gpt_residual_size(c), &p->fetched.x[i]));
     for (int i = 0; i < n && n > 1; i++)
-        MDS_TRY(
-            mds_saved_alloc_block(c, (i > 0 ? SAVED_INPUT : 0) | (i + 1 < n ? rest : 0),
-                                  &slab, &p->group[i]));
+        MDS_TRY(mds_saved_alloc_block(c, i > 0, i + 1 < n ? slab : 0, &p->group[i]));
     return MDS_OK;
 }
 
@@ -294,7 +291,7 @@ static enum mds_rc recomputed_backward(struct list_pass *p, void *d)
     int first = (end - 1) / every * every;
     struct fetched *x = &p->fetched;
 
-    if (p->buffer->block[first].away[SAVED_X])
+    if (p->buffer->block[first].x_away)
         x->copy = mds_saved_get_x(p->c, &p->buffer->block[first], x->x[1]);
     p->o.copy = mds_saved_get_o(p->c, &p->buffer->block[first], p->o.o, p->o.lse);
     for (; end > 0; end = first, first -= every) {
@@ -303,7 +300,7 @@ static enum mds_rc recomputed_backward(struct list_pass *p, void *d)
 
         x->x[1] = x->x[0];
         x->x[0] = fetched;
-        if (s->away[SAVED_X])
+        if (s->x_away)
             MDS_TRY(mds_saved_finish_x(p->c, s, x->copy, fetched));
         MDS_TRY(group_backward(p, first, end, d));
     }

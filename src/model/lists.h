@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocks that run by lists (block/program.h): what is declared, the operations, and
  * forward and backward through the blocks of a model chunk.  Private to model/.
- *
- * Lists run all but chunks of attention and of messages, and tiles of the MLP alone,
- * which block.c runs. */
+ */
 #ifndef MDS_MODEL_LISTS_H
 #define MDS_MODEL_LISTS_H
 
@@ -11,7 +9,7 @@
 #include "block/run.h"
 #include "model/modules.h"
 
-enum layer {
+enum {
     LAYER_NORM1,
     LAYER_QKV,
     LAYER_HEAD_NORMS,
@@ -153,9 +151,6 @@ int mds_gpt_list_type(const struct context *c, const struct model_chunk *chunk, 
 /* Whether some blocks save attention's result on the host. */
 int mds_gpt_saves_o_away(const struct context *c);
 
-/* Whether the blocks of this step run by lists. */
-int mds_gpt_uses_lists(const struct context *c);
-
 /* Compile what a step of this context needs. */
 enum mds_rc mds_gpt_compile_lists(const struct context *c, struct block_lists *l);
 
@@ -166,10 +161,13 @@ void mds_gpt_show_lists(const struct block_lists *l, FILE *f);
 struct slab_size mds_gpt_slab_size(const struct context *c, const struct block_lists *l,
                                    int layer);
 
-/* The most that a block of any type saves so. */
-struct slab_size mds_gpt_slab_of_kind(const struct block_lists *l, enum list_kind kind);
+/* The most bytes that a block of any type saves so when it runs again. */
+int64_t mds_gpt_slab_again(const struct block_lists *l);
 
 /* ---- lists.c ---- */
+
+/* Of struct mds_block_frame; ctx: a struct block_pass. */
+int64_t mds_gpt_enter_tile(void *ctx, int64_t row);
 
 /* Forward of a chunk's blocks: begin gives x->x, where the stream before the first is
  * to be stored; end frees what begin has allocated. blocks makes *x the stream behind

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which blocks run by lists, and the lists of each type of block. */
+/* The lists of each type of block. */
 #include "model/lists.h"
 
 #include "base/minmax.h"
@@ -7,11 +7,6 @@
 #include "block/show.h"
 
 #include <string.h>
-
-int mds_gpt_uses_lists(const struct context *c)
-{
-    return c->run->train->act.mlp_tile == 0 && !mds_gpt_is_chunked(c);
-}
 
 /* ---- types ---- */
 
@@ -61,7 +56,7 @@ static int64_t sum_work(const struct context *c)
 {
     struct context t;
 
-    mds_gpt_tile(c, 0, 0, &t);
+    mds_gpt_tile(c, 0, &t);
     return mds_gpt_sum_work(&t);
 }
 
@@ -71,7 +66,7 @@ static unsigned chunked_layers(const struct context *c)
 {
     struct context t;
 
-    mds_gpt_tile(c, 0, 0, &t);
+    mds_gpt_tile(c, 0, &t);
     if (mds_gpt_in_chunks(&t).par.chunks == 1)
         return 0;
     return mds_gpt_is_tiled(c) ? 1u << LAYER_UP | 1u << LAYER_DOWN : ~0u;
@@ -163,7 +158,7 @@ static enum mds_rc compile(const struct context *c, struct typed_lists *l, int t
     struct context t;
 
     rows_of(c, rows);
-    mds_gpt_tile(c, 0, 0, &t);
+    mds_gpt_tile(c, 0, &t);
     if (mds_gpt_is_tiled(c))
         rows_of(&t, tile);
     if (l->is_there[kind] && is_compiled(&l->forward[kind], rows, tile))
@@ -226,24 +221,11 @@ static void show(const struct typed_lists *l, enum list_kind k, int is_of, FILE 
     mds_block_show(&l->backward[k], f);
 }
 
-static int are_there(const struct typed_lists *l)
-{
-    return l->is_there[LISTS_SAVING] || l->is_there[LISTS_EVALUATION];
-}
-
 void mds_gpt_show_lists(const struct block_lists *l, FILE *f)
 {
-    int any = 0;
-
-    for (int type = 0; type < LISTS_TYPES; type++) {
+    for (int type = 0; type < LISTS_TYPES; type++)
         for (enum list_kind k = 0; k < LISTS_KINDS; k++)
             show(&l->of[type], k, type, f);
-        any |= are_there(&l->of[type]);
-    }
-    if (!any)
-        fputs("\n  --show-step: groups of heads, chunks of attention and of messages, "
-              "and --mlp-tile do not run by lists: nothing to print\n",
-              f);
 }
 
 /* At least what blocks of this type need. */
@@ -256,13 +238,13 @@ static void widen(const struct typed_lists *l, enum list_kind kind, struct slab_
     s->kept = mds_max(s->kept, l->forward[leaves].kept_bytes);
 }
 
-struct slab_size mds_gpt_slab_of_kind(const struct block_lists *l, enum list_kind kind)
+int64_t mds_gpt_slab_again(const struct block_lists *l)
 {
     struct slab_size size = {0, 0};
 
     for (int type = 0; type < LISTS_TYPES; type++)
-        widen(&l->of[type], kind, &size);
-    return size;
+        widen(&l->of[type], LISTS_AGAIN, &size);
+    return size.bytes;
 }
 
 struct slab_size mds_gpt_slab_size(const struct context *c, const struct block_lists *l,

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/model/libmds_model.a
 src_model_libmds_model_a_SOURCES = \
-  src/model/attention.c \
   src/model/block.c \
   src/model/context.c src/model/context.h \
   src/model/dropout.c \
@@ -17,7 +16,6 @@ src_model_libmds_model_a_SOURCES = \
   src/model/lists.c src/model/lists.h \
   src/model/lists_compile.c \
   src/model/messages.c \
-  src/model/mlp.c \
   src/model/modules.h \
   src/model/norm.c \
   src/model/operations.c \

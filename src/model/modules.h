@@ -13,7 +13,6 @@
 #include "model/context.h"
 #include "model/saved.h"
 #include "parallel/attention.h"
-#include "parallel/chunked.h"
 #include "parallel/tensor_parallel.h"
 
 /* Registers parameters.  rc keeps the first failure; later calls then do nothing. */
@@ -104,24 +103,13 @@ enum mds_rc mds_gpt_linear_gelu_fwd(const struct context *c,
                                     const struct linear_ids *id, int64_t R,
                                     struct linear_input in, void *y, void *gelu);
 
-/* A gradient dy [R, out] as the GEMMs of backward read it: in FP8 its codes, which are
- * in working memory until it is closed. */
+/* A gradient dy [R, out] as the GEMMs of backward read it: in FP8 its codes. */
 struct linear_grad {
     const void *dy;
     struct mdsk_fp8_operand rows, cols; /* for dx, for dW */
-    struct mds_arena_mark mark;
 };
 
-/* amax: of dy, as the kernel that wrote it has left it there; NULL: unknown.
- * for_input, for_weight: which of the functions below will read it.  If the weight's
- * gradient is in FP8, the bias's is added here with for_weight; otherwise by
- * bwd_weight.  Arena memory that was allocated since open is freed by close. */
-enum mds_rc mds_gpt_linear_grad_open(const struct context *c,
-                                     const struct linear_ids *id, int64_t R,
-                                     const void *dy, uint32_t *amax, int for_input,
-                                     int for_weight, struct linear_grad *g);
-void mds_gpt_linear_grad_close(const struct context *c, const struct linear_grad *g);
-
+/* In FP8 the bias's gradient is added by the cast if the weight's is in FP8. */
 enum mds_rc mds_gpt_linear_bwd_weight(const struct context *c,
                                       const struct linear_ids *id, int64_t R,
                                       struct linear_input in,
@@ -162,12 +150,12 @@ int64_t mds_gpt_fp8_gradient_bytes(int64_t R, int64_t out, int for_weight);
 void mds_gpt_fp8_gradient_at(const struct context *c, int64_t R, int64_t out,
                              int for_weight, void *codes, struct linear_grad *dy);
 
-/* Cast dy->dy [R, out] to dy->rows (for_input) and dy->cols (for_weight), which are
- * allocated here if they are empty, and with for_weight db += its column sums; amax as
- * in mds_gpt_linear_grad_open. */
+/* Cast dy->dy [R, out] to dy->rows, and if there are dy->cols to these, too: then db +=
+ * its column sums.  amax: of dy, as the kernel that wrote it has left it; NULL:
+ * unknown. */
 enum mds_rc mds_gpt_fp8_cast_grad(const struct context *c, int64_t R, int64_t out,
-                                  uint32_t *amax, int for_input, int for_weight,
-                                  float *db, struct linear_grad *dy);
+                                  uint32_t *amax, float *db,
+                                  const struct linear_grad *dy);
 enum mds_rc mds_gpt_fp8_linear_bwd_input(const struct context *c,
                                          const struct linear_ids *id,
                                          const struct mdsk_linear_bwd_input *a,
@@ -189,128 +177,6 @@ struct mdsk_dropout_key mds_gpt_dropout_key(const struct context *c, int layer,
 enum mds_rc mds_gpt_dropout(const struct context *c, int layer, int site, const void *x,
                             void *y, void **out);
 
-/* ---- attention.c: from the norm's result to the branch of the residual stream ----
- *
- * GEMMs are computed tile by tile, attention itself over whole sequences.  Its buffers
- * are those saved for the block, or those of the pass (struct work). */
-
-/* Buffers that the blocks of a pass share for what they do not save.  With
- * --attention-chunk attention's buffers are in host memory, and d_o is a second x. */
-struct work {
-    void *x;       /* [Rs,H] input of a block; is swapped with d_o */
-    void *branch;  /* [Rs,H] the last branch, not yet added; without tiles */
-    void *qkv, *o; /* parallel/attention.h's `inside`, heads inside */
-    float *lse;
-    void *dqkv, *d_o;                         /* gradients; d_o heads inside */
-    struct mds_chunked chunked;               /* with --attention-chunk, except its o */
-    struct saved *group;                      /* [blocks per kept input]: in backward */
-    struct mds_dev_async_copy x_copy, o_copy; /* copies of x and o in progress */
-};
-
-void mds_gpt_add_attention_weights(struct registrar *reg, const char *layer,
-                                   struct attention_ids *id);
-void mds_gpt_add_attention_vectors(struct registrar *reg, const char *layer,
-                                   struct attention_ids *id);
-
-/* A block's attention, as parallel/ takes it. */
-struct mds_attention mds_gpt_attention_spec(const struct context *c,
-                                            const struct block_ids *id);
-
-/* The buffers of a block's attention: saved, or those of the pass. */
-struct attention_buffers {
-    void *qkv, *o; /* with --attention-chunk NULL, and in host memory */
-    float *lse;
-};
-
-struct attention_buffers mds_gpt_attention_buffers(const struct context *c,
-                                                   const struct work *w,
-                                                   const struct saved *s);
-
-/* Whether GEMMs use staging buffers of one tile, whose rows are exchanged with other
- * ranks (Ulysses) or copied to and from the host (--attention-chunk). */
-int mds_gpt_attention_stages_rows(const struct context *c);
-
-/* ---- head_groups.c: a part of attention's heads at a time ----
- *
- * The context and the ids for the attention of one group, with which the functions
- * above and below then work on its heads alone.  With one group they are those of the
- * block.  Groups are opened one after the other; backward: weights' gradients are
- * computed, and close adds them to those of the block. */
-struct head_group {
-    struct context c;
-    struct block_ids id;
-    struct linear_part part;
-    struct mds_arena_mark mark;
-};
-
-enum mds_rc mds_gpt_head_group_open(const struct context *c, const struct block_ids *id,
-                                    int group, int backward, struct head_group *h);
-enum mds_rc mds_gpt_head_group_close(const struct block_ids *id,
-                                     const struct head_group *h);
-
-/* The log-sum-exp is stored group by group: where that of this group is, and how many
- * elements it has. */
-float *mds_gpt_group_lse(const struct context *c, float *lse);
-int64_t mds_gpt_group_lse_elements(const struct context *c);
-
-/* Attention over whole sequences: qkv -> o, lse; and backward: d_o -> dqkv. */
-enum mds_rc mds_gpt_attend(const struct context *c, const struct block_ids *id,
-                           const struct work *w, const struct attention_buffers *b);
-enum mds_rc mds_gpt_attend_bwd(const struct context *c, const struct block_ids *id,
-                               const struct work *w, const struct attention_buffers *b);
-
-/* The rows [R, (A+2G) D] of q, k, v, or of their gradients, that the GEMMs of a tile
- * use: in the whole buffer, or in a staging buffer of one tile. */
-struct qkv_rows {
-    struct mds_attention a;
-    void *whole; /* attention's buffer; with --attention-chunk NULL */
-    void *rows;  /* what GEMMs write or read */
-    int gradient;
-    struct mds_chunked_rows chunked;
-};
-
-/* open: whole, gradient: as in the struct; gradient 1: the gradients of q, k, v.  put:
- * call it after writing the tile's rows.  get: call it before reading them.  close:
- * call it after all tiles. */
-enum mds_rc mds_gpt_qkv_open(const struct context *c, const struct block_ids *id,
-                             const struct work *w, void *whole, int gradient,
-                             struct qkv_rows *v);
-enum mds_rc mds_gpt_qkv_put(const struct context *t, struct qkv_rows *v);
-enum mds_rc mds_gpt_qkv_get(const struct context *t, struct qkv_rows *v);
-enum mds_rc mds_gpt_qkv_close(const struct context *c, struct qkv_rows *v);
-
-/* The same for attention's result or its gradient: rows [R, A D]. */
-struct o_rows {
-    struct mds_attention a;
-    void *whole; /* with --attention-chunk in host memory; `window` buffers tiles */
-    void *tile;  /* with Ulysses: rows of the current tile; else NULL */
-    struct mds_multibuffer window;
-    int64_t row_bytes;
-};
-
-enum mds_rc mds_gpt_o_open(const struct context *c, const struct block_ids *id,
-                           void *whole, struct o_rows *v);
-/* *rows: the tile's rows, for reading.  Starts to prefetch the next tile's. */
-enum mds_rc mds_gpt_o_get(const struct context *t, struct o_rows *v, const void **rows);
-/* fill: the address to write the tile's rows to.  put: call it after writing them. */
-void *mds_gpt_o_fill(const struct context *t, struct o_rows *v);
-enum mds_rc mds_gpt_o_put(const struct context *t, struct o_rows *v);
-void mds_gpt_o_close(const struct context *c, struct o_rows *v);
-
-/* GEMMs of a tile, and head norms.  Forward: x [Rs,H] -> rows of q, k, v.  Backward:
- * dx [Rs,H] and the weights' gradients; dqkv is overwritten with the gradient before
- * the norms. */
-enum mds_rc mds_gpt_qkv_fwd(const struct context *t, const struct attention_ids *id,
-                            const struct saved *s, const void *x, uint32_t *amax,
-                            void *qkv);
-enum mds_rc mds_gpt_qkv_bwd(const struct context *t, const struct attention_ids *id,
-                            const struct saved *s, const void *x, void *dqkv, void *dx);
-/* Rows of attention's result -> y [Rs,H]; and the backward. */
-enum mds_rc mds_gpt_out_fwd(const struct context *t, const struct attention_ids *id,
-                            const void *o, void *y);
-enum mds_rc mds_gpt_out_bwd(const struct context *t, const struct attention_ids *id,
-                            const void *o, const void *dy, void *d_o);
-
 /* ---- head_norm.c: norms of queries and keys, if the model has them ---- */
 
 void mds_gpt_add_head_norms(struct registrar *reg, const char *layer,
@@ -321,41 +187,21 @@ static inline int mds_gpt_has_head_norms(const struct attention_ids *id)
     return id->q_norm.gamma >= 0;
 }
 
-/* Norm q and k in some rows of q, k, v, in place.  Their values before that are saved
- * to s if it has a buffer. */
+/* n rows from row `at` of the tensors below on. */
+struct head_norm_rows {
+    int64_t at, n;
+    void *before; /* [R,A D], then [R,G D]: q and k before the norms; NULL: not kept */
+    float *stats; /* means [R,A], [R,G], and as many reciprocal deviations */
+};
+
+/* Norm q and k in these rows of q, k, v, in place. */
 enum mds_rc mds_gpt_head_norms_fwd(const struct context *c,
                                    const struct attention_ids *id,
-                                   const struct saved *s, const struct span *at,
-                                   void *qkv);
-/* dqkv: gradient after the norms -> before them, in place.  x: the GEMM's input, read
- * if s does not have the values from before the norms. */
+                                   const struct head_norm_rows *r, void *qkv);
+/* dqkv: gradient after the norms -> before them, in place. */
 enum mds_rc mds_gpt_head_norms_bwd(const struct context *c,
                                    const struct attention_ids *id,
-                                   const struct saved *s, const struct span *at,
-                                   const void *x, void *dqkv);
-/* Allocate in s the values that backward reads, for a forward that is recomputed. */
-enum mds_rc mds_gpt_head_norms_alloc(const struct context *c,
-                                     const struct attention_ids *id, struct saved *s);
-
-/* ---- mlp.c ---- */
-
-void mds_gpt_add_mlp_weights(struct registrar *reg, const char *layer,
-                             struct mlp_ids *id);
-void mds_gpt_add_mlp_biases(struct registrar *reg, const char *layer,
-                            struct mlp_ids *id);
-
-/* x [Rs,H] -> y [Rs,H]; amax: of x, or NULL.  u and g are saved to s if it has buffers
- * for them. */
-enum mds_rc mds_gpt_mlp_fwd(const struct context *t, const struct mlp_ids *id,
-                            const struct saved *s, const void *x, uint32_t *amax,
-                            void *y);
-/* dy -> dx, the gradient of x.  u and g are read if saved, else computed from x. */
-enum mds_rc mds_gpt_mlp_bwd(const struct context *t, const struct mlp_ids *id,
-                            const struct saved *s, const void *x, const void *dy,
-                            void *dx);
-/* Compute g from u, if both are saved and more than casts to FP8 will read g. */
-enum mds_rc mds_gpt_mlp_activate(const struct context *c, const struct mlp_ids *id,
-                                 const struct saved *s);
+                                   const struct head_norm_rows *r, void *dqkv);
 
 /* ---- experts.c: experts in place of the MLP ---- */
 
@@ -363,46 +209,13 @@ void mds_gpt_add_experts(struct registrar *reg, const char *layer, struct mlp_id
 
 /* ---- block.c ---- */
 
+void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id);
+
 /* The residual stream: x + branch, or x alone (branch NULL).  Without tiles the next
  * norm's kernel adds them. */
 struct residual {
     void *x, *branch;
 };
-
-void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id);
-
-/* The buffer of a block's input: saved, or that of the pass. */
-static inline void *mds_gpt_block_input(const struct work *w, const struct saved *s)
-{
-    return s->at[SAVED_X] ? s->at[SAVED_X] : w->x;
-}
-
-/* *x: the residual stream before the block -> after it.  s: buffers to save to; a
- * struct of NULLs saves nothing.  y [Rs,H]: buffer for the result's x if that is not
- * saved; may be x->x. */
-enum mds_rc mds_gpt_block_fwd(const struct context *c, const struct block_ids *id,
-                              struct work *w, const struct saved *s, struct residual *x,
-                              void *y);
-
-/* Start to reload what a block has offloaded; its input goes to w->x, which is first
- * swapped with w->d_o. */
-void mds_gpt_block_prefetch(const struct context *c, struct work *w,
-                            const struct saved *s);
-
-/* d [Rs,H]: gradient of the residual stream; in: after the block, out: before it.  x:
- * the stream before the block; its branch may be unadded only if s has a buffer for the
- * sum.  Whatever s does not have is recomputed.  next: the block to prefetch, or NULL.
- */
-enum mds_rc mds_gpt_block_bwd(const struct context *c, const struct block_ids *id,
-                              struct work *w, const struct saved *s,
-                              const struct saved *next, struct residual x, void *d);
-
-/* ---- step.c ---- */
-
-/* Allocate a pass's buffers for what blocks do not save of attention and, in backward,
- * for the gradient of attention's result. */
-enum mds_rc mds_gpt_alloc_attention(const struct context *c, struct work *w,
-                                    int backward);
 
 /* ---- embedding.c ---- */
 

@@ -42,30 +42,16 @@ static enum mds_rc norm_bwd(void *ctx, const struct mds_block_call *call)
                             stats + R, call->in[2], call->out[0]);
 }
 
-/* q and k before their norms, and statistics, where head_norm.c looks for them. */
-static struct saved head_norms_saved(const struct block_pass *b, void *before,
-                                     void *stats)
-{
-    const struct mds_model_config *m = &b->c->g->cfg;
-    int64_t heads = mds_gpt_heads(b->c, m->heads) + mds_gpt_heads(b->c, m->kv_heads);
-    int64_t n = mds_par_rows(&b->c->par) * heads;
-    struct saved s = {.at = {[SAVED_QK] = before, [SAVED_QK_MEAN] = stats}};
-
-    if (stats)
-        s.at[SAVED_QK_RSTD] = (float *)stats + n;
-    return s;
-}
-
 static enum mds_rc head_norms(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    struct saved saved = head_norms_saved(b, call->out[1], call->out[2]);
     mds_tid qkv = call->step->out[0];
     struct span s;
 
     for (int64_t at = 0; mds_gpt_next_span(b, call, qkv, -1, at, &s); at += s.n)
         MDS_TRY(mds_gpt_head_norms_fwd(
-            b->c, &b->id->attention, &saved, &(struct span){s.at, s.n, s.at},
+            b->c, &b->id->attention,
+            &(struct head_norm_rows){at, s.n, call->out[1], call->out[2]},
             mds_gpt_span_at(b, call, qkv, call->out[0], &s)));
     return MDS_OK;
 }
@@ -73,22 +59,54 @@ static enum mds_rc head_norms(void *ctx, const struct mds_block_call *call)
 static enum mds_rc head_norms_bwd(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    struct saved saved = head_norms_saved(b, call->in[1], call->in[2]);
     mds_tid dqkv = call->step->out[0];
     struct span s;
 
     for (int64_t at = 0; mds_gpt_next_span(b, call, dqkv, -1, at, &s); at += s.n)
         MDS_TRY(mds_gpt_head_norms_bwd(
-            b->c, &b->id->attention, &saved, &(struct span){s.at, s.n, s.at}, NULL,
+            b->c, &b->id->attention,
+            &(struct head_norm_rows){at, s.n, (void *)call->in[1],
+                                     (float *)call->in[2]},
             mds_gpt_span_at(b, call, dqkv, call->out[0], &s)));
     return MDS_OK;
 }
 
-/* ---- attention ----
- *
- * Positions are known for the tokens of a tile that follow one another: for each of its
- * parts. */
+/* ---- attention ---- */
 
+static struct mds_attention attention_of(const struct context *c,
+                                         const struct block_ids *id)
+{
+    const struct mds_model_config *m = &c->g->cfg;
+    struct mds_comm *tp = mds_group(c->g->groups, MDS_AXIS_TENSOR);
+    struct mds_attention a = {.A = mds_gpt_heads(c, m->heads),
+                              .G = mds_gpt_heads(c, m->kv_heads),
+                              .D = m->head_dim,
+                              .window = mds_model_window(m, id->number),
+                              .rope = c->g->rope,
+                              .unfused = !c->run->train->flash_attn};
+
+    a.before = c->head_group * a.A;
+    a.behind = (c->head_groups - c->head_group - 1) * a.A;
+    a.first_head = mds_comm_rank(tp) * c->head_groups * a.A + a.before;
+    a.dropout =
+        mds_gpt_dropout_key(c, id->number, SITE_ATTENTION, m->attention_dropout);
+    return a;
+}
+
+/* The log-sum-exp is stored group by group: how many elements that of this group has,
+ * and where they are. */
+static int64_t lse_elements(const struct context *c)
+{
+    return mds_saved_lse_elements(c) / c->head_groups;
+}
+
+static float *group_lse(const struct context *c, float *lse)
+{
+    return lse + lse_elements(c) * c->head_group;
+}
+
+/* Positions are known for the tokens of a tile that follow one another: for each of its
+ * parts. */
 static int64_t parts(const struct block_pass *b)
 {
     return mds_par_rows(&b->c->par) / b->c->part;
@@ -104,17 +122,16 @@ static struct mds_token_range part_tokens(const struct block_pass *b, int64_t pa
 static enum mds_rc rotate(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    struct mds_attention a = mds_gpt_attention_spec(b->c, b->id);
+    struct mds_attention a = attention_of(b->c, b->id);
     mds_tid qkv = call->step->out[0];
 
     for (int64_t part = 0; part < parts(b); part++) {
         struct span s;
 
         mds_gpt_span(b->c, part * b->c->part, b->c->part, &s);
-        MDS_TRY(
-            mds_attention_rotate_range(&b->whole->par, &a, part_tokens(b, part),
-                                       mds_gpt_span_at(b, call, qkv, call->out[0], &s),
-                                       call->step->op == MDS_STEP_ROPE_BWD));
+        MDS_TRY(mds_attention_rotate(&b->whole->par, &a, part_tokens(b, part),
+                                     mds_gpt_span_at(b, call, qkv, call->out[0], &s),
+                                     call->step->op == MDS_STEP_ROPE_BWD));
     }
     return MDS_OK;
 }
@@ -132,17 +149,16 @@ static struct mds_kv_cache cache_of(const struct context *c, int block)
 static enum mds_rc attend(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    struct mds_attention a = mds_gpt_attention_spec(b->c, b->id);
+    struct mds_attention a = attention_of(b->c, b->id);
     float *lse = call->out[1];
 
     if (mds_tensor_arg(call->list, call->step->out[0]) == MDS_ARG_O)
         mds_dev_wait_copy(b->c->par.dev, b->o->copy); /* the block before's */
 
     if (lse)
-        lse = mds_gpt_group_lse(b->c, lse);
+        lse = group_lse(b->c, lse);
     else
-        MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK,
-                                  mds_gpt_group_lse_elements(b->c), &lse));
+        MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK, lse_elements(b->c), &lse));
     if (mds_gpt_generates(b->c)) {
         struct mds_kv_cache cache = cache_of(b->c, b->id->number);
 
@@ -155,21 +171,13 @@ static enum mds_rc attend(void *ctx, const struct mds_block_call *call)
 static enum mds_rc attend_bwd(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    struct mds_attention a = mds_gpt_attention_spec(b->c, b->id);
+    struct mds_attention a = attention_of(b->c, b->id);
 
     return mds_attention_bwd(&b->c->par, &a, call->in[0], call->in[1],
-                             mds_gpt_group_lse(b->c, call->in[2]), call->in[3],
-                             call->out[0]);
+                             group_lse(b->c, call->in[2]), call->in[3], call->out[0]);
 }
 
-/* Ulysses' exchanges; rotation is a step of its own. */
-static struct mds_attention exchanged(const struct block_pass *b)
-{
-    struct mds_attention a = mds_gpt_attention_spec(b->c, b->id);
-
-    a.rope = NULL;
-    return a;
-}
+/* ---- Ulysses' exchanges ---- */
 
 /* Where a part begins in operand t, which has the rows of the tile. */
 static void *part_at(const struct block_pass *b, const struct mds_block_call *call,
@@ -181,7 +189,7 @@ static void *part_at(const struct block_pass *b, const struct mds_block_call *ca
 static enum mds_rc to_heads(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    struct mds_attention a = exchanged(b);
+    struct mds_attention a = attention_of(b->c, b->id);
 
     for (int64_t i = 0; i < parts(b); i++) {
         void *rows = part_at(b, call, call->step->in[0], call->in[0], i);
@@ -196,7 +204,7 @@ static enum mds_rc to_heads(void *ctx, const struct mds_block_call *call)
 static enum mds_rc to_tokens(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    struct mds_attention a = exchanged(b);
+    struct mds_attention a = attention_of(b->c, b->id);
 
     for (int64_t i = 0; i < parts(b); i++) {
         void *rows = part_at(b, call, call->step->out[0], call->out[0], i);

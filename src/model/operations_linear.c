@@ -216,7 +216,7 @@ enum mds_rc mds_gpt_list_cast(void *ctx, const struct mds_block_call *call)
     return mds_gpt_fp8_cast_grad(b->c, mds_par_rows(&b->c->par), l->out,
                                  call->step->amax ? mds_gpt_fp8_grad_amax(b->c, l)
                                                   : NULL,
-                                 1, l->fp8_wgrad, bias_gradient(b, l), &dy);
+                                 bias_gradient(b, l), &dy);
 }
 
 static enum mds_rc fp8_linear_bwd_x(struct block_pass *b,

@@ -8,27 +8,28 @@
 
 /* Queries and keys lie side by side, so one call per run of tokens turns both. */
 enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_attention *a,
-                                 void *qkv, int inverse)
+                                 struct mds_token_range range, void *qkv, int inverse)
 {
+    const struct mds_shard_tokens tokens =
+        mds_shard_range(&p->tokens, range.first, range.n);
     int64_t row = (a->A + 2 * a->G) * a->D, token = 0;
 
-    for (int i = 0; a->rope && i < p->tokens.runs; i++) {
+    for (int i = 0; a->rope && i < tokens.runs; i++) {
         struct mdsk_rope r = {.B = p->B,
-                              .S = p->tokens.run[i].n,
+                              .S = tokens.run[i].n,
                               .A = a->A + a->G,
                               .D = a->D,
                               .rot = a->rope->rot,
-                              .first_token = p->tokens.run[i].first,
+                              .first_token = tokens.run[i].first,
                               .frequency = a->rope->frequency,
-                              .start =
-                                  mds_par_position_start(p, p->tokens.run[i].first),
+                              .start = mds_par_position_start(p, tokens.run[i].first),
                               .scale = a->rope->scale,
                               .inverse = inverse,
                               .dtype = p->dtype,
                               .x = attention_heads(p, qkv, row, token, 0, a->D)};
 
         MDS_TRY(mds_op_rope(p->dev, &r));
-        token += p->tokens.run[i].n;
+        token += tokens.run[i].n;
     }
     return MDS_OK;
 }
@@ -223,21 +224,10 @@ static enum mds_rc exchange_o(const struct mds_par *p, const struct mds_attentio
 
 /* ---- a range of tokens at a time ---- */
 
-enum mds_rc mds_attention_rotate_range(const struct mds_par *p,
-                                       const struct mds_attention *a,
-                                       struct mds_token_range s, void *qkv, int inverse)
-{
-    struct mds_par some = *p;
-
-    some.tokens = mds_shard_range(&p->tokens, s.first, s.n);
-    return mds_attention_rotate(&some, a, qkv, inverse);
-}
-
 enum mds_rc mds_attention_put_qkv(const struct mds_par *p,
                                   const struct mds_attention *a,
                                   struct mds_token_range s, void *qkv, void *inside)
 {
-    MDS_TRY(mds_attention_rotate_range(p, a, s, qkv, 0));
     return exchange_qkv(p, a, s, qkv, inside, 1);
 }
 
@@ -245,8 +235,7 @@ enum mds_rc mds_attention_get_qkv(const struct mds_par *p,
                                   const struct mds_attention *a,
                                   struct mds_token_range s, void *dinside, void *dqkv)
 {
-    MDS_TRY(exchange_qkv(p, a, s, dqkv, dinside, 0));
-    return mds_attention_rotate_range(p, a, s, dqkv, 1);
+    return exchange_qkv(p, a, s, dqkv, dinside, 0);
 }
 
 enum mds_rc mds_attention_put_o(const struct mds_par *p, const struct mds_attention *a,

@@ -40,20 +40,14 @@ static inline int64_t mds_attention_kv_heads(int64_t G, int64_t U)
 /* Tag of the lane to the rank before that windows need beside the ring's lanes. */
 enum { MDS_WINDOW_LANE = 2 };
 
-/* Rotate queries and keys of p's tokens in qkv [rows, (A + 2G) D]; inverse: back. */
-enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_attention *a,
-                                 void *qkv, int inverse);
-
 /* Tokens first .. first + n - 1 of p's. */
 struct mds_token_range {
     int64_t first, n;
 };
 
-/* The same for a range of them: qkv [n B, (A + 2G) D]. */
-enum mds_rc mds_attention_rotate_range(const struct mds_par *p,
-                                       const struct mds_attention *a,
-                                       struct mds_token_range s, void *qkv,
-                                       int inverse);
+/* Rotate queries and keys of these tokens in qkv [n B, (A + 2G) D]; inverse: back. */
+enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_attention *a,
+                                 struct mds_token_range s, void *qkv, int inverse);
 
 /* Attention itself, in the inside layout: heads, d_heads [ring rows, (before + A +
  * behind)/U D], of which A/U heads are read or written; lse [B, A/U, ring tokens] f32.
@@ -85,9 +79,8 @@ enum mds_rc mds_attention_cached_fwd(const struct mds_par *p,
  * ...] with all heads) and the inside buffers, which hold all tokens.  Collective over
  * the Ulysses group, which has more than one rank; all ranks pass the same range.
  *
- * put: rotate qkv [n B, (A + 2G) D] in place and send it inside.  get: fetch the
- * range's gradient dqkv from dinside, the sum over places of a head, and rotate it
- * back. */
+ * put: send qkv [n B, (A + 2G) D] inside.  get: fetch the range's gradient dqkv from
+ * dinside, the sum over places of a head. */
 enum mds_rc mds_attention_put_qkv(const struct mds_par *p,
                                   const struct mds_attention *a,
                                   struct mds_token_range s, void *qkv, void *inside);

@@ -2,7 +2,6 @@
 noinst_LIBRARIES += src/parallel/libmds_parallel.a
 src_parallel_libmds_parallel_a_SOURCES = \
   src/parallel/attention.c src/parallel/attention.h src/parallel/attention_shape.h \
-  src/parallel/chunked.c src/parallel/chunked.h \
   src/parallel/groups.c src/parallel/groups.h \
   src/parallel/group_tests.c src/parallel/group_tests.h \
   src/parallel/par.c src/parallel/par.h \
@@ -12,8 +11,7 @@ src_parallel_libmds_parallel_a_SOURCES = \
   src/parallel/sums.c src/parallel/sums.h \
   src/parallel/tensor_parallel.c src/parallel/tensor_parallel.h \
   src/parallel/vocab.c src/parallel/vocab.h \
-  src/parallel/window_ring.c \
-  src/parallel/multibuffer.c src/parallel/multibuffer.h
+  src/parallel/window_ring.c
 parallel_libs = src/parallel/libmds_parallel.a $(comm_libs) $(tensor_libs) $(topo_libs) \
   $(config_libs)
 

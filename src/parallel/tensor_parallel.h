@@ -54,9 +54,8 @@ enum mds_rc mds_tp_reduce_start(const struct mds_par *p, struct mds_tp_handle *o
                                 int64_t rows);
 enum mds_rc mds_tp_reduce_wait(struct mds_tp_handle *out);
 
-/* How many rows, from row `at` on, become readable (reduce: are sent) together: the
- * rest of the chunk that contains `at`; 0 after the last row. */
-int64_t mds_tp_gather_rows(const struct mds_par *p, int64_t at);
+/* How many rows, from row `at` on, are sent together: the rest of the chunk that
+ * contains `at`; 0 after the last row. */
 int64_t mds_tp_reduce_rows(const struct mds_par *p, int64_t at);
 
 /* start and wait, for all rows. */

@@ -51,7 +51,7 @@ static int is_replaced(const char *line)
 {
     static const char *const keys[] = {
         "  experts:",       "  expert_topk:", "  fp8_format:",
-        "  sequence_tile:", "  mlp_tile:",    "  tensor_chunks:"};
+        "  sequence_tile:", "  tensor_chunks:"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strncmp(line, keys[i], strlen(keys[i])) == 0)

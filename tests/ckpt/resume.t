@@ -575,9 +575,7 @@ test_expect_success 'reshard into a folder with a run: only with --force, and la
 test_expect_success 'reshard: what only some layouts allow stays behind' '
     pretrain --train-iters 1 --save left --num-layers 4 --cpu-offloading-num-layers 2 &&
     mds_ckpt reshard left left4 --pipeline-model-parallel-size 4 && mds_ckpt verify left4 &&
-    mds_ckpt info --config left4 >four.yaml && grep "offload_layers: 0 " four.yaml &&
-    pretrain --train-iters 1 --save chunks --recompute-granularity full --sequence-tile 8 --attention-chunk 16 &&
-    mds_ckpt reshard chunks chunks2 --ds-sequence-parallel-size 2 && mds_ckpt verify chunks2
+    mds_ckpt info --config left4 >four.yaml && grep "offload_layers: 0 " four.yaml
 '
 test_expect_success 'reshard has nothing to say of what the run was, such as its files for training and validation' '
     mds_ckpt reshard a quiet 2>err && test ! -s err && rm -rf quiet &&

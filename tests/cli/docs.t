@@ -26,7 +26,9 @@ echo "of others: --cpu-bind --partition --signal" \
     "of containers, profilers, ReFrame, EasyBuild:" \
     "--build-arg --capture-range-end --depth --fakeroot --gpu --image --launch-count --module" \
     "--nccl --nv --nvtx --nvtx-include --performance-report --ppn --rm --robot --set" \
-    "--sourcepath" >foreign
+    "--sourcepath" \
+    "of this program, before:" \
+    "--attention-chunk --mlp-tile" >foreign
 test_expect_success 'every option is one of ours' '
     for program in mds_pretrain mds_launch mds_data mds_ckpt mds_infer; do
         $program --help || return 1

@@ -130,7 +130,6 @@ test_expect_success 'experts' '
     fails "experts have no biases" pretrain --num-experts 4 &&
     fails "experts are not computed in FP8" pretrain $experts --bf16 --fp8-format hybrid --kv-channels 16 &&
     fails "blocks with experts are not computed in tiles" pretrain $experts --sequence-tile 8 --recompute-granularity full &&
-    fails "experts are not computed in tiles" pretrain $experts --mlp-tile 8 &&
     fails "not supported here: there is no spreading of experts over ranks" pretrain $experts --expert-model-parallel-size 2 &&
     fails "inner width, --moe-ffn-hidden-size 50; 2 would do" pretrain $experts --moe-ffn-hidden-size 50 \
         --dry-run --world-size 4 --tensor-model-parallel-size 4 &&

@@ -28,9 +28,8 @@ while read -r n options; do
     test_expect_success "$n ranks: $options" "agrees $n $options"
 done <<'END'
 1 --micro-batch-size 4
-1 --recompute-granularity full --recompute-num-layers 2 --loss-tile 100 --mlp-tile 50
+1 --recompute-granularity full --recompute-num-layers 2 --loss-tile 100
 1 --recompute-granularity full --recompute-num-layers 2 --sequence-tile 50 --cpu-checkpointing
-1 --recompute-granularity selective --sequence-tile 50 --attention-chunk 33 --bf16
 1 --disable-bias-linear --num-experts 5 --recompute-granularity selective --recompute-modules layernorm mlp_act --bf16
 2 --disable-bias-linear --num-experts 5 --moe-aux-loss-coeff 1 --tensor-model-parallel-size 2 --sequence-parallel
 2 --disable-bias-linear --num-experts 5 --moe-aux-loss-coeff 1 --context-parallel-size 2 --zero-stage 3
@@ -42,7 +41,7 @@ done <<'END'
 2 --recompute-granularity full --sequence-tile 90 --ds-sequence-parallel-size 2 --attention-head-groups 2
 2 --zero-stage 2 --bf16
 2 --zero-stage 1 --bf16 --recompute-granularity selective --recompute-modules layernorm mlp_act
-2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity selective --recompute-modules layernorm --mlp-tile 50
+2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity selective --recompute-modules layernorm mlp
 2 --tensor-model-parallel-size 2 --sequence-parallel --recompute-granularity selective --tp-comm-chunks 3
 2 --tensor-model-parallel-size 2 --tp-comm-chunks 2 --recompute-granularity full --sequence-tile 40 --bf16
 4 --ds-sequence-parallel-size 4 --num-key-value-heads 2 --bf16
@@ -93,13 +92,13 @@ while read -r all host block host_block options; do
         test \$3 = $block.0 && test \$4 = $host_block.0"
 done <<END
 - 0 $((16 * v + 80)) 0 --recompute-granularity none
-- 0 $((8 * v + 80)) 0 --recompute-granularity none --mlp-tile 4096
+- 0 $((8 * v + 80)) 0 --recompute-granularity selective --recompute-modules mlp
+- 0 $((6 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm mlp
 - $((4 * (10 * v + 80))) $((8 * v + 40)) $((5 * v + 40)) --cpu-offloading-num-layers 4
 - 0 $((14 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm
 - 0 $((12 * v + 80)) 0 --recompute-granularity selective --recompute-modules mlp_act
 - 0 $((10 * v + 80)) 0 --recompute-granularity selective --recompute-modules layernorm mlp_act
 $((24 * v + 88)) 0 $v 0 --recompute-granularity full --loss-tile 256
-$((19 * v + 88)) 0 $v 0 --recompute-granularity full --mlp-tile 4096 --loss-tile 256
 $((11 * v + 16 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity selective --loss-tile 256
 - 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4
 $((14 * v + 72)) 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4 --sequence-tile 8192
@@ -108,10 +107,9 @@ $((8 * v + 72 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity f
 $((10 * v + 72)) $((8 * v)) 0 $v $kept
 $((10 * v + 72 + 4 * (v + 64))) $((8 * v)) $(((v + 64) / 2)) $v $kept --keep-attention-layers 4
 $((10 * v + 72 + 4 * v)) $((4 * v)) $((v / 2)) $((v / 2)) $kept --device-checkpoint-layers 4
-$((3 * v + 72)) $((15 * v)) 0 $v $kept --attention-chunk 16384
 $((5 * v + v / 2 + 72 + 64 / 4)) $((8 * v)) 0 $v $kept --attention-head-groups 4 --seq-length 512k
 $((4 * v + 3 * v / 4 + 72 + 64 / 8)) $((8 * v)) 0 $v $kept --attention-head-groups 8 --seq-length 512k
-$((4 * v + 3 * v / 4 + 72)) $((8 * v)) 0 $v --activation-memory 7 --seq-length 512k
+$((4 * v + 3 * v / 4 + 72 + 64 / 8)) $((8 * v)) 0 $v --activation-memory 7 --seq-length 512k
 $((7 * v + 72)) $((8 * v)) 0 $v $kept --swiglu --num-key-value-heads 4
 $((10 * v / 4 + 24)) $((2 * v)) 0 $((v / 4)) $kept --world-size 4 --tensor-model-parallel-size 4 --sequence-parallel
 $((10 * v + 8)) $((8 * v)) 0 $v $kept --world-size 4 --ds-sequence-parallel-size 4 --seq-length 128k
@@ -135,7 +133,7 @@ test_expect_success '--activation-memory auto: another level where there is less
     cat >expect <<-\EOF &&
 	0 blocks save all activations
 	1 --recompute-granularity selective --recompute-modules layernorm,mlp_act
-	3 --recompute-granularity selective --mlp-tile 4096 --loss-tile 4096 --sequence-tile 4096
+	3 --recompute-granularity selective --loss-tile 4096 --sequence-tile 4096
 	EOF
     test_cmp expect out &&
     level 4 && grep "no level fits: the last needs .* of 4.00 GiB by the profile of h200" dry

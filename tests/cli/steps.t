@@ -54,12 +54,6 @@ test_expect_success 'lists are those of steps.golden' '
     all_steps >steps && { test -z "${UPDATE-}" || cp steps "$golden"; } &&
     test_cmp "$golden" steps
 '
-test_expect_success 'what does not run by lists is not printed as if it did' '
-    for options in "--mlp-tile 512"; do
-        mds_pretrain $small $options >dry && grep "do not run by lists" dry &&
-        ! grep "of a block:" dry || return 1
-    done
-'
 test_expect_success '--show-step needs --dry-run' '
     test_must_fail mds_pretrain --show-step 2>err && grep "show-step is for dry runs: add --dry-run" err
 '

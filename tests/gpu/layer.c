@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/gpu/layer.h"
 #include "kernels/half.h"
+#include "model/lists.h"
 #include "pipeline/pipe.h"
 
 #include <math.h>
@@ -66,8 +67,7 @@ int64_t subtask_start(int64_t n, int i)
 
 /* ---- the layer on the device ---- */
 
-static struct mds_config config_of(int64_t S, int64_t H, int64_t A, int64_t tile,
-                                   int64_t chunk)
+static struct mds_config config_of(int64_t S, int64_t H, int64_t A, int64_t tile)
 {
     struct mds_config c = {0};
 
@@ -99,7 +99,7 @@ static struct mds_config config_of(int64_t S, int64_t H, int64_t A, int64_t tile
                                         .act.recompute = MDS_RECOMPUTE_FULL,
                                         .act.recompute_layers = 1,
                                         .act.sequence_tile = tile,
-                                        .act.attention_chunk = chunk,
+                                        .act.head_groups = 1,
                                         .flash_attn = 1,
                                         .bucket_bytes = 1 << 20};
     return c;
@@ -135,7 +135,7 @@ uint16_t noise(uint64_t seed, int64_t i)
 }
 
 /* Rows of a tensor on their way between the host and the device. */
-struct block {
+struct rows {
     uint16_t *rows; /* [n, width] */
     int64_t first, n, width;
     uint64_t seed;
@@ -145,7 +145,7 @@ struct block {
 
 static void fill_rows(struct subtask *s)
 {
-    const struct block *b = s->what;
+    const struct rows *b = s->what;
     int64_t H = s->l->H, end = subtask_start(b->n * H, s->index + 1);
 
     for (int64_t i = subtask_start(b->n * H, s->index); i < end; i++)
@@ -154,7 +154,7 @@ static void fill_rows(struct subtask *s)
 
 static void copy_samples(struct subtask *s)
 {
-    const struct block *b = s->what;
+    const struct rows *b = s->what;
     const struct layer *l = s->l;
     int64_t end = subtask_start(b->n, s->index + 1);
 
@@ -175,7 +175,7 @@ static void copy_samples(struct subtask *s)
 enum { BLOCK_BYTES = 1 << 28 };
 
 /* The next block behind b, of at most BLOCK_BYTES; 0 behind the last. */
-static int next_block(const struct layer *l, struct block *b)
+static int next_block(const struct layer *l, struct rows *b)
 {
     int64_t most = BLOCK_BYTES / (b->width * (int64_t)sizeof *b->rows);
 
@@ -194,7 +194,7 @@ static void *alloc_block(const struct layer *l)
 
 static void put_noise(struct layer *l, uint64_t seed, void *x)
 {
-    struct block b = {.rows = alloc_block(l), .width = l->H, .seed = seed};
+    struct rows b = {.rows = alloc_block(l), .width = l->H, .seed = seed};
     struct subtask subtask[SUBTASKS];
 
     while (next_block(l, &b)) {
@@ -205,28 +205,22 @@ static void put_noise(struct layer *l, uint64_t seed, void *x)
     mds_dev_free(l->host, b.rows, BLOCK_BYTES);
 }
 
-/* Tensors whose rows lie side by side, on the device or in host memory already. */
-static void copy_out(struct layer *l, const void *from, int on_host, struct part *to,
-                     int parts)
+/* Tensors whose rows lie side by side. */
+static void copy_out(struct layer *l, const void *from, struct part *to, int parts)
 {
-    uint16_t *rows = on_host ? NULL : alloc_block(l);
-    struct block b = {.rows = rows, .width = parts * l->H, .to = to, .parts = parts};
+    uint16_t *rows = alloc_block(l);
+    struct rows b = {.rows = rows, .width = parts * l->H, .to = to, .parts = parts};
     struct subtask subtask[SUBTASKS];
 
     must(mds_dev_wait(l->dev), "the layer");
     while (next_block(l, &b)) {
         const uint16_t *at = (const uint16_t *)from + b.first * b.width;
 
-        if (on_host)
-            b.rows = (uint16_t *)at;
-        else
-            must(mds_dev_copy_out(l->dev, rows, at,
-                                  b.n * b.width * (int64_t)sizeof *rows),
-                 "copying out");
+        must(mds_dev_copy_out(l->dev, rows, at, b.n * b.width * (int64_t)sizeof *rows),
+             "copying out");
         run_subtasks(l, SUBTASKS, copy_samples, &b, subtask, NULL);
     }
-    if (rows)
-        mds_dev_free(l->host, rows, BLOCK_BYTES);
+    mds_dev_free(l->host, rows, BLOCK_BYTES);
 }
 
 void rotate(const struct layer *l, int64_t row, int inverse, double *x)
@@ -269,18 +263,6 @@ static void rotate_rows_back(struct subtask *s)
     free(scratch);
 }
 
-/* q, k and v, or their gradients: side by side, or with chunks in two places. */
-static void copy_qkv_out(struct layer *l, const struct work *w, const void *rows,
-                         struct part to[3])
-{
-    if (w->chunked.chunk == 0) {
-        copy_out(l, rows, 0, to, 3);
-        return;
-    }
-    copy_out(l, w->chunked.q, 1, to, 1);
-    copy_out(l, w->chunked.kv, 1, to + 1, 2);
-}
-
 static void copy_lse_out(struct layer *l, const float *lse)
 {
     int64_t bytes = l->S * (int64_t)sizeof *lse;
@@ -290,53 +272,96 @@ static void copy_lse_out(struct layer *l, const float *lse)
              "copying out");
 }
 
+/* The operations of a block's lists; attention's leave its operands in the layer. */
+struct watched {
+    struct block_pass block; /* first: the context of operations */
+    struct layer *l;
+};
+
+static enum mds_rc attend(void *ctx, const struct mds_block_call *call)
+{
+    struct watched *w = ctx;
+
+    MDS_TRY(mds_gpt_operations[MDS_STEP_ATTEND](ctx, call));
+    if (!call->out[1])
+        return MDS_OK; /* in forward, which does not keep it */
+    copy_out(w->l, call->in[0], w->l->qkv, 3);
+    copy_out(w->l, call->out[0], &w->l->o, 1);
+    copy_lse_out(w->l, call->out[1]);
+    return MDS_OK;
+}
+
+static enum mds_rc attend_bwd(void *ctx, const struct mds_block_call *call)
+{
+    struct watched *w = ctx;
+    struct subtask subtask[SUBTASKS];
+
+    copy_out(w->l, call->in[3], &w->l->d_o, 1);
+    MDS_TRY(mds_gpt_operations[MDS_STEP_ATTEND_BWD](ctx, call));
+    copy_out(w->l, call->out[0], w->l->dqkv, 3);
+    for (int p = 0; p < 2; p++) /* the next steps do it */
+        run_subtasks(w->l, SUBTASKS, rotate_rows_back, &w->l->dqkv[p], subtask, NULL);
+    return MDS_OK;
+}
+
+/* Forward from x to y; backward from the gradient d to that of x, in its place. */
+static void run_list(struct layer *l, const struct context *c,
+                     const struct mds_step_list *list, void *x, void *y, void *d)
+{
+    mds_perform_fn *perform[MDS_STEP_OPS];
+    struct watched w = {.block = {.all = c,
+                                  .whole = c,
+                                  .c = c,
+                                  .id = l->id,
+                                  .all_heads = l->id,
+                                  .put_message = -1},
+                        .l = l};
+    struct mds_block_frame f = {
+        .arena = c->run->arena,
+        .arg = {[MDS_ARG_X] = x, [MDS_ARG_X0] = x, [MDS_ARG_Y] = y, [MDS_ARG_D] = d},
+        .enter_tile = mds_gpt_enter_tile,
+        .enter_group = mds_gpt_enter_group,
+        .is_sum = 1,
+        .perform = perform,
+        .wait = mds_gpt_wait,
+        .ctx = &w};
+
+    memcpy(perform, mds_gpt_operations, sizeof perform);
+    perform[MDS_STEP_ATTEND] = attend;
+    perform[MDS_STEP_ATTEND_BWD] = attend_bwd;
+    must(mds_block_run(list, &f), "a list");
+}
+
 void layer_run(struct layer *l)
 {
+    static struct block_lists lists;
+    const struct typed_lists *typed = &lists.of[0];
     struct mds_gpt_run run = {.dev = l->dev,
                               .arena = &l->e->step,
-                              .host = l->e->host.dev ? &l->e->host : NULL,
                               .train = &l->config.train,
                               .B = 1,
                               .S = l->S,
                               .saved_buffers = 1,
                               .training = 1,
                               .grad_scale = 1};
-    struct saved saved = {.x_on_host = 0};
     struct context c = {0};
-    struct residual stream;
-    struct work w = {0};
-    struct mds_arena_mark mark = mds_arena_mark(&l->e->step), host_mark;
-    int far = l->config.train.act.attention_chunk > 0;
-    struct subtask subtask[SUBTASKS];
+    struct mds_arena_mark mark = mds_arena_mark(&l->e->step);
     void *x = NULL, *y = NULL;
 
-    if (run.host)
-        host_mark = mds_arena_mark(run.host);
     mds_zero_step_begin(l->e->zero);
     mds_zero_pass_begin(l->e->zero, 1);
     mds_gpt_context(l->e->gpt, &run, &(struct mds_gpt_batch){0}, &c);
+    memset(&lists, 0, sizeof lists);
+    must(mds_gpt_compile_lists(&c, &lists), "lists");
     must(mds_gpt_scratch(&c, l->S * l->H, &x), "x");
     must(mds_gpt_scratch(&c, l->S * l->H, &y), "y");
-    must(mds_gpt_alloc_attention(&c, &w, 1), "buffers");
-    saved.at[SAVED_X] = x;
-    stream = (struct residual){.x = x};
     put_noise(l, 1, x);
-    must(mds_gpt_block_fwd(&c, l->id, &w, &saved, &stream, y), "forward");
-    copy_out(l, y, 0, &l->y, 1);
-    copy_qkv_out(l, &w, w.qkv, l->qkv);
-    copy_out(l, w.o, far, &l->o, 1);
-    copy_lse_out(l, w.lse);
+    run_list(l, &c, &typed->forward[LISTS_SAVING], x, y, NULL);
+    copy_out(l, y, &l->y, 1);
     put_noise(l, 2, y);
-    stream = (struct residual){.x = x};
-    must(mds_gpt_block_bwd(&c, l->id, &w, &saved, NULL, stream, y), "backward");
-    copy_out(l, y, 0, &l->dx, 1);
-    copy_out(l, far ? w.chunked.d_o : w.d_o, far, &l->d_o, 1);
-    copy_qkv_out(l, &w, w.dqkv, l->dqkv);
-    for (int p = 0; p < 2 && far; p++) /* tiles would do it on their way */
-        run_subtasks(l, SUBTASKS, rotate_rows_back, &l->dqkv[p], subtask, NULL);
+    run_list(l, &c, &typed->backward[LISTS_SAVING], x, NULL, y);
+    copy_out(l, y, &l->dx, 1);
     mds_arena_release(&l->e->step, mark);
-    if (run.host)
-        mds_arena_release(run.host, host_mark);
 }
 
 /* ---- life ---- */
@@ -392,11 +417,11 @@ static void choose_rows(struct layer *l)
         l->sample[i] = rows[i] < S ? rows[i] : S - 1;
 }
 
-void layer_open(struct layer *l, const char *device, int64_t tile, int64_t chunk)
+void layer_open(struct layer *l, const char *device, int64_t tile)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-    l->config = config_of(l->S, l->H, l->A, tile, chunk);
+    l->config = config_of(l->S, l->H, l->A, tile);
     must(mds_worker_create(cores > 1 ? (int)cores : 1, &l->threads), "threads");
     take_parts(l);
     choose_rows(l);

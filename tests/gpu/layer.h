@@ -66,7 +66,7 @@ uint16_t noise(uint64_t seed, int64_t i);
 void rotate(const struct layer *l, int64_t row, int inverse, double *x);
 
 /* S, H, A, D and F are set. */
-void layer_open(struct layer *l, const char *device, int64_t tile, int64_t chunk);
+void layer_open(struct layer *l, const char *device, int64_t tile);
 void layer_run(struct layer *l);
 void layer_close(struct layer *l);
 

@@ -4,9 +4,9 @@
  * of each operation gets the inputs that the device had, so an error shows in the
  * operation that made it, and a row can be checked without computing the others.
  *
- *     long [DEVICE [TOKENS [HIDDEN [HEADS [TILE [CHUNK]]]]]]
+ *     long [DEVICE [TOKENS [HIDDEN [HEADS [TILE]]]]]
  *
- * Without arguments: a small layer on the CPU, with and without --attention-chunk.
+ * Without arguments: a small layer on the CPU.
  * Prints TAP. */
 #include "base/clock.h"
 #include "kernels/half.h"
@@ -368,16 +368,14 @@ static void check_weight(struct layer *l)
 /* ---- all of it ---- */
 
 static void check_layer(const char *device, int64_t S, int64_t H, int64_t A,
-                        int64_t tile, int64_t chunk)
+                        int64_t tile)
 {
     struct layer l = {.S = S, .H = H, .A = A, .D = H / A, .F = 4 * H};
     double begun = mds_clock_s(), run;
 
-    printf(
-        "# %s: %lld tokens, hidden %lld, %lld heads, tiles of %lld, chunks of %lld\n",
-        device, (long long)S, (long long)H, (long long)A, (long long)tile,
-        (long long)chunk);
-    layer_open(&l, device, tile, chunk);
+    printf("# %s: %lld tokens, hidden %lld, %lld heads, tiles of %lld\n", device,
+           (long long)S, (long long)H, (long long)A, (long long)tile);
+    layer_open(&l, device, tile);
     layer_run(&l);
     run = mds_clock_s();
     check_qkv(&l);
@@ -391,15 +389,15 @@ static void check_layer(const char *device, int64_t S, int64_t H, int64_t A,
 
 int main(int argc, char **argv)
 {
-    int64_t size[] = {INT64_C(1) << 20, 2048, 16, 8192, 0};
+    int64_t size[] = {INT64_C(1) << 20, 2048, 16, 8192};
 
-    for (int i = 2; i < argc && i < 7; i++)
+    for (int i = 2; i < argc && i < 6; i++)
         size[i - 2] = strtoll(argv[i], NULL, 10);
     if (argc > 1) {
-        check_layer(argv[1], size[0], size[1], size[2], size[3], size[4]);
+        check_layer(argv[1], size[0], size[1], size[2], size[3]);
     } else {
-        check_layer("cpu", 301, 64, 2, 64, 0);
-        check_layer("cpu", 301, 64, 2, 50, 77);
+        check_layer("cpu", 301, 64, 2, 64);
+        check_layer("cpu", 301, 64, 2, 50);
     }
     printf("1..%d\n", test);
     return failed;

@@ -52,9 +52,9 @@ function add_zero(zero, offload) {
     if (offload == "rest") add("rest", "--cpu-optimizer --offload-param-device cpu")
 }
 
-function add_recompute(recompute, every) {
+function add_recompute(recompute, every, turn) {
     if (recompute ~ /sel|mod/) add(recompute, "--recompute-granularity selective")
-    if (recompute == "mod") options = options " --recompute-modules layernorm mlp_act"
+    if (recompute == "mod") options = options " --recompute-modules layernorm " (turn % 2 ? "mlp" : "mlp_act")
     if (recompute ~ /full|host|part/) add(recompute, "--recompute-granularity full")
     if (recompute == "host") options = options " --cpu-checkpointing"
     if (recompute == "part") options = options " --partition-activations"
@@ -72,8 +72,8 @@ function exact(zero, offload, recompute, turn,    reference) {
     options = ""
     add_grid()
     add_zero(zero, offload)
-    add_recompute(recompute, int(turn / 2) % 2 + 1)
-    if (turn % 3 == 1 && !untiled) add("tile", "--loss-tile 24 --mlp-tile 40")
+    add_recompute(recompute, int(turn / 2) % 2 + 1, turn)
+    if (turn % 3 == 1 && !untiled) add("tile", "--loss-tile 24")
     add_chunks((turn + 2) % 4 + 2)
     if (turn % 2 == 1) {
         add("drop", "")
@@ -82,17 +82,16 @@ function exact(zero, offload, recompute, turn,    reference) {
     print name, ranks, reference options
 }
 
-# Blocks in tiles along the sequence; sel and host together, too.  With chunks, attention
-# has its operands in host memory; with groups, those of some heads at a time.
-function long(recompute, host, turn, chunk_tokens, groups,    reference) {
+# Blocks in tiles along the sequence; sel and host together, too.  With groups, attention
+# of some heads at a time.
+function long(recompute, host, turn, groups,    reference) {
     name = reference = model
     options = ""
     add_grid()
     add_recompute(recompute, recompute == "sel" ? 1 : turn % 3 + 1)
     if (host) add("host", "--cpu-checkpointing")
-    add("long", "--sequence-tile 20" (turn % 2 ? " --mlp-tile 7 --loss-tile 9" : ""))
+    add("long", "--sequence-tile 20" (turn % 2 ? " --loss-tile 9" : ""))
     add_chunks(turn % 3 + 1)
-    if (chunk_tokens) add("chunk" chunk_tokens, "--attention-chunk " chunk_tokens)
     if (groups) add("heads" groups, "--attention-head-groups " groups)
     if (turn % 2 == 0) {
         add("drop", "")
@@ -123,9 +122,8 @@ function away(turn,    n, reference) {
     options = ""
     add_grid()
     add_zero(ulysses * ring * dp > 1 ? turn % 4 : 0, turn % 3 ? "none" : "cpu")
-    if (turn % 4 == 1) add_recompute("mod", 1)
+    if (turn % 4 == 1) add_recompute("mod", 1, turn)
     add("host" n, "--cpu-offloading-num-layers " n)
-    if (turn % 3 == 2 && !untiled) add("tile", "--mlp-tile 40")
     add_chunks(turn % 3 + 1)
     if (turn % 2 == 0) {
         add("drop", "")
@@ -161,10 +159,7 @@ function grid(    turn, zero, zeros, i, j, places, offloads, ways, recomputes, s
         long(i % 2 ? "sel" : "full", i > 1, turn + i)
     if (heads[model] > tp * ulysses)
         for (i = 0; i < 2; i++)
-            long(i ? "sel" : "full", i == turn % 2, turn + i, 0, turn + i > 2 ? 2 : 4)
-    if (ulysses * ring == 1 && !sp)
-        for (i = 0; i < 4; i++)
-            long(i % 2 ? "full" : "sel", i > 1, turn + i, i == 1 ? 64 : i == 2 ? 5 : 23)
+            long(i ? "sel" : "full", i == turn % 2, turn + i, turn + i > 2 ? 2 : 4)
     if (tp > 1 && !sp) {
         long("part", 0, turn)
         long("part", 1, turn + 1)
@@ -211,8 +206,8 @@ function variant(form) {
     on(1, 0, 1, 1, 1, 1)
     exact(0, "none", "mod", 1)
     long("full", 1, 0)
-    long("sel", 1, 1, 23)
-    long("full", 0, 1, 0, 3)
+    long("sel", 1, 1)
+    long("full", 0, 1, 3)
     away(1)
     on(2, 0, 1, 1, 1, 1)
     exact(0, "none", "part", 2)
@@ -222,7 +217,7 @@ function variant(form) {
     on(1, 0, 2, 2, 1, 1)
     exact(3, "none", "sel", 1)
     long("full", 0, 2)
-    long("sel", 1, 1, 0, 2)
+    long("sel", 1, 1, 2)
     on(2, 1, 2, 1, 2, 1)
     exact(1, "cpu", "full", 2)
     if (form !~ /fp8/) half("bf16", 2, "none")
@@ -375,7 +370,7 @@ function penalty(form) {
 function weights(form) {
     model = form
     on(1, 0, 1, 1, 1, 1)
-    long("full", 1, 0, 23)
+    long("full", 1, 0)
     on(2, 1, 1, 1, 1, 1)
     long("sel", 0, 1)
     on(1, 0, 1, 1, 1, 2)
@@ -495,7 +490,7 @@ BEGIN {
     exact(0, "none", "mod", 0)
     on(1, 0, 1, 1, 1, 1)
     plain(1)
-    long("sel", 1, 0, 5)
+    long("sel", 1, 0)
     on(1, 0, 1, 2, 1, 1)
-    long("full", 1, 0, 0, 4)
+    long("full", 1, 0, 4)
 }

@@ -188,7 +188,7 @@ static void expect_off(const char *args, int64_t world, const char *what)
  * the program's choices are changed so that no rule is broken, and the user's stay. */
 static void test_planner_choices_yield_to_options(void **state)
 {
-    const struct mds_act_ranks one = {.tensor = 1, .sequence = 1, .hidden = 64};
+    const struct mds_act_ranks one = {.tensor = 1, .hidden = 64};
     unsigned seed = 1;
     int broken = 0;
 
@@ -255,7 +255,7 @@ static void test_levels(void **state)
     assert_same(
         kept_with("--activation-memory 6 --seq-length 8192 --sequence-tile 512"),
         kept_with("--recompute-granularity full --cpu-checkpointing --seq-length "
-                  "8192 --sequence-tile 512 --mlp-tile 4096 --loss-tile 4096"));
+                  "8192 --sequence-tile 512 --loss-tile 4096"));
 }
 
 /* Groups of heads have the same size, so there may be fewer than were asked for. */
@@ -377,17 +377,8 @@ static void test_kept_where(void **state)
     expect_misfit("--device-checkpoint-layers 2 --recompute-granularity full "
                   "--sequence-tile 9",
                   1, "--device-checkpoint-layers excepts blocks from");
-    expect_misfit("--attention-chunk 16", 1,
-                  "must be tiled as well; give --sequence-tile");
-    expect_misfit("--attention-chunk 16 --ds-sequence-parallel-size 2", 2,
-                  "--attention-chunk is for ranks that have whole sequences");
-    expect_misfit("--attention-chunk 16 --sequence-parallel " TENSOR "2", 2,
-                  "--attention-chunk cannot be combined with --sequence-parallel");
     expect_misfit("--attention-head-groups 2", 1,
                   "must be tiled as well; give --sequence-tile");
-    expect_misfit("--attention-head-groups 2 --attention-chunk 16 --sequence-tile 8 "
-                  "--recompute-granularity full",
-                  1, "--attention-head-groups cannot be combined with --attention-ch");
     expect_off("--attention-head-groups 2 --sequence-tile 8 --recompute-granularity "
                "full --num-attention-heads 8 --num-key-value-heads 2 " TENSOR "2",
                2, "--attention-head-groups is off: each rank has one key/value head");
@@ -399,9 +390,6 @@ static void test_kept_where(void **state)
     expect_misfit("--recompute-modules layernorm --recompute-granularity selective "
                   "--sequence-tile 16",
                   1, "norms' and the MLP's activations are never saved; leave");
-    expect_off("--recompute-modules layernorm mlp_act --recompute-granularity "
-               "selective --mlp-tile 16",
-               1, "--recompute-modules mlp_act changes nothing");
     expect_misfit("--offload-device nvme", 1, "give --nvme-path (NVME_PATH)");
     expect_misfit("--offload-device nvme --nvme-path ./gone", 1,
                   "--nvme-path ./gone: No such file or directory; it must be a folder");
@@ -424,15 +412,14 @@ static void test_kept_well(void **state)
         "--recompute-granularity full --checkpoint-num-layers 2 --cpu-checkpointing "
         "--partition-activations " TENSOR "2",
         "--fp16 --loss-scale 1024",
-        "--mlp-tile 16 --loss-tile 16",
+        "--loss-tile 16",
         "--recompute-granularity selective --recompute-modules layernorm mlp_act",
-        "--recompute-granularity selective --recompute-modules layernorm --mlp-tile 16",
+        "--recompute-granularity selective --recompute-modules layernorm mlp",
         "--cpu-offloading-num-layers 2 --num-layers 4",
         "--cpu-offloading-num-layers 1 --num-layers 4 --recompute-granularity "
         "selective "
         "--recompute-modules mlp_act",
         "--recompute-granularity selective --sequence-tile 16 --cpu-checkpointing",
-        "--recompute-granularity full --sequence-tile 16 --attention-chunk 64",
         "--recompute-granularity full --sequence-tile 16 --cpu-checkpointing "
         "--keep-attention-layers 2 --device-checkpoint-layers 1",
     };

@@ -132,7 +132,6 @@ static void gradients_start_from_zero_each_step(void **state)
         struct values first, second;
         struct fixture f;
 
-        c.train.act.mlp_tile = way / 2 % 2 ? 5 : 0;
         c.train.act.loss_tile = way / 2 % 2 ? 7 : 0;
         c.train.act.recompute = way / 4 % 2 ? MDS_RECOMPUTE_FULL : MDS_RECOMPUTE_NONE;
         c.train.act.recompute_layers = 1;

@@ -91,7 +91,8 @@ static void fp8_in_tiles_is_the_same(void **state)
         struct values whole, parts;
         double loss = grads_of(&c, &whole);
 
-        tiled.train.act.mlp_tile = 5;
+        tiled.train.act.recompute = MDS_RECOMPUTE_FULL;
+        tiled.train.act.sequence_tile = 5 * c.batch.micro;
         assert_true(fabs(grads_of(&tiled, &parts) - loss) <= 1e-5 * loss);
         assert_true(distance(&whole, &parts) <= 1e-5);
         free(whole.v);
@@ -163,10 +164,9 @@ static void set_fp8_way(struct mds_config *c, int way)
 {
     struct mds_activations *a = &c->train.act;
 
-    a->recompute = way % 4 && way < 4 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_NONE;
-    a->recompute_modules = way < 4 ? way : 0;
+    a->recompute_modules = way < 4 ? way : way == 6 ? MDS_MODULE_MLP : 0;
+    a->recompute = a->recompute_modules ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_NONE;
     a->offload_layers = way == 4 || way == 5 ? way - 3 : 0;
-    a->mlp_tile = way == 6 ? 1 << 20 : 0;
     if (way >= 7) {
         a->recompute = MDS_RECOMPUTE_FULL;
         a->recompute_layers = way - 6;
@@ -219,7 +219,6 @@ static int checked_cast(void *stream, const struct mdsk_fp8_cast *a)
 static void set_small_fp8_way(struct mds_config *c, int way)
 {
     set_fp8_way(c, way);
-    c->train.act.mlp_tile = c->train.act.mlp_tile ? 5 : 0;
     c->train.act.sequence_tile = way == FP8_WAYS - 1 ? 8 : 0;
     c->batch.micro = ROWS / 2;
     c->batch.accumulation = 2;
@@ -275,9 +274,10 @@ static int64_t saved_by_codes(int64_t R, int64_t C)
 }
 
 /* Codes of norms' results and of the activation's are saved in their place, where all
- * rows are cast at once, and where no block in bf16 has the same memory.  Where they
- * cannot be, as of blocks that leave, the activation's is not saved either.  Without
- * weights' gradients in FP8 all is saved as in bf16. */
+ * rows are cast at once, where no block in bf16 has the same memory, and where the layer
+ * that reads them does not run again.  Where they cannot be, as of blocks that leave, the
+ * activation's is not saved either.  Without weights' gradients in FP8 all is saved as in
+ * bf16. */
 static void fp8_saves_codes(void **state)
 {
     (void)state;
@@ -295,9 +295,9 @@ static void fp8_saves_codes(void **state)
         g = (2 * R * c.model.ffn_hidden + 255) / 256 * 256;
         for (int way = 0; way < FP8_WAYS; way++) {
             /* of these blocks; the last way shares buffers among all */
-            int64_t less[FP8_WAYS] = {
-                (norms + act) * blocks, act * blocks,
-                norms * blocks, [8] = k / FP8_SHAPES ? 0 : norms + act};
+            int64_t less[FP8_WAYS] = {(norms + act) * blocks, act * blocks,
+                                      norms * blocks, [6] = norms / 2 * blocks,
+                                      [8] = k / FP8_SHAPES ? 0 : norms + act};
 
             /* each buffer is of blocks l and l + 3, or l + 2, of 4 */
             less[4] = g * (k / FP8_SHAPES ? 2 : 3);

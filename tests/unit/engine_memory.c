@@ -23,19 +23,30 @@ static double distance(const float *a, const float *b, int64_t n)
     return sqrt(d / s);
 }
 
+enum { KINDS = 16 };
+
+static struct mds_config kind_of_block(int k)
+{
+    struct mds_config c = shapes[k % 2]();
+
+    c.model.qk_layernorm = k / 2 % 2;
+    c.model.parallel_residual = k / 4 % 2;
+    if (k / 8 % 2)
+        with_dropout(&c);
+    return c;
+}
+
 /* Loss and gradients do not depend on how a step is made: ways from .. to - 1 against
- * none of them, off by `limit` (relative) at most, for each shape, with dropout too. */
+ * none of them, off by `limit` (relative) at most, for each kind of block. */
 static void ways_agree(int64_t layers, int from, int to,
                        void (*set)(struct mds_config *c, int way), double limit)
 {
-    for (size_t k = 0; k < 4; k++) {
-        struct mds_config c = shapes[k % 2]();
+    for (int k = 0; k < KINDS; k++) {
+        struct mds_config c = kind_of_block(k);
         struct values want, got;
         double loss, want_loss, off;
 
         c.model.layers = layers;
-        if (k >= 2)
-            with_dropout(&c);
         want_loss = grads_of(&c, &want);
         for (int way = from; way < to; way++) {
             set(&c, way);
@@ -43,9 +54,8 @@ static void ways_agree(int64_t layers, int from, int to,
             be_late(0);
             off = distance(want.v, got.v, want.n);
             if (!(fabs(loss - want_loss) <= limit / 2 * want_loss) || !(off <= limit))
-                fail_msg(
-                    "shape %zu, way %d: loss %.9g, not %.9g; gradients off by %.2g", k,
-                    way, loss, want_loss, off);
+                fail_msg("kind %d, way %d: loss %.9g, not %.9g; gradients off by %.2g",
+                         k, way, loss, want_loss, off);
             free(got.v);
         }
         free(want.v);
@@ -57,7 +67,6 @@ static void set_recompute(struct mds_config *c, int way)
     c->train.act.recompute = way == 0 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
     c->train.act.recompute_layers = way % 4 >= 2 ? way % 4 : 1;
     c->train.act.offload_activations = way >= 4;
-    c->train.act.mlp_tile = way == 5 ? 7 : 0;
 }
 
 static void set_modules(struct mds_config *c, int modules)
@@ -72,16 +81,14 @@ static void set_recompute_late(struct mds_config *c, int way)
     be_late(1);
 }
 
-/* What is kept, where, and what is recomputed changes no bit, whenever copies are done;
- * tiles are other products, of other rounding. */
+/* What is kept, where, and what is recomputed changes no bit, whenever copies are done.
+ */
 static void recompute_changes_nothing(void **state)
 {
     (void)state;
-    ways_agree(5, 0, 5, set_recompute, 0);
-    ways_agree(5, 4, 5, set_recompute_late, 0);
-    ways_agree(5, 6, 8, set_recompute_late, 0);
-    ways_agree(5, 5, 6, set_recompute, 2e-6);
-    ways_agree(5, 1, 4, set_modules, 0);
+    ways_agree(5, 0, 4, set_recompute, 0);
+    ways_agree(5, 4, 8, set_recompute_late, 0);
+    ways_agree(5, 1, 8, set_modules, 0);
 }
 
 /* Ways 1 .. 3 of five blocks. */
@@ -129,20 +136,18 @@ static void leaving_changes_nothing(void **state)
     ways_agree(5, 0, 4, set_away_late_in_parts, 2e-6);
 }
 
-/* Blocks in tiles, and attention in chunks or in groups of heads: each way of keeping
- * what they need. */
+/* Blocks in tiles, and attention in groups of heads: each way of keeping what they
+ * need. */
 static void set_tiles(struct mds_config *c, int way)
 {
-    static const int64_t every[] = {1, 1, 2, 3, 6}, chunk[] = {0, 0, 5, 1, 4, 13, 20};
+    static const int64_t every[] = {1, 1, 2, 3, 6};
     struct mds_train_config *t = &c->train;
 
     t->act.recompute = way % 2 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
     t->act.recompute_layers = way % 2 ? 1 : every[way % 5];
     t->act.offload_activations = way / 2 % 2;
     t->act.sequence_tile = way == 0 ? 1 : c->batch.micro * (way % 3 ? 7 : 2);
-    t->act.mlp_tile = way % 4 == 1 ? 3 : 0;
-    t->act.attention_chunk = chunk[way % 7];
-    t->act.head_groups = t->act.attention_chunk ? 1 : 1 + way % 4;
+    t->act.head_groups = 1 + way % 4;
     t->act.keep_attention =
         t->act.recompute_layers == 1 ? way % 4 : 0; /* of full alone */
     t->act.device_inputs = t->act.offload_activations ? way / 4 % 4 : 0;
@@ -174,12 +179,12 @@ static struct copies copies_of(const struct mds_config *c)
     return count;
 }
 
-/* More blocks, chunks and tiles are more copies, of which none shows: only the first
- * input of backward, and with chunks what comes first and goes last of each block. */
+/* More blocks are more copies, of which none shows: only the first input of backward.
+ */
 static void copies_are_hidden(void **state)
 {
     (void)state;
-    for (int way = -2; way < 12; way++) {
+    for (int way = -2; way < 4; way++) {
         struct mds_config c = shapes[way & 1]();
         struct copies few, many;
 
@@ -187,19 +192,13 @@ static void copies_are_hidden(void **state)
             way >= 0 && way & 2 ? MDS_RECOMPUTE_SELECTIVE : MDS_RECOMPUTE_FULL;
         c.train.act.sequence_tile = way < 0 ? 0 : 2 * c.batch.micro;
         c.train.act.offload_activations = 1;
-        c.train.act.attention_chunk = way < 4 ? 0 : 7;
         c.model.layers = 4;
         few = copies_of(&c);
-        if (way < 4)
-            c.model.layers = 12;
-        else if (way < 8)
-            c.train.act.attention_chunk = 2;
-        else
-            c.train.act.sequence_tile = c.batch.micro;
+        c.model.layers = 12;
         many = copies_of(&c);
         assert_true(3 * few.all <= 2 * many.all);
-        assert_int_equal(many.bare, few.bare);
-        assert_in_range(few.bare, 1, way < 4 ? 1 : 24 * c.model.layers);
+        assert_int_equal(many.bare, 1);
+        assert_int_equal(few.bare, 1);
     }
 }
 
@@ -231,130 +230,6 @@ static void splits_agree(void **state)
 {
     (void)state;
     ways_agree(2, 0, 3, set_split, 2e-6);
-}
-
-/* ---- blocks by lists, and by block.c ---- */
-
-static int never_lists;
-
-int __real_mds_gpt_uses_lists(const void *context);
-int __wrap_mds_gpt_uses_lists(const void *context);
-
-int __wrap_mds_gpt_uses_lists(const void *context)
-{
-    return never_lists ? 0 : __real_mds_gpt_uses_lists(context);
-}
-
-/* What a configuration computes, and the memory that it needs. */
-struct outcome {
-    struct values grads;
-    double loss, eval;
-    int64_t peak;
-};
-
-static struct outcome outcome_of(const struct mds_config *c, int lists)
-{
-    struct outcome o;
-    struct fixture f;
-
-    never_lists = !lists;
-    open_on(&f, c, "cpu");
-    o.loss = backward(&f).loss;
-    o.grads = values_of(&f, MDS_ZERO_GRAD);
-    o.eval = eval_loss(&f);
-    o.peak = f.need.memory.total_peak;
-    close_all(&f);
-    never_lists = 0;
-    return o;
-}
-
-/* What of five blocks is saved, and where. */
-static void set_saving(struct mds_config *c, int way)
-{
-    static const int recompute[] = {0, 1, 2, 3, 4, 6, 7};
-
-    if (way < 4) {
-        set_modules(c, way);
-    } else if (way < 11) {
-        set_recompute(c, recompute[way - 4]);
-    } else {
-        set_modules(c, way % 4);
-        c->train.act.offload_layers = way % 3 + 1;
-    }
-}
-
-/* Linear layers in FP8, also for the weights; of all blocks, or of those in between. */
-static void set_fp8(struct mds_config *c, int way)
-{
-    c->train.type = MDS_TYPE_BF16;
-    c->model.fp8.format = MDS_FP8_HYBRID;
-    c->model.fp8.wgrad = way % 3 > 0;
-    c->model.fp8.first_last_bf16 = way % 3 == 2;
-    c->model.fp8.start_bf16 = c->model.fp8.end_bf16 = 1;
-}
-
-/* limit: how far gradients may be off. */
-static void lists_change_nothing_of(struct mds_config c, double limit)
-{
-    struct outcome lists = outcome_of(&c, 1), explicit_code = outcome_of(&c, 0);
-
-    assert_true(lists.loss == explicit_code.loss);
-    assert_true(lists.eval == explicit_code.eval);
-    assert_true(distance(explicit_code.grads.v, lists.grads.v, lists.grads.n) <= limit);
-    if (lists.peak > explicit_code.peak + 2048)
-        fail_msg("%lld bytes, not %lld", (long long)lists.peak,
-                 (long long)explicit_code.peak);
-    free(lists.grads.v);
-    free(explicit_code.grads.v);
-}
-
-/* Of 16 kinds. */
-static struct mds_config kind_of_block(int k)
-{
-    struct mds_config c = shapes[k % 2]();
-
-    c.model.qk_layernorm = k / 2 % 2;
-    c.model.parallel_residual = k / 4 % 2;
-    if (k / 8 % 2)
-        with_dropout(&c);
-    c.model.layers = 5;
-    c.model.ffn_hidden = 4 * c.model.hidden; /* with less, holes may cost a vector */
-    return c;
-}
-
-/* Each kind of block, each way to save what backward reads, whenever copies are done:
- * the same bits, and no more memory, but for what is rounded up. */
-static void lists_change_nothing(void **state)
-{
-    (void)state;
-    for (int k = 0; k < 16 * 30; k++) {
-        struct mds_config c = kind_of_block(k);
-
-        set_saving(&c, k / 16 % 15);
-        if (k >= 16 * 15)
-            set_fp8(&c, k);
-        be_late(k % 3 > 0);
-        lists_change_nothing_of(c, 0);
-        be_late(0);
-    }
-}
-
-/* The same of blocks in tiles.  For the backward of head norms block.c makes queries
- * and keys again without values: a GEMM of other columns. */
-static void lists_in_tiles_change_nothing(void **state)
-{
-    (void)state;
-    for (int k = 0; k < 16 * 20; k += 3) {
-        struct mds_config c = kind_of_block(k);
-
-        set_tiles(&c, k / 16);
-        c.train.act.attention_chunk = c.train.act.mlp_tile = 0;
-        if (k % 5 == 4)
-            set_fp8(&c, k);
-        be_late(k % 3 > 0);
-        lists_change_nothing_of(c, c.model.qk_layernorm ? 1e-6 : 0);
-        be_late(0);
-    }
 }
 
 /* cpu and dry: the same ledger to the bit, and the dry run was exact. */
@@ -508,7 +383,6 @@ static int64_t block_bytes(const struct mds_config *c, int stages, int rank)
 static void what_leaves_is_on_the_host(void **state)
 {
     (void)state;
-    never_lists = 1; /* block.c has blocks that are offloaded: with and without */
     for (int k = 0; k < 12; k++) {
         struct mds_config c = shapes[k % 2]();
         struct mds_engine_need all, few;
@@ -533,7 +407,6 @@ static void what_leaves_is_on_the_host(void **state)
                          n * block);
         assert_int_equal(all.step_bytes - few.step_bytes, n * block);
     }
-    never_lists = 0;
 }
 
 /* Models of one and five trillion parameters on a million tokens are measured without
@@ -566,21 +439,18 @@ static void a_large_run_is_measured(void **state)
 
 /* With tiles the working set of a token is ten vectors: input, q k v, attention's
  * result, the gradients of the last two and of the stream; besides a log-sum-exp a
- * head, and what the token and its target are.  In chunks it is three, and the host has
- * seven and a half more; with eight groups of heads q k v, their gradients and
- * attention's sums are an eighth.  Nothing else grows with the sequence, however long:
+ * head, and what the token and its target are.  With eight groups of heads q k v, their
+ * gradients and attention's sums are an eighth.  Nothing else grows with the sequence, however long:
  * 2^42 elements here. */
 static void a_token_costs_what_it_must(void **state)
 {
     static const struct {
-        int64_t chunk, groups;
+        int64_t groups;
         double vectors, sums; /* f32 a head */
-        int64_t on_host;
-    } ways[] = {
-        {0, 1, 10, 2, 0}, {65536, 1, 3, 1, 6}, {0, 8, 4 + 6 / 8.0, 1 + 1 / 8.0, 0}};
+    } ways[] = {{1, 10, 2}, {8, 4 + 6 / 8.0, 1 + 1 / 8.0}};
 
     (void)state;
-    for (int way = 0; way < 3; way++) {
+    for (int way = 0; way < 2; way++) {
         struct mds_config c = gpt_shape();
         struct mds_engine_need need[2];
         int64_t tokens = INT64_C(1) << 22, H = 4096, A = 32, L = 64;
@@ -596,7 +466,6 @@ static void a_token_costs_what_it_must(void **state)
         c.train.act.offload_activations = 1;
         c.train.act.sequence_tile = 8192;
         c.train.act.loss_tile = 8192;
-        c.train.act.attention_chunk = ways[way].chunk;
         c.train.act.head_groups = ways[way].groups;
         for (int i = 0; i < 2; i++) {
             c.model.seq_length = tokens << i;
@@ -605,8 +474,7 @@ static void a_token_costs_what_it_must(void **state)
         assert_int_equal(need[1].memory.total_peak - need[0].memory.total_peak,
                          tokens * (int64_t)(ways[way].vectors * (double)H * 4 +
                                             ways[way].sums * (double)A * 4 + 2 * 4));
-        assert_int_equal(need[1].host_bytes - need[0].host_bytes,
-                         tokens * (L + ways[way].on_host) * H * 4);
+        assert_int_equal(need[1].host_bytes - need[0].host_bytes, tokens * L * H * 4);
     }
 }
 
@@ -629,24 +497,6 @@ static double copied_in(const struct mds_config *c)
     mds_groups_fini(&groups);
     mds_dev_destroy(dry);
     return bytes;
-}
-
-/* With chunks, attention's result is on the host whether that is where it is kept or
- * not: there is nothing to copy back. */
-static void what_comes_back_is_what_went(void **state)
-{
-    (void)state;
-    for (int chunk = 0; chunk <= 7; chunk += 7) {
-        struct mds_config c = gpt_shape(), on_device;
-
-        c.train.act.recompute = MDS_RECOMPUTE_SELECTIVE;
-        c.train.act.offload_activations = 1;
-        c.train.act.sequence_tile = 5;
-        c.train.act.attention_chunk = chunk;
-        on_device = c;
-        on_device.train.act.device_inputs = c.model.layers;
-        assert_true(copied_in(&c) == copied_in(&on_device));
-    }
 }
 
 /* Bytes over the link are those of the blocks that leave, both ways. */
@@ -720,8 +570,6 @@ int main(void)
         cmocka_unit_test(copies_are_hidden),
         cmocka_unit_test(leaving_is_hidden),
         cmocka_unit_test(splits_agree),
-        cmocka_unit_test(lists_change_nothing),
-        cmocka_unit_test(lists_in_tiles_change_nothing),
         cmocka_unit_test(dry_ledger_is_the_same),
         cmocka_unit_test(evaluation_has_weights_alone),
         cmocka_unit_test(recompute_saves_memory),
@@ -729,7 +577,6 @@ int main(void)
         cmocka_unit_test(what_leaves_is_on_the_host),
         cmocka_unit_test(a_large_run_is_measured),
         cmocka_unit_test(a_token_costs_what_it_must),
-        cmocka_unit_test(what_comes_back_is_what_went),
         cmocka_unit_test(copied_is_what_leaves),
         cmocka_unit_test(a_step_allocates_nothing),
     };

@@ -262,6 +262,8 @@ static void land(struct memory *m, unsigned waits)
         if (!(waits >> i & 1) || i == MDS_MESSAGE_O)
             continue;
         sum = mds_step_is_linear(s->op) ? MDS_OUT_SUM : 0;
+        if (s->op == MDS_STEP_GATHER)
+            must_own(m, m->p->steps, s->in[0]);
         for (int k = 0; k < MDS_STEP_OUT; k++)
             if (s->out[k] >= 0 && mds_step_sends(s, k + MDS_STEP_IN))
                 own(m, s->out[k], NOBODY);
@@ -290,6 +292,8 @@ static void run_step(struct memory *m, int i)
             s->message >= 0 && mds_step_sends(s, k + MDS_STEP_IN) ? IN_FLIGHT
                                                                   : s->out[k]);
     }
+    if (s->awaits >= 0) /* what of it arrives meanwhile was not sent from elsewhere */
+        must_own(m, i, m->flying[s->awaits]->in[0]);
     if (s->message >= 0)
         m->flying[s->message] = s;
     if (s->op == MDS_STEP_PREFETCH && s->site == MDS_SITE_O) {

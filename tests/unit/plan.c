@@ -124,7 +124,7 @@ static void blocks_are_offloaded_if_memory_is_short(void **state)
 
         snprintf(options, sizeof options,
                  "--num-layers 10 --seq-length 8192 --micro-batch-size 1 "
-                 "--global-batch-size 2 --recompute-granularity none --mlp-tile 0 "
+                 "--global-batch-size 2 --recompute-granularity none "
                  "--loss-tile 0 --zero-stage 0 --offload-device none "
                  "--pipeline-model-parallel-size %lld "
                  "--tensor-model-parallel-size 1",
@@ -187,7 +187,7 @@ static void options_of_few_layouts_are_kept(void **state)
         "--device-checkpoint-layers 2",
         "--checkpoint-num-layers 2",
         "--recompute-modules layernorm",
-        "--recompute-modules layernorm --mlp-tile 1024",
+        "--recompute-modules layernorm,mlp",
         "--offload-param-device cpu",
         "--cpu-offloading-num-layers 2",
     };
@@ -320,7 +320,7 @@ static void a_fixed_layout_gives_one_row(void **state)
         "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 1 "
         "--ds-sequence-parallel-size 1 --context-parallel-size 1 --zero-stage 1 "
         "--offload-device none --sequence-parallel --recompute-granularity full "
-        "--cpu-checkpointing=0 --mlp-tile 0 --loss-tile 0");
+        "--cpu-checkpointing=0 --loss-tile 0");
     const struct mds_plan *p = search(&t, 4);
 
     (void)state;
@@ -399,7 +399,7 @@ static void the_network_decides_between_ring_and_ulysses(void **state)
                         "--vocab-size 50257 --tensor-model-parallel-size 1 "
                         "--pipeline-model-parallel-size 1 --zero-stage 3 "
                         "--micro-batch-size 1 --recompute-granularity full "
-                        "--sequence-tile 4096 --loss-tile 4096 --mlp-tile 4096 "
+                        "--sequence-tile 4096 --loss-tile 4096 "
                         "--global-batch-size 1")};
     struct mds_plan_request r;
     struct mds_diag diag = {0};
