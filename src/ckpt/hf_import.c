@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Import: weights from a folder that transformers wrote. */
 #include "base/alloc.h"
+#include "base/minmax.h"
 #include "ckpt/hf.h"
 #include "config/tree.h"
 #include "io/folder.h"
@@ -237,40 +238,52 @@ void mds_hf_weights_close(struct mds_hf_weights *w)
 
 /* ---- values ---- */
 
-static float element_as_f32(const struct mds_st_tensor *t, int64_t i)
+/* Elements at, at + step, .. of a tensor. */
+static void widen(const struct mds_st_tensor *t, int64_t at, int64_t step, int64_t n,
+                  float *out)
 {
-    const unsigned char *at =
-        (const unsigned char *)t->data + i * (int64_t)mds_st_dtype_size(t->dtype);
+    int64_t size = (int64_t)mds_st_dtype_size(t->dtype);
+    const char *from = (const char *)t->data + at * size;
     uint16_t half;
-    float x;
 
-    if (t->dtype == MDS_ST_F32) {
-        memcpy(&x, at, sizeof x);
-        return x;
-    }
-    memcpy(&half, at, sizeof half);
-    return t->dtype == MDS_ST_BF16 ? mdsk_bf16_to_f32(half) : mdsk_f16_to_f32(half);
+    step *= size;
+    if (t->dtype == MDS_ST_F32)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(&out[i], from + i * step, sizeof *out);
+    else if (t->dtype == MDS_ST_BF16)
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(&half, from + i * step, sizeof half);
+            out[i] = mdsk_bf16_to_f32(half);
+        }
+    else
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(&half, from + i * step, sizeof half);
+            out[i] = mdsk_f16_to_f32(half);
+        }
 }
 
-/* Elements first .. first + n - 1 of a rank's shard of a parameter. */
+/* Elements first .. first + n - 1 of a rank's shard of a parameter, row by row. */
 static void fill_shard(const struct location *is, const struct mds_param *p,
                        uint64_t seed, int64_t first, int64_t n, float *out)
 {
-    int64_t cols = p->spec.cols ? p->spec.cols : 1;
+    int64_t cols = mds_max(p->spec.cols, 1), here = mds_max(p->cols, 1), some;
     const struct mds_hf_part *part = is->part;
 
     if (part->rows < p->spec.rows)
         mds_param_init_values(p, seed, first, n, out);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i += some) {
         int64_t whole = mds_param_whole_index(p, first + i);
         int64_t row = whole / cols, col = whole % cols, output;
 
+        some = mds_min(here - (first + i) % here, n - i);
         if (row >= part->rows)
             continue;
         output = part->first + row / part->block * part->step + row % part->block;
-        out[i] = element_as_f32(is->stored, is->tensor->transposed
-                                                ? col * is->tensor->cols + output
-                                                : output * cols + col);
+        if (is->tensor->transposed)
+            widen(is->stored, col * is->tensor->cols + output, is->tensor->cols, some,
+                  out + i);
+        else
+            widen(is->stored, output * cols + col, 1, some, out + i);
     }
 }
 
