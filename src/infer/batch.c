@@ -18,10 +18,11 @@ struct mds_infer_batch {
     int64_t S, row;            /* tokens that a row evaluates, and that it has: S + 1 */
     int64_t most;              /* tokens of sequences in a row */
     int64_t micro, accumulation, replicas;
-    int64_t full; /* tokens that are worth a run */
+    int64_t full; /* rows that are worth a run: whole steps */
     int32_t *ids; /* [tokens], of all sequences */
     double *loglik;
     int64_t tokens, room;
+    int64_t alone; /* sequences of more than half a row: no two of them share one */
     struct item *item;
     int32_t *length;
     int64_t items, item_room;
@@ -49,7 +50,7 @@ enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
     b->accumulation = c->batch.accumulation;
     b->replicas = mds_groups_size(&m->groups, MDS_AXIS_DATA);
     own = (size_t)(b->accumulation * b->micro);
-    b->full = steps * b->replicas * (int64_t)own * b->row;
+    b->full = steps * b->replicas * (int64_t)own;
     b->token = mds_zalloc(own * (size_t)b->row, sizeof *b->token);
     b->start = mds_zalloc(own * (size_t)b->row, sizeof *b->start);
     if (!c->train.hidden)
@@ -135,13 +136,16 @@ enum mds_rc mds_infer_batch_add(struct mds_infer_batch *b, const int32_t *ids,
     b->item[b->items] = (struct item){.first = b->tokens};
     b->length[b->items] = (int32_t)n;
     b->tokens += n;
+    b->alone += 2 * n > b->most;
     *item = b->items++;
     return MDS_OK;
 }
 
 int mds_infer_batch_is_full(const struct mds_infer_batch *b)
 {
-    return b->tokens >= b->full;
+    const int64_t parts = 32; /* one of them stays empty in rows of many sequences */
+
+    return b->alone >= b->full || b->tokens >= b->full * b->most / parts * (parts - 1);
 }
 
 const double *mds_infer_batch_loglik(const struct mds_infer_batch *b, int64_t item)
@@ -172,7 +176,7 @@ struct mds_infer_sum mds_infer_batch_sum(const struct mds_infer_batch *b, int64_
 
 void mds_infer_batch_clear(struct mds_infer_batch *b)
 {
-    b->items = b->tokens = 0;
+    b->items = b->tokens = b->alone = 0;
 }
 
 /* ---- rows ---- */

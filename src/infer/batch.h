@@ -31,7 +31,7 @@ void mds_infer_batch_read_by(struct mds_infer_batch *b, struct mds_infer_reader 
 enum mds_rc mds_infer_batch_add(struct mds_infer_batch *b, const int32_t *ids,
                                 int64_t n, int64_t *item);
 
-/* Whether enough are waiting. */
+/* Whether enough are waiting to fill the rows of some steps, and no more than that. */
 int mds_infer_batch_is_full(const struct mds_infer_batch *b);
 
 /* Evaluate those that wait.  All ranks call it with the same sequences; collective. */

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "data/best_fit.h"
+#include "infer/batch.h"
 #include "infer/per_token.h"
 #include "infer/records.h"
 #include "infer/sample.h"
@@ -298,6 +300,42 @@ static const char *chosen(const struct mds_infer_sampling *s, const float *logit
     return text;
 }
 
+/* Rows that sequences of shortest .. longest tokens fill when the batch has enough, of
+ * four steps of two rows of 1001 tokens. */
+static int64_t rows_of_full_batch(int32_t shortest, int32_t longest)
+{
+    struct mds_config_run run = {
+        .config = {.model.seq_length = 1000, .batch = {.micro = 2, .accumulation = 1}}};
+    struct mds_infer_model m = {.run = &run};
+    static int32_t ids[1001], length[1024];
+    struct mds_infer_batch *b;
+    int64_t bin[1024], rows, item = 0;
+    uint32_t seed = 1;
+
+    assert_int_equal(mds_infer_batch_create(&m, &b), MDS_OK);
+    while (!mds_infer_batch_is_full(b)) {
+        seed = seed * 1664525u + 1013904223u;
+        length[item] = shortest + (int32_t)(seed >> 8) % (longest - shortest + 1);
+        assert_true(item < 1023);
+        assert_int_equal(mds_infer_batch_add(b, ids, length[item], &item), MDS_OK);
+        item++;
+    }
+    mds_infer_batch_destroy(b);
+    assert_int_equal(mds_best_fit(length, item, 1001, bin, &rows), MDS_OK);
+    return rows;
+}
+
+/* A sequence more would evaluate a row alone, beside an empty one. */
+static void test_batches_fill_whole_steps(void **state)
+{
+    (void)state;
+    assert_int_equal(rows_of_full_batch(1001, 1001), 8);
+    assert_int_equal(rows_of_full_batch(1000, 1000), 8);
+    assert_int_equal(rows_of_full_batch(600, 1000), 8);
+    assert_int_equal(rows_of_full_batch(20, 200), 8);
+    assert_int_equal(rows_of_full_batch(20, 1001), 8);
+}
+
 static void test_sampling_takes_the_likeliest(void **state)
 {
     static const float logits[] = {1, 3, 2, 3, -1}, equal[] = {2, 2, 2, 2};
@@ -425,6 +463,7 @@ static void test_tokens_as_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_batches_fill_whole_steps),
         cmocka_unit_test(test_sampling_takes_the_likeliest),
         cmocka_unit_test(test_sampling_by_probability),
         cmocka_unit_test(test_sampling_of_what_is_no_number),
