@@ -20,8 +20,13 @@ struct tuning_rules {
 static const struct tuning_rules first_tuning = {0, 0.95f, 1.12f};
 static const struct tuning_rules hot_tuning = {120, 1, 0};
 
-static const double hot_after = 1;   /* seconds */
+static double hot_after = 1;         /* seconds */
 static const float least_ms = 0.05f; /* ms: less does not fill a GPU */
+
+void mdsk_cuda_set_hot_after(double seconds)
+{
+    hot_after = seconds;
+}
 
 /* Milliseconds of one call of work, after warming up; negative on failure. */
 float mdsk_cuda_time(cudaStream_t stream, mdsk_cuda_work_fn *work, const void *what,

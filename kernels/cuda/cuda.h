@@ -72,6 +72,10 @@ void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t byt
 void mdsk_cuda_set_repeatable(int on);
 int mdsk_cuda_is_repeatable(void);
 
+/* When GEMMs are timed again, in seconds after their first use: 1, unless this says
+ * otherwise.  It takes some two seconds. */
+void mdsk_cuda_set_hot_after(double seconds);
+
 #define MDSK_DECLARE(NAME, name)                                                       \
     int mdsk_##name##_cuda(void *stream, const struct mdsk_##name *a);
 MDSK_OPERATIONS(MDSK_DECLARE)

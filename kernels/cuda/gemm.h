@@ -71,8 +71,8 @@ int mdsk_cuda_gemm(cudaStream_t stream, const struct mdsk_cuda_gemm_shape *s,
                    const struct mdsk_cuda_gemm_operands *o);
 
 /* Choose among the plan's candidates by timing them with these operands: at the first
- * use of a plan; and again (hot), among those that were close, at least a second
- * later. */
+ * use of a plan; and again (hot), among those that were close, at least
+ * mdsk_cuda_set_hot_after's seconds later. */
 void mdsk_cuda_autotune(cudaStream_t stream, struct mdsk_cuda_gemm_plan *p,
                         const struct mdsk_cuda_gemm_operands *o);
 void mdsk_cuda_autotune_hot(cudaStream_t stream, struct mdsk_cuda_gemm_plan *p,

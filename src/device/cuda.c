@@ -302,6 +302,8 @@ static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spe
     dev->own = own;
     dev->stream = stream;
     mdsk_cuda_set_repeatable(spec->repeatable);
+    if (spec->hot_after_s > 0)
+        mdsk_cuda_set_hot_after(spec->hot_after_s);
     dev->kern = mdsk_cuda();
     return MDS_OK;
 }

@@ -50,7 +50,9 @@ struct mds_dev_spec {
     int64_t memory_bytes; /* the most this rank may take; 0: what the device has */
     int local_rank;       /* cuda: which of the node's GPUs */
     int repeatable;       /* cuda: the same bits in every run, at some cost */
-    int host_side;        /* open host memory for copies to and from the device, not the
+    double hot_after_s; /* cuda: when GEMMs are timed again, on a GPU that is hot; 0: a
+                             second after the first use */
+    int host_side;      /* open host memory for copies to and from the device, not the
                              device: pinned with cuda, else the named device's */
 };
 

@@ -379,13 +379,16 @@ static struct mds_dev_spec device_spec(const struct mds_infer_model *m)
     int local = m->world.local_ranks, cores = mds_host_cores() / local;
     int threads = (int)c->train.threads;
     int on_gpu = strcmp(mds_dev_resolve(c->output.device), "cuda") == 0;
+    /* Many a run is over before two seconds of timing have paid. */
+    const double hot_after_s = 60;
 
     return (struct mds_dev_spec){.name = c->output.device,
                                  .threads = threads ? threads : (int)mds_max(cores, 1),
                                  .memory_bytes =
                                      on_gpu ? 0 : mds_host_memory_available() / local,
                                  .local_rank = m->world.local_rank,
-                                 .repeatable = c->train.deterministic};
+                                 .repeatable = c->train.deterministic,
+                                 .hot_after_s = hot_after_s};
 }
 
 static enum mds_rc open_device(struct mds_infer_model *m)

@@ -371,6 +371,20 @@ static void a_hot_gpu_races_again(void **state)
     assert_int_equal(fake.products, 1);
 }
 
+/* Where two seconds are long. */
+static void a_hot_gpu_races_when_it_pays(void **state)
+{
+    (void)state;
+    mdsk_cuda_set_hot_after(60);
+    layer(MDSK_BF16, 16, 24);
+    last_algo_at(5);
+    last_algo_at(64.9);
+    assert_int_equal(fake.events, 0);
+    last_algo_at(65.1);
+    assert_true(fake.events > 0);
+    mdsk_cuda_set_hot_after(1);
+}
+
 static void small_products_race_once(void **state)
 {
     (void)state;
@@ -552,6 +566,7 @@ int main(void)
         cmocka_unit_test_setup(fp8_and_16_bits_do_not_mix, start),
         cmocka_unit_test_setup(the_fastest_is_kept, start),
         cmocka_unit_test_setup(a_hot_gpu_races_again, start),
+        cmocka_unit_test_setup(a_hot_gpu_races_when_it_pays, start),
         cmocka_unit_test_setup(small_products_race_once, start),
         cmocka_unit_test_setup(what_goes_along_is_decided_again, start),
         cmocka_unit_test_setup(bits_matter_more_than_time, start),

@@ -20,6 +20,7 @@
 /* ---- what cuda.c takes from kernels/cuda ---- */
 
 static int repeatable, open_fails;
+static double hot_after_s;
 
 int mdsk_cuda_open(void)
 {
@@ -46,6 +47,11 @@ const char *mdsk_cuda_error_text(void)
 void mdsk_cuda_set_repeatable(int on)
 {
     repeatable = on;
+}
+
+void mdsk_cuda_set_hot_after(double seconds)
+{
+    hot_after_s = seconds;
 }
 
 /* ---- opening ---- */
@@ -170,14 +176,15 @@ static void memory_is_what_is_free(void **state)
     close_gpu(dev);
 }
 
-static void deterministic_mode_is_passed_on(void **state)
+static void what_concerns_kernels_is_passed_on(void **state)
 {
-    struct mds_dev_spec spec = {.name = "cuda", .repeatable = 1};
+    struct mds_dev_spec spec = {.name = "cuda", .repeatable = 1, .hot_after_s = 60};
     struct mds_dev *dev = NULL;
 
     (void)state;
     assert_int_equal(mds_dev_create(&spec, &dev), MDS_OK);
     assert_int_equal(repeatable, 1);
+    assert_true(hot_after_s == 60);
     close_gpu(dev);
     close_gpu(open_gpu(0));
     assert_int_equal(repeatable, 0);
@@ -476,7 +483,7 @@ int main(void)
         cmocka_unit_test_setup(old_gpus_have_no_fp8, start),
         cmocka_unit_test_setup(a_library_that_does_not_open_is_named, start),
         cmocka_unit_test_setup(memory_is_what_is_free, start),
-        cmocka_unit_test_setup(deterministic_mode_is_passed_on, start),
+        cmocka_unit_test_setup(what_concerns_kernels_is_passed_on, start),
         cmocka_unit_test_setup(copies_in_and_out_are_equal, start),
         cmocka_unit_test_setup(memory_is_zeroed, start),
         cmocka_unit_test_setup(asynchronous_copies_keep_their_order, start),
