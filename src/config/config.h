@@ -184,8 +184,14 @@ struct mds_optim_config {
     double clip_grad; /* global norm; 0: off */
 };
 
-/* What an evaluation keeps of the stream behind the last block, in place of a loss. */
-enum mds_hidden { MDS_HIDDEN_NONE, MDS_HIDDEN_STREAM, MDS_HIDDEN_NORMED };
+/* What an evaluation keeps of each token: the stream behind the last block, before or
+ * after the final norm, in place of a loss; or the logits, beside it. */
+enum mds_hidden {
+    MDS_HIDDEN_NONE,
+    MDS_HIDDEN_STREAM,
+    MDS_HIDDEN_NORMED,
+    MDS_HIDDEN_LOGITS
+};
 
 struct mds_train_config {
     struct mds_extent length; /* in several units: the nearest end counts */

@@ -14,7 +14,7 @@ static int tensor_ranks(const struct mds_engine *e)
 
 static int64_t logits_bytes(const struct mds_engine *e, int64_t B)
 {
-    return tensor_ranks(e) * B * e->words *
+    return tensor_ranks(e) * B * mds_engine_words(e) *
            (int64_t)mdsk_dtype_size(mds_params_dtype(e->params));
 }
 
@@ -23,7 +23,6 @@ enum mds_rc mds_engine_alloc_generation(struct mds_engine *e)
     const struct mds_config *c = e->config;
     int64_t B = c->batch.micro;
 
-    e->words = c->model.padded_vocab / tensor_ranks(e);
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT,
                             mds_gpt_cache_bytes(e->gpt, B, c->model.seq_length),
                             &e->cache));
@@ -74,11 +73,11 @@ static enum mds_rc forward(struct mds_engine *e, const struct mds_engine_tokens 
 static void put_logits(const struct mds_engine *e, int64_t B, float *out)
 {
     enum mdsk_dtype type = mds_params_dtype(e->params);
-    int64_t vocab = e->config->model.vocab;
+    int64_t vocab = e->config->model.vocab, words = mds_engine_words(e);
 
     for (int64_t b = 0; b < B; b++)
         for (int64_t v = 0; v < vocab; v++) {
-            int64_t i = (v / e->words * B + b) * e->words + v % e->words;
+            int64_t i = (v / words * B + b) * words + v % words;
 
             *out++ = mds_engine_value(type, e->host_logits, i);
         }

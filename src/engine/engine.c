@@ -162,7 +162,10 @@ static enum mds_rc alloc_hidden(struct mds_engine *e)
     if (!c->train.hidden || !mds_groups_last_stage(e->groups))
         return MDS_OK;
     e->hidden_bytes =
-        mds_gpt_boundary_bytes(e->gpt, c->batch.micro, c->model.seq_length);
+        c->train.hidden == MDS_HIDDEN_LOGITS
+            ? e->tokens_here * mds_engine_words(e) *
+                  (int64_t)mdsk_dtype_size(mds_params_dtype(e->params))
+            : mds_gpt_boundary_bytes(e->gpt, c->batch.micro, c->model.seq_length);
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT,
                             c->batch.accumulation * e->hidden_bytes, &hidden));
     e->hidden = hidden;

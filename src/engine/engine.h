@@ -128,15 +128,16 @@ enum mds_rc mds_engine_eval(struct mds_engine *e, const struct mds_engine_rows *
 enum mds_rc mds_engine_token_losses(const struct mds_engine *e, int64_t micro_batches,
                                     double *out);
 
-/* Hidden states of consecutive tokens of one row. */
+/* Hidden states, or logits, of consecutive tokens of one row. */
 struct mds_engine_hidden {
     int64_t replica, micro_batch, row; /* row: of the micro-batch */
     int64_t first, n;                  /* tokens of the row */
-    const float *values;               /* [n, H], during the call only */
+    int64_t column, columns; /* which of a token's: all H, or of logits some words */
+    const float *values;     /* [n, columns], during the call only */
 };
 
-/* On rank 0 of the world, call `visit` with all hidden states of the last evaluation's
- * micro-batches, of a configuration with train.hidden, part by part in any order.  Host
+/* On rank 0 of the world, call `visit` with all that the last evaluation has kept, by
+ * train.hidden, of its micro-batches' tokens, part by part in any order.  Host
  * memory: some MiB, and what one token of a micro-batch takes.
  * Collective over the world. */
 enum mds_rc mds_engine_each_hidden(

@@ -47,12 +47,11 @@ struct mds_engine {
     unsigned char *kind;     /* the same, of targets; NULL: tokens have no kinds */
     float *kind_weight;      /* in state: [kinds], or NULL */
     double *loss;            /* in state: [accumulation, tokens_here], or NULL */
-    char *hidden;            /* in state: hidden states of [accumulation], or NULL */
+    char *hidden;            /* in state: hidden states, or logits; or NULL */
     int64_t hidden_bytes;    /* of a micro-batch */
     void *cache;             /* in state: keys and values, or NULL */
     void *logits;            /* in state: [tensor ranks, B, words of a rank], or NULL */
     char *host_logits;       /* host: the same; NULL without kernels */
-    int64_t words;           /* of a rank */
     int32_t *staged;         /* host: [tokens_here] */
     double grad_scale;       /* of the last backward's gradients: what they are divided
                                 by before the update */
@@ -79,6 +78,12 @@ static inline float mds_engine_value(enum mdsk_dtype type, const char *raw, int6
         return ((const float *)raw)[i];
     return type == MDSK_BF16 ? mdsk_bf16_to_f32(((const uint16_t *)raw)[i])
                              : mdsk_f16_to_f32(((const uint16_t *)raw)[i]);
+}
+
+/* Words that each tensor rank has, with the padding. */
+static inline int64_t mds_engine_words(const struct mds_engine *e)
+{
+    return e->config->model.padded_vocab / mds_groups_size(e->groups, MDS_AXIS_TENSOR);
 }
 
 /* Memory for generation, of a configuration that has any. */

@@ -164,6 +164,17 @@ static double *sums_of(const struct mds_engine *e, int64_t micro_batch)
     return e->scalars + own * 2 * mds_kind_sums(&e->config->data.kinds);
 }
 
+/* What is kept of a micro-batch's tokens, or NULL. */
+static void *hidden_of(const struct mds_engine *e, int micro_batch)
+{
+    return e->hidden ? e->hidden + micro_batch * e->hidden_bytes : NULL;
+}
+
+static int has_logits(const struct mds_engine *e)
+{
+    return e->config->train.hidden == MDS_HIDDEN_LOGITS;
+}
+
 static struct mds_targets targets_of(const struct mds_engine *e, int micro_batch)
 {
     const struct mds_kind_table *t = &e->config->data.kinds;
@@ -174,6 +185,8 @@ static struct mds_targets targets_of(const struct mds_engine *e, int micro_batch
                                           .of = e->kind ? e->kind + at : NULL,
                                           .weight = e->kind_weight},
                                 .loss = e->loss ? e->loss + at : NULL,
+                                .logits =
+                                    has_logits(e) ? hidden_of(e, micro_batch) : NULL,
                                 .sum = sums_of(e, micro_batch),
                                 .count = sums_of(e, micro_batch) + mds_kind_sums(t)};
 }
@@ -192,7 +205,7 @@ static struct mds_gpt_batch batch_of(const struct mds_engine *e, int micro_batch
         .first_sample = e->first_sample + micro_batch * e->config->batch.micro,
         .token = e->token + micro_batch * e->tokens_here,
         .targets = targets_of(e, micro_batch),
-        .hidden = e->hidden ? e->hidden + micro_batch * e->hidden_bytes : NULL,
+        .hidden = has_logits(e) ? NULL : hidden_of(e, micro_batch),
         .key_start = d->reset_attention_mask ? start : NULL,
         .host_key_start = d->reset_attention_mask ? host_start : NULL,
         .position_start = d->reset_position_ids ? start : NULL};

@@ -3,8 +3,10 @@
 #include "base/alloc.h"
 #include "base/minmax.h"
 #include "data/best_fit.h"
+#include "infer/words.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +31,7 @@ struct mds_infer_batch {
     int64_t *used;          /* tokens in each row of the last run */
     int32_t *token, *start; /* [accumulation, micro, S + 1]: this replica's rows */
     double *loss;           /* [replicas, accumulation, micro, S] */
+    struct mds_infer_words words; /* on rank 0: of all tokens of sequences */
     struct mds_infer_reader reader;
 };
 
@@ -38,6 +41,7 @@ enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
     const struct mds_config *c = &m->run->config;
     struct mds_infer_batch *b = mds_zalloc(1, sizeof *b);
     const int64_t steps = 4; /* so that rows are full */
+    enum mds_rc rc = MDS_OK;
     size_t own;
 
     if (!b)
@@ -45,7 +49,7 @@ enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
     b->m = m;
     b->S = c->model.seq_length;
     b->row = b->S + 1;
-    b->most = c->train.hidden ? b->S : b->row;
+    b->most = c->train.token_losses ? b->row : b->S;
     b->micro = c->batch.micro;
     b->accumulation = c->batch.accumulation;
     b->replicas = mds_groups_size(&m->groups, MDS_AXIS_DATA);
@@ -53,14 +57,17 @@ enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
     b->full = steps * b->replicas * (int64_t)own;
     b->token = mds_zalloc(own * (size_t)b->row, sizeof *b->token);
     b->start = mds_zalloc(own * (size_t)b->row, sizeof *b->start);
-    if (!c->train.hidden)
+    if (c->train.token_losses)
         b->loss = mds_zalloc((size_t)b->replicas * own * (size_t)b->S, sizeof *b->loss);
-    if (b->token && b->start && (b->loss || c->train.hidden)) {
+    if (!b->token || !b->start || (c->train.token_losses && !b->loss))
+        rc = MDS_EMEM;
+    if (!rc && c->train.hidden == MDS_HIDDEN_LOGITS)
+        rc = mds_infer_words_init(&b->words, m->vocabulary.tokenizer);
+    if (rc)
+        mds_infer_batch_destroy(b);
+    else
         *out = b;
-        return MDS_OK;
-    }
-    mds_infer_batch_destroy(b);
-    return MDS_EMEM;
+    return rc;
 }
 
 void mds_infer_batch_read_by(struct mds_infer_batch *b, struct mds_infer_reader r)
@@ -80,6 +87,7 @@ void mds_infer_batch_destroy(struct mds_infer_batch *b)
     free(b->token);
     free(b->start);
     free(b->loss);
+    mds_infer_words_fini(&b->words);
     free(b);
 }
 
@@ -100,6 +108,8 @@ static enum mds_rc grow_tokens(struct mds_infer_batch *b, int64_t n)
     if (!loglik)
         return MDS_EMEM;
     b->loglik = loglik;
+    if (b->words.n > 0)
+        MDS_TRY(mds_infer_words_resize(&b->words, room));
     b->room = room;
     return MDS_OK;
 }
@@ -172,6 +182,20 @@ struct mds_infer_sum mds_infer_batch_sum(const struct mds_infer_batch *b, int64_
         s.tokens++;
     }
     return s;
+}
+
+double mds_infer_batch_divergence(const struct mds_infer_batch *b, int64_t item,
+                                  int64_t other)
+{
+    int64_t x = b->item[item].first, y = b->item[other].first;
+    int64_t n = b->length[item] - 1, first = 0; /* nothing is behind the last token */
+    double sum = 0;
+
+    while (first < n && b->ids[x + first] == b->ids[y + first])
+        first++;
+    for (int64_t i = first; i < n; i++)
+        sum += mds_infer_words_divergence(&b->words, x + i, y + i);
+    return first < n ? sum / (double)(n - first) : NAN;
 }
 
 void mds_infer_batch_clear(struct mds_infer_batch *b)
@@ -277,26 +301,38 @@ static void take_losses(struct mds_infer_batch *b, const struct step *s)
 }
 
 struct reading {
-    const struct mds_infer_batch *b;
+    struct mds_infer_batch *b;
     const struct step *s;
 };
+
+/* Tokens first .. first + n - 1 of an item. */
+static enum mds_rc read_tokens(struct mds_infer_batch *b,
+                               const struct mds_engine_hidden *p, int64_t item,
+                               int64_t first, int64_t n, const float *values)
+{
+    if (b->reader.read)
+        return b->reader.read(b->reader.ctx, item, first, n, values);
+    for (int64_t i = 0; i < n; i++)
+        mds_infer_words_put(&b->words, b->item[item].first + first + i, p->column,
+                            p->columns, values + i * p->columns);
+    return MDS_OK;
+}
 
 /* What of this part belongs to sequences. */
 static enum mds_rc read_part(void *ctx, const struct mds_engine_hidden *p)
 {
     const struct reading *r = ctx;
-    const struct mds_infer_batch *b = r->b;
+    struct mds_infer_batch *b = r->b;
     int64_t row =
         r->s->first + p->replica * r->s->each + p->micro_batch * b->micro + p->row;
-    int64_t H = b->m->run->config.model.hidden;
 
     for (int64_t i = 0; i < b->items; i++) {
         int64_t at = b->item[i].at, first = mds_max(p->first, at);
         int64_t n = mds_min(p->first + p->n, at + b->length[i]) - first;
 
         if (b->item[i].row == row && n > 0)
-            MDS_TRY(b->reader.read(b->reader.ctx, i, first - at, n,
-                                   p->values + (first - p->first) * H));
+            MDS_TRY(read_tokens(b, p, i, first - at, n,
+                                p->values + (first - p->first) * p->columns));
     }
     return MDS_OK;
 }
@@ -308,9 +344,11 @@ static enum mds_rc run_step(struct mds_infer_batch *b, const struct step *s,
 
     put_rows(b, s);
     MDS_TRY(mds_engine_eval(b->m->engine, &rows, s->micro_batches, sums));
-    if (b->reader.read)
-        return mds_engine_each_hidden(b->m->engine, s->micro_batches, read_part,
-                                      &(struct reading){b, s});
+    if (b->m->run->config.train.hidden)
+        MDS_TRY(mds_engine_each_hidden(b->m->engine, s->micro_batches, read_part,
+                                       &(struct reading){b, s}));
+    if (!b->loss)
+        return MDS_OK;
     MDS_TRY(mds_engine_token_losses(b->m->engine, s->micro_batches, b->loss));
     take_losses(b, s);
     return MDS_OK;

@@ -53,6 +53,14 @@ struct mds_infer_sum mds_infer_batch_sum(const struct mds_infer_batch *b, int64_
 /* Whether token i of an item is one of these. */
 int mds_infer_batch_counts(const struct mds_infer_batch *b, int64_t item, int64_t i);
 
+/* Of a model that keeps logits, on rank 0: how differently two sequences of equally
+ * many tokens go on.  The mean of the Jensen-Shannon divergences, in nats, of what is
+ * expected behind each token, from the first on in which they differ.  Only words of
+ * bases count: their probabilities add up to 1.  NAN if nothing is behind that token.
+ */
+double mds_infer_batch_divergence(const struct mds_infer_batch *b, int64_t item,
+                                  int64_t other);
+
 /* Forget all sequences. */
 void mds_infer_batch_clear(struct mds_infer_batch *b);
 

@@ -20,6 +20,7 @@ src_infer_libmds_infer_a_SOURCES = \
   src/infer/variants.c src/infer/variants.h \
   src/infer/vcf.c src/infer/vcf.h \
   src/infer/window.c src/infer/window.h \
+  src/infer/words.c src/infer/words.h \
   src/infer/written.c src/infer/written.h
 src_infer_libmds_infer_a_CFLAGS = $(AM_CFLAGS) $(HTSLIB_CFLAGS)
 infer_libs = src/infer/libmds_infer.a $(engine_libs) $(data_libs) $(ckpt_libs) \

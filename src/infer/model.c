@@ -7,6 +7,7 @@
 #include "ckpt/configuration.h"
 #include "ckpt/reader.h"
 #include "device/memory.h"
+#include "infer/words.h"
 #include "metrics/memory.h"
 
 #include <inttypes.h>
@@ -172,6 +173,14 @@ enum mds_rc mds_infer_model_want_hidden(struct mds_infer_model *m, int64_t layer
     t->token_losses = 0;
     t->hidden = m->layer == layers ? MDS_HIDDEN_NORMED : MDS_HIDDEN_STREAM;
     return MDS_OK;
+}
+
+void mds_infer_model_want_logits(struct mds_infer_model *m)
+{
+    int bases = mds_tokenizer_bases(m->vocabulary.tokenizer);
+
+    if (bases > 0 && bases <= MDS_INFER_WORD_BASES)
+        m->run->config.train.hidden = MDS_HIDDEN_LOGITS;
 }
 
 static int is_given(const struct mds_infer_model *m, const char *key)

@@ -41,6 +41,10 @@ enum mds_rc mds_infer_model_find(struct mds_infer_model *m, const char *load,
  * and the final norm), in place of scores.  The model then ends there. */
 enum mds_rc mds_infer_model_want_hidden(struct mds_infer_model *m, int64_t layer);
 
+/* Likewise: ask for logits beside scores, where the vocabulary is small
+ * (infer/words.h). */
+void mds_infer_model_want_logits(struct mds_infer_model *m);
+
 /* Likewise: ask for generation.  MDS_EUSER for options that it cannot heed. */
 enum mds_rc mds_infer_model_want_generation(struct mds_infer_model *m);
 

@@ -7,7 +7,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static const char header[] = "chrom\tpos\tid\tref\talt\tllr\tllr_fwd\tllr_rc\tstatus";
+static const char header[] =
+    "chrom\tpos\tid\tref\talt\tllr\tllr_fwd\tllr_rc\tjsd\tstatus";
 
 /* ---- begin, or go on ---- */
 
@@ -74,10 +75,10 @@ static void add_identity(struct mds_str *out, const struct mds_variant *v, int i
 static void add_line(struct mds_infer_table *t, const struct mds_variant *v, int i,
                      const struct mds_infer_ratio *r)
 {
-    const double columns[] = {r->llr, r->of[0], r->of[1]};
+    const double columns[] = {r->llr, r->of[0], r->of[1], r->jsd};
 
     add_identity(&t->text, v, i);
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 4; k++) {
         mds_str_add(&t->text, "\t");
         mds_infer_add_real(&t->text, columns[k]);
     }
@@ -88,16 +89,17 @@ static void add_line(struct mds_infer_table *t, const struct mds_variant *v, int
 static enum mds_rc write_vcf(struct mds_vcf *vcf, struct mds_vcf_record *r, size_t n,
                              const struct mds_infer_ratio *of)
 {
-    float *all = mds_zalloc(3 * n, sizeof *all);
-    struct mds_vcf_scores s = {all, all + n, all + 2 * n};
+    struct mds_vcf_scores s;
+    float *all = mds_vcf_scores_alloc(n, &s);
     enum mds_rc rc;
 
     if (!all)
         return MDS_EMEM;
     for (size_t i = 0; i < n; i++) {
-        all[i] = (float)of[i].llr;
-        all[n + i] = (float)of[i].of[0];
-        all[2 * n + i] = (float)of[i].of[1];
+        s.of[MDS_VCF_LLR][i] = (float)of[i].llr;
+        s.of[MDS_VCF_LLR_FWD][i] = (float)of[i].of[0];
+        s.of[MDS_VCF_LLR_RC][i] = (float)of[i].of[1];
+        s.of[MDS_VCF_JSD][i] = (float)of[i].jsd;
     }
     rc = mds_vcf_write(vcf, r, &s);
     free(all);

@@ -19,6 +19,7 @@ struct mds_infer_variant_file {
 struct mds_infer_ratio {
     const char *status;
     double llr, of[2]; /* of[]: by strand; NAN: not read, or no score */
+    double jsd;        /* of both strands the mean; NAN: there is none */
 };
 
 /* Begin the output, or go on with it; the members above are set.  On rank 0 only. */

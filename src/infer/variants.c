@@ -47,6 +47,7 @@ static const struct {
 struct allele {
     enum status status;
     int64_t ref[2], alt[2]; /* items of the batch, by strand */
+    int is_substitution; /* as many bases as the reference has: windows are aligned */
 };
 
 struct record {
@@ -313,6 +314,7 @@ static enum mds_rc add_allele(struct scoring *g, const struct mds_variant *v, in
                                    .pos = v->pos,
                                    .ref = (int64_t)strlen(v->allele[0]),
                                    .alt = (int64_t)strlen(v->allele[i])};
+    a->is_substitution = is.ref == is.alt;
     alt = mds_zalloc((size_t)is.alt, 1);
     rc = alt ? MDS_OK : MDS_EMEM;
     for (int64_t k = 0; !rc && k < is.alt; k++)
@@ -347,8 +349,9 @@ static double sum_of(const struct scoring *g, int64_t item)
 
 static struct mds_infer_ratio ratio_of(const struct scoring *g, const struct allele *a)
 {
-    struct mds_infer_ratio r = {statuses[a->status].name, NAN, {NAN, NAN}};
-    double sum = 0;
+    struct mds_infer_ratio r = {statuses[a->status].name, NAN, {NAN, NAN}, NAN};
+    int diverges = a->is_substitution && g->m->run->config.train.hidden;
+    double sum = 0, jsd = 0;
     int n = 0;
 
     for (int strand = 0; strand < 2 && a->status == SCORED; strand++) {
@@ -356,10 +359,14 @@ static struct mds_infer_ratio ratio_of(const struct scoring *g, const struct all
             continue;
         r.of[strand] = sum_of(g, a->alt[strand]) - sum_of(g, a->ref[strand]);
         sum += r.of[strand];
+        if (diverges)
+            jsd += mds_infer_batch_divergence(g->batch, a->alt[strand], a->ref[strand]);
         n++;
     }
     if (n > 0)
         r.llr = sum / n;
+    if (n > 0 && diverges)
+        r.jsd = jsd / n;
     return r;
 }
 

@@ -235,7 +235,11 @@ static enum mds_rc write_header(struct mds_vcf *v, const char *model)
         "##INFO=<ID=LLR_FWD,Number=A,Type=Float,Description=\"LLR of the forward "
         "strand\">",
         "##INFO=<ID=LLR_RC,Number=A,Type=Float,Description=\"LLR of the reverse "
-        "complement\">"};
+        "complement\">",
+        "##INFO=<ID=JSD,Number=A,Type=Float,Description=\"Jensen-Shannon divergence, "
+        "in nats, of what is expected behind each token with this allele and with the "
+        "reference: the mean from the allele to the end of the window, and of both "
+        "strands; of alleles as long as the reference\">"};
     struct mds_str by = {0};
     int bad = 0;
 
@@ -271,6 +275,20 @@ enum mds_rc mds_vcf_write_to(struct mds_vcf *v, const char *path, const char *mo
     return v->out_path ? begin(v, mode_of(path), model) : MDS_EMEM;
 }
 
+static const char *const keys[] = {[MDS_VCF_LLR] = "LLR",
+                                   [MDS_VCF_LLR_FWD] = "LLR_FWD",
+                                   [MDS_VCF_LLR_RC] = "LLR_RC",
+                                   [MDS_VCF_JSD] = "JSD"};
+
+float *mds_vcf_scores_alloc(size_t n, struct mds_vcf_scores *s)
+{
+    float *all = mds_zalloc(MDS_VCF_KEYS * n + 1, sizeof *all);
+
+    for (size_t k = 0; all && k < MDS_VCF_KEYS; k++)
+        s->of[k] = all + k * n;
+    return all;
+}
+
 static int put_scores(const struct mds_vcf *v, bcf1_t *b, const char *key,
                       const float *x)
 {
@@ -294,9 +312,11 @@ enum mds_rc mds_vcf_write(struct mds_vcf *v, struct mds_vcf_record *r,
                           const struct mds_vcf_scores *s)
 {
     bcf1_t *b = (bcf1_t *)r;
+    int bad = 0;
 
-    if (put_scores(v, b, "LLR", s->llr) || put_scores(v, b, "LLR_FWD", s->llr_fwd) ||
-        put_scores(v, b, "LLR_RC", s->llr_rc))
+    for (int k = 0; !bad && k < MDS_VCF_KEYS; k++)
+        bad = put_scores(v, b, keys[k], s->of[k]);
+    if (bad)
         return mds_fail(MDS_EUSER, "%s: record %s:%" PRId64 " takes no INFO LLR",
                         v->path, bcf_hdr_id2name(v->header, b->rid),
                         (int64_t)b->pos + 1);
@@ -388,6 +408,7 @@ static enum mds_rc keep(struct mds_vcf *v, struct mds_vcf_record *r, bcf1_t *old
 {
     const struct mds_variant is = mds_vcf_variant(v, r);
     struct mds_variant was;
+    struct mds_vcf_scores scores;
     float *all;
     int n = is.n - 1;
     enum mds_rc rc;
@@ -404,13 +425,12 @@ static enum mds_rc keep(struct mds_vcf *v, struct mds_vcf_record *r, bcf1_t *old
                         "%s: cannot be resumed: it has %s:%" PRId64
                         " where the input has %s:%" PRId64 "; --overwrite replaces it",
                         v->final, was.chrom, was.pos + 1, is.chrom, is.pos + 1);
-    all = mds_zalloc(3 * (size_t)is.n, sizeof *all);
+    all = mds_vcf_scores_alloc((size_t)n, &scores);
     if (!all)
         return MDS_EMEM;
-    get_scores(v, old, "LLR", all, n);
-    get_scores(v, old, "LLR_FWD", all + n, n);
-    get_scores(v, old, "LLR_RC", all + 2 * n, n);
-    rc = mds_vcf_write(v, r, &(struct mds_vcf_scores){all, all + n, all + 2 * n});
+    for (int k = 0; k < MDS_VCF_KEYS; k++)
+        get_scores(v, old, keys[k], scores.of[k], n);
+    rc = mds_vcf_write(v, r, &scores);
     free(all);
     return rc;
 }

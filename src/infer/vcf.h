@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct mds_vcf;        /* an open file, and what is written of it */
@@ -34,13 +35,18 @@ struct mds_variant mds_vcf_variant(const struct mds_vcf *v,
                                    const struct mds_vcf_record *r);
 
 /* What a record gets for each of its other alleles, [n - 1]; NAN: missing. */
+enum { MDS_VCF_LLR, MDS_VCF_LLR_FWD, MDS_VCF_LLR_RC, MDS_VCF_JSD, MDS_VCF_KEYS };
 struct mds_vcf_scores {
-    const float *llr, *llr_fwd, *llr_rc;
+    float *of[MDS_VCF_KEYS];
 };
 
+/* Memory for n alleles: *s points into what is returned, which the caller frees.  NULL:
+ * there is none. */
+float *mds_vcf_scores_alloc(size_t n, struct mds_vcf_scores *s);
+
 /* Write records to a file, in VCF (by its name compressed, .vcf.gz) or BCF (.bcf), with
- * INFO LLR, LLR_FWD and LLR_RC.  Call it before the first mds_vcf_next.  model: for the
- * header. */
+ * INFO LLR, LLR_FWD, LLR_RC and JSD.  Call it before the first mds_vcf_next.  model:
+ * for the header. */
 enum mds_rc mds_vcf_write_to(struct mds_vcf *v, const char *path, const char *model);
 enum mds_rc mds_vcf_write(struct mds_vcf *v, struct mds_vcf_record *r,
                           const struct mds_vcf_scores *s);

@@ -57,29 +57,37 @@ static enum mds_rc tile_rows(const struct context *t, const void *all, int64_t s
     return MDS_OK;
 }
 
-/* The other way round: from a tile's losses to those of all rows. */
-static void put_losses(const struct context *t, const struct mds_targets *tile,
-                       const struct mds_targets *all)
+/* The other way round: from what a tile has of its rows to that of all rows. */
+static void put_rows(const struct context *t, const void *tile, int64_t size, void *all)
 {
-    int64_t parts = mds_par_rows(&t->par) / t->part;
+    int64_t parts = mds_par_rows(&t->par) / t->part, bytes = t->part * size;
 
-    for (int64_t i = 0; all->loss && parts > 1 && i < parts; i++)
-        mds_dev_copy(t->par.dev, all->loss + i * t->stride + t->row,
-                     tile->loss + i * t->part, t->part * (int64_t)sizeof *all->loss);
+    for (int64_t i = 0; all && parts > 1 && i < parts; i++)
+        mds_dev_copy(t->par.dev, (char *)all + (i * t->stride + t->row) * size,
+                     (const char *)tile + i * bytes, bytes);
 }
 
-static enum mds_rc tile_targets(const struct context *t, const struct mds_targets *all,
-                                struct mds_targets *out)
+/* Bytes of a row of logits. */
+static int64_t logits_size(const struct context *c, const struct mds_head *h)
 {
-    const void *id = NULL, *of = NULL, *loss = NULL;
+    return h->words * (int64_t)mdsk_dtype_size(c->par.dtype);
+}
+
+static enum mds_rc tile_targets(const struct context *t, const struct mds_head *h,
+                                const struct mds_targets *all, struct mds_targets *out)
+{
+    const void *id = NULL, *of = NULL, *loss = NULL, *logits = NULL;
 
     MDS_TRY(tile_rows(t, all->id, sizeof *all->id, &id));
     if (all->kinds.of)
         MDS_TRY(tile_rows(t, all->kinds.of, sizeof *all->kinds.of, &of));
     if (all->loss)
         MDS_TRY(tile_rows(t, all->loss, sizeof *all->loss, &loss));
+    if (all->logits)
+        MDS_TRY(tile_rows(t, all->logits, logits_size(t, h), &logits));
     *out = *all;
     out->loss = (double *)loss;
+    out->logits = (void *)logits;
     out->id = id;
     out->kinds.of = of;
     return MDS_OK;
@@ -105,10 +113,11 @@ static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
     MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, Rs, &rstd));
     if (d)
         MDS_TRY(mds_gpt_scratch(t, n, &dy));
-    MDS_TRY(tile_targets(t, targets, &own));
+    MDS_TRY(tile_targets(t, h, targets, &own));
     MDS_TRY(mds_gpt_norm_fwd(t, norm, Rs, x.x, x.branch, sum, y, mean, rstd, NULL));
     MDS_TRY(mds_head_loss(p, h, y, &own, dy));
-    put_losses(t, &own, targets);
+    put_rows(t, own.loss, sizeof *own.loss, targets->loss);
+    put_rows(t, own.logits, logits_size(t, h), targets->logits);
     if (d) {
         d = mds_gpt_residual_at(t, d);
         mds_dev_zero(p->dev, d, n * (int64_t)mdsk_dtype_size(p->dtype));

@@ -249,7 +249,9 @@ static enum mds_rc tile_bwd_weight(const struct mds_par *p, const struct mds_hea
 }
 
 /* Those of the rows from `at` on. */
-static struct mds_targets targets_from(const struct mds_targets *all, int64_t at)
+static struct mds_targets targets_from(const struct mds_par *p,
+                                       const struct mds_head *h,
+                                       const struct mds_targets *all, int64_t at)
 {
     struct mds_targets y = *all;
 
@@ -258,6 +260,8 @@ static struct mds_targets targets_from(const struct mds_targets *all, int64_t at
         y.loss += at;
     if (y.kinds.of)
         y.kinds.of += at;
+    if (y.logits)
+        y.logits = mds_par_at(p, y.logits, at * h->words);
     return y;
 }
 
@@ -275,10 +279,13 @@ static enum mds_rc loss_tiles(const struct mds_par *p, struct mds_head *h,
     for (int64_t at = 0; at < rows; at += t.rows) {
         int64_t n = mds_min(rows - at, t.rows);
         const void *xt = mds_par_at(p, x->rows, at * h->H);
-        struct mds_targets y = targets_from(targets, at);
+        struct mds_targets y = targets_from(p, h, targets, at);
 
         MDS_TRY(mds_tp_gather_wait(p, x, at + n));
         MDS_TRY(tile_logits(p, h, &t, n, xt));
+        if (y.logits)
+            mds_dev_copy(p->dev, y.logits, t.logits,
+                         n * h->words * (int64_t)mdsk_dtype_size(p->dtype));
         MDS_TRY(tile_loss(p, h, &t, n, &y));
         if (!h->dweight)
             continue;

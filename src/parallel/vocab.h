@@ -45,6 +45,9 @@ struct mds_targets {
     struct mdsk_kinds kinds; /* of these rows */
     double *sum, *count;     /* [kinds] */
     double *loss;            /* [rows], out: each one's loss; NULL: not wanted */
+    void
+        *logits; /* [rows, words of this rank], out: without gradients; NULL: not wanted
+                   */
 };
 
 /* Cross-entropy of x [slice rows, H] weight^T against the targets, in tiles along the

@@ -84,8 +84,8 @@ static const struct mds_option rows[] = {
     {score, NULL, "--vcf", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(vcf), "file",
      .help =
          "variants (VCF or BCF) to score instead of sequences, in those of --fasta; "
-         "--output FILE.vcf, .vcf.gz or .bcf writes them with INFO LLR, LLR_FWD and "
-         "LLR_RC, any other a table",
+         "--output FILE.vcf, .vcf.gz or .bcf writes them with INFO LLR, LLR_FWD, "
+         "LLR_RC and JSD, any other a table",
      .path = MDS_PATH_FILE},
     {score, NULL, "--window", NULL, MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(window),
      "bases",
@@ -269,6 +269,8 @@ static enum mds_rc prepare(const struct mds_invocation *c, struct task *t,
         MDS_TRY(mds_infer_model_want_hidden(m, o->layer));
     if (t->generates)
         MDS_TRY(mds_infer_model_want_generation(m));
+    if (t->has_variants)
+        mds_infer_model_want_logits(m);
     MDS_TRY(measure(t, m, &need));
     return mds_infer_model_resolve(m, &need, ranks);
 }

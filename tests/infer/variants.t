@@ -82,8 +82,8 @@ reference() {
 test_expect_success 'ratios are those of the windows, read as sequences' '
     score_vcf >table 2>err && cat table err && reference v.vcf middle --strand forward >want && column 6 table >is &&
     paste is want && test "$(wc -l <is)" -eq 11 && near want is 1e-4 &&
-    head -n 1 table | tr "\t" " " >names && echo "chrom pos id ref alt llr llr_fwd llr_rc status" >want &&
-    test_cmp want names && column 9 table | sort -u >is && echo ok >want && test_cmp want is &&
+    head -n 1 table | tr "\t" " " >names && echo "chrom pos id ref alt llr llr_fwd llr_rc jsd status" >want &&
+    test_cmp want names && column 10 table | sort -u >is && echo ok >want && test_cmp want is &&
     column 6 table >a && column 7 table >b && test_cmp a b && column 8 table | sort -u >is && echo nan >want && test_cmp want is &&
     grep "11 alleles of 10 variants scored, in windows of 90 bases" err && ! grep warn err && test -s g.fa.fai
 '
@@ -105,11 +105,57 @@ test_expect_success 'variants in VCF and BCF, plain and compressed: what was the
     grep "^##mds_infer=model/iter_0000005" out.vcf &&
     grep -v "^#" v.vcf | cut -f 1-7 >want && grep -v "^#" out.vcf | cut -f 1-7 >is && test_cmp want is &&
     grep -v "^#" out.vcf | sed "s/.*LLR=\([^;]*\);.*/\1/" | tr , "\n" >is && column 6 both >want && near want is 1e-4 &&
-    grep -v "^#" out.vcf | sed "s/.*LLR_RC=\([^;]*\)$/\1/" | tr , "\n" >is && column 8 both >want && near want is 1e-4 &&
+    grep -v "^#" out.vcf | sed "s/.*LLR_RC=\([^;]*\).*/\1/" | tr , "\n" >is && column 8 both >want && near want is 1e-4 &&
     for v in out.vcf.gz out.bcf; do
         mds_infer score --load model --vcf $v --fasta g.fa --window 90 --strand both --threads 1 >again && near both again 1e-4 || return 1
     done &&
     test_must_fail score_vcf --output out.vcf 2>err && grep "out.vcf: exists already" err
+'
+# Divergence the slow way: each codon behind each prefix of both windows, whose probability is what
+# `score` says of it with and without it.
+cat >next.awk <<'END'
+/^>/ { name = substr($1, 2); next }
+{
+    for (n = 3; n < length($0); n += 3)
+        for (i = -1; i < 64; i++) {
+            printf ">%s/%d/%d\n%s", name, n / 3, i, substr($0, 1, n)
+            print i < 0 ? "" : substr("ACGT", int(i / 16) + 1, 1) substr("ACGT", int(i / 4) % 4 + 1, 1) substr("ACGT", i % 4 + 1, 1)
+        }
+}
+END
+# lines "alt|ref", then "NAME-alt|ref/TOKENS/CODON LOGLIK"
+cat >divergence.awk <<'END'
+function codon(s, n) { return substr(s, 3 * n - 2, 3) }
+NF == 1 { split($1, w, "|"); for (n = 1; codon(w[1], n) == codon(w[2], n);) n++; first[++pairs] = n; tokens = length(w[1]) / 3; next }
+{
+    split($1, w, "/"); split(w[1], id, "-")
+    if (!(id[1] in number)) number[id[1]] = ++names
+    if (w[3] < 0) before = $2 == "nan" ? 0 : $2
+    else p[number[id[1]], id[2], w[2], w[3]] = exp($2 - before)
+}
+END {
+    for (k = 1; k <= pairs; k++) {
+        sum = 0
+        for (n = first[k]; n < tokens; n++) {
+            a = b = 0
+            for (i = 0; i < 64; i++) { a += p[k, "alt", n, i]; b += p[k, "ref", n, i] }
+            for (i = 0; i < 64; i++) {
+                x = p[k, "alt", n, i] / a; y = p[k, "ref", n, i] / b
+                sum += (x * log(2 * x / (x + y)) + y * log(2 * y / (x + y))) / 2
+            }
+        }
+        printf "%.12g\n", sum / (tokens - first[k])
+    }
+}
+END
+test_expect_success 'the divergence is that of all codons that could come next' '
+    cp v.vcf all.vcf && printf "one 200 snv =1 !\none 301 two =2 !C\n" | variants >v.vcf && score_vcf >few &&
+    reference v.vcf middle && mv all.vcf v.vcf && awk -f next.awk windows.fa >next.fa &&
+    mds_infer score --load model next.fa --threads 1 >next &&
+    { awk "!/^>/" windows.fa | paste -d "|" - -; tail -n +2 next | cut -f 1,4; } | awk -f divergence.awk >want &&
+    column 9 few >is && paste is want && near want is 1e-3 && test "$(wc -l <want)" -eq 2 &&
+    column 9 table | sed "s/^[0-9].*/some/" | tr "\n" " " >is &&
+    echo "some some some nan nan nan nan nan some nan some " | tr -d "\n" >want && test_cmp want is
 '
 while read -r n options; do
     test_expect_success "$n ranks give the same: $options" "
@@ -120,6 +166,7 @@ while read -r n options; do
 done <<'END'
 2
 2 --tensor-model-parallel-size 2
+2 --tensor-model-parallel-size 2 --sequence-parallel --sequence-tile 16 --loss-tile 7
 4 --context-parallel-size 2 --pipeline-model-parallel-size 2
 END
 test_expect_success 'few at a time, or all: the same' '
@@ -142,18 +189,18 @@ test_expect_success 'what cannot be scored is named, counted, and stays in the f
 	gap 205 inside =1 A
 	other 1 missing A C
 	END
-    score_vcf >table 2>err && cat table err && column 9 table | tr "\n" " " >is &&
+    score_vcf >table 2>err && cat table err && column 10 table | tr "\n" " " >is &&
     echo "ok symbolic symbolic ok symbolic no_allele ambiguous ref_mismatch no_window no_window no_window ref_mismatch ambiguous no_contig " >want &&
     tr -d "\n" <want >w && test_cmp w is &&
     grep "2 not scored: have a REF that is not what the FASTA has there: is it another assembly?; the first is one:105 CCCCCCCC A" err &&
     grep "1 not scored: are on sequences that the FASTA does not have" err &&
-    awk -F "\t" "NR > 1 && (\$9 == \"ok\") == (\$6 == \"nan\") { exit 1 }" table &&
+    awk -F "\t" "NR > 1 && (\$10 == \"ok\") == (\$6 == \"nan\") { exit 1 }" table &&
     score_vcf --output named.vcf && test "$(grep -v -c "^#" named.vcf)" -eq 13 && grep "star.*LLR=\.,-*[0-9]" named.vcf &&
     ! grep "symbolic.*LLR=" named.vcf
 '
 test_expect_success 'windows: as long as the model takes' '
     variants <list >v.vcf && test_must_fail mds_infer score --load model --vcf v.vcf --fasta g.fa --threads 1 --window 4 2>err &&
-    grep "window: must have 6 bases at least" err && score_vcf --window 3000 >wide 2>err && column 9 wide | sort -u >is && echo ok >want && test_cmp want is &&
+    grep "window: must have 6 bases at least" err && score_vcf --window 3000 >wide 2>err && column 10 wide | sort -u >is && echo ok >want && test_cmp want is &&
     mds_infer score --load model --vcf v.vcf --fasta g.fa --threads 1 >usual 2>err && grep "in windows of 195 bases" err &&
     pretrain --num-layers 1 --seq-length 32 --data-path t.h5 --save learned >out 2>&1 &&
     test_must_fail mds_infer score --load learned --vcf v.vcf --fasta g.fa --window 102 2>err &&

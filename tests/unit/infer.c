@@ -12,6 +12,7 @@
 #include "infer/table.h"
 #include "infer/track.h"
 #include "infer/window.h"
+#include "infer/words.h"
 #include "infer/written.h"
 #include "io/h5.h"
 
@@ -304,8 +305,9 @@ static const char *chosen(const struct mds_infer_sampling *s, const float *logit
  * four steps of two rows of 1001 tokens. */
 static int64_t rows_of_full_batch(int32_t shortest, int32_t longest)
 {
-    struct mds_config_run run = {
-        .config = {.model.seq_length = 1000, .batch = {.micro = 2, .accumulation = 1}}};
+    struct mds_config_run run = {.config = {.model.seq_length = 1000,
+                                            .train.token_losses = 1,
+                                            .batch = {.micro = 2, .accumulation = 1}}};
     struct mds_infer_model m = {.run = &run};
     static int32_t ids[1001], length[1024];
     struct mds_infer_batch *b;
@@ -334,6 +336,30 @@ static void test_batches_fill_whole_steps(void **state)
     assert_int_equal(rows_of_full_batch(600, 1000), 8);
     assert_int_equal(rows_of_full_batch(20, 200), 8);
     assert_int_equal(rows_of_full_batch(20, 1001), 8);
+}
+
+/* Logits come from two ranks; those of N and <eod> do not count. */
+static void test_divergence_of_bases(void **state)
+{
+    static const float says[][6] = {{80, 0, 0, 0, 99, 0},
+                                    {0, 80, 0, 0, 0, 0},
+                                    {1, 1, 1, 1, 5, 7},
+                                    {2, 2, 2, 2, 0, 0},
+                                    {80, 80, 0, 0, 0, 0}};
+    struct mds_infer_words w = {0};
+
+    (void)state;
+    assert_int_equal(mds_infer_words_init(&w, MDS_TOKENIZER_NUCLEOTIDE), MDS_OK);
+    assert_int_equal(mds_infer_words_resize(&w, 5), MDS_OK);
+    for (int t = 0; t < 5; t++) {
+        mds_infer_words_put(&w, t, 0, 3, says[t]);
+        mds_infer_words_put(&w, t, 3, 3, says[t] + 3);
+    }
+    assert_true(fabs(mds_infer_words_divergence(&w, 0, 1) - log(2)) < 1e-12);
+    assert_true(fabs(mds_infer_words_divergence(&w, 2, 3)) < 1e-15);
+    assert_true(fabs(mds_infer_words_divergence(&w, 0, 4) - log(4 / 3.0) * 3 / 4) <
+                1e-12);
+    mds_infer_words_fini(&w);
 }
 
 static void test_sampling_takes_the_likeliest(void **state)
@@ -464,6 +490,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batches_fill_whole_steps),
+        cmocka_unit_test(test_divergence_of_bases),
         cmocka_unit_test(test_sampling_takes_the_likeliest),
         cmocka_unit_test(test_sampling_by_probability),
         cmocka_unit_test(test_sampling_of_what_is_no_number),
