@@ -8,11 +8,7 @@ test_description='docs/inference.md: its commands, with a smaller model and fewe
 ecoli=/usr/share/doc/bowtie/examples/genomes/NC_008253.fna.gz
 if ! test -r $ecoli; then
     skip_all='no genome of E. coli (Debian: bowtie-examples)'
-    test_expect_success 'four new sequences, and completed genes' '
-    test "$(grep -c "^>start/[1-4] tokens=[0-9]* end=" new.fa)" -eq 4 && test "$(wc -l <completed.tsv)" -eq 201 &&
-    sed -n "s/^mean identity 0\.//p" out >identity && cat identity && test "$(cat identity)" -gt 25
-'
-test_done
+    test_done
 fi
 
 test_expect_success 'a model of E. coli' '

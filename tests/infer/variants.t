@@ -113,7 +113,7 @@ test_expect_success 'variants in VCF and BCF, plain and compressed: what was the
 '
 # Divergence the slow way: each codon behind each prefix of both windows, whose probability is what
 # `score` says of it with and without it.
-cat >next.awk <<'END'
+cat >next.awk <<'AWK'
 /^>/ { name = substr($1, 2); next }
 {
     for (n = 3; n < length($0); n += 3)
@@ -122,9 +122,9 @@ cat >next.awk <<'END'
             print i < 0 ? "" : substr("ACGT", int(i / 16) + 1, 1) substr("ACGT", int(i / 4) % 4 + 1, 1) substr("ACGT", i % 4 + 1, 1)
         }
 }
-END
+AWK
 # lines "alt|ref", then "NAME-alt|ref/TOKENS/CODON LOGLIK"
-cat >divergence.awk <<'END'
+cat >divergence.awk <<'AWK'
 function codon(s, n) { return substr(s, 3 * n - 2, 3) }
 NF == 1 { split($1, w, "|"); for (n = 1; codon(w[1], n) == codon(w[2], n);) n++; first[++pairs] = n; tokens = length(w[1]) / 3; next }
 {
@@ -147,7 +147,7 @@ END {
         printf "%.12g\n", sum / (tokens - first[k])
     }
 }
-END
+AWK
 test_expect_success 'the divergence is that of all codons that could come next' '
     cp v.vcf all.vcf && printf "one 200 snv =1 !\none 301 two =2 !C\n" | variants >v.vcf && score_vcf >few &&
     reference v.vcf middle && mv all.vcf v.vcf && awk -f next.awk windows.fa >next.fa &&
@@ -169,6 +169,10 @@ done <<'END'
 2 --tensor-model-parallel-size 2 --sequence-parallel --sequence-tile 16 --loss-tile 7
 4 --context-parallel-size 2 --pipeline-model-parallel-size 2
 END
+test_expect_success 'memory is that of the dry run, with the logits' '
+    score_vcf --dry-run --world-size 1 >dry && score_vcf --log-level debug 2>wet >again && near table again 1e-4 &&
+    table dry >a && table wet >b && cat wet && test "$(wc -l <a)" -ge 3 && test_cmp a b
+'
 test_expect_success 'few at a time, or all: the same' '
     score_vcf --strand both --batch-tokens 1 >few && near both few 1e-4 &&
     score_vcf --strand both --batch-tokens 1000000 >many && near both many 1e-4
