@@ -5,20 +5,12 @@
 
 #include "config/options.h"
 
-#include <limits.h>
-
 enum { MDS_GPT2_WORDS = 50257 }; /* Radford et al. 2019, section 2.2 */
 
 /* The row of the model table that model.size_key names.  GPT1T_20L is GPT1T with 20
  * layers, llama3-3B-nLayers20 is llama3-3B with as many.  Also finds the table, unless
  * --model-table is given. */
 void mds_model_table_apply(struct mds_config_run *run, struct mds_diag *diag);
-
-/* The path of a file or folder that comes with mds.  For a program in its build tree it
- * is in_source, and 1 is returned.  Otherwise it is `name` in the data folder of the
- * installation that this program is in, even if that was moved. */
-int mds_config_shipped_path(const char *in_source, const char *name,
-                            char path[PATH_MAX]);
 
 /* Where the value of key came from, for error messages. */
 static inline const char *mds_config_origin(const struct mds_config_run *run,

@@ -17,6 +17,7 @@
 #include "config/diag.h"
 #include "config/optset.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 struct mds_config_run {
@@ -84,6 +85,12 @@ struct mds_config_changes {
 enum mds_rc mds_config_compare(const char *before, const char *name, const char *now,
                                struct mds_config_changes *out);
 void mds_config_changes_fini(struct mds_config_changes *c);
+
+/* The path of a file or folder that comes with mds.  For a program in its build tree it
+ * is in_source, and 1 is returned.  Otherwise it is `name` in the data folder of the
+ * installation that this program is in, even if that was moved. */
+int mds_config_shipped_path(const char *in_source, const char *name,
+                            char path[PATH_MAX]);
 
 /* The folder of the machine profiles that come with mds. */
 const char *mds_machine_folder(void);

@@ -12,7 +12,6 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/batch_syntax.c src/launch/batch_syntax.h \
   src/launch/folder.c src/launch/folder.h \
   src/launch/gpus.c \
-  src/launch/history.c src/launch/history.h \
   src/launch/hosts.c src/launch/hosts.h \
   src/launch/job.c src/launch/job.h \
   src/launch/length.c \
@@ -30,9 +29,6 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/pmix.c \
   src/launch/report.c \
   src/launch/restart.c \
-  src/launch/report_html.c src/launch/report_html.h \
-  src/launch/result_table.c src/launch/result_table.h \
-  src/launch/results.c src/launch/results.h \
   src/launch/script.c \
   src/launch/stage.c \
   src/launch/status.c \
@@ -42,6 +38,9 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/events.c src/launch/events.h \
   src/launch/data_facts.c \
   src/launch/argv.c src/launch/argv.h
+# `mds_launch report` runs it.
+dist_pkgdata_DATA += scripts/report scripts/report.awk
+
 launch_libs = src/launch/libmds_launch.a $(ckpt_libs) $(plan_libs) $(data_libs) \
   $(PMIX_LIBS) $(HWLOC_LIBS)
 
