@@ -10,18 +10,15 @@ struct mds_batch_syntax {
     const char *prefix; /* of a directive: "#PBS " */
 
     /* Directives, up to their value. */
-    const char *name, *queue, *project, *walltime, *nodes, *output, *warning, *array,
-        *exclude;
+    const char *name, *queue, *project, *walltime, *nodes, *output, *warning, *exclude;
     const char *fixed; /* whole */
     const char
         *rerun[2];       /* whole: [0] the job is not to be started twice, [1] it may */
     const char *outlive; /* whole: the job goes on when it loses a node */
-    const char *log, *logs; /* the output's name in a folder; that of an array's jobs */
-    int live;               /* the job has to write its log itself, to be read while it
-                               runs */
-    const char *folder;     /* the variable with the folder it was submitted in */
-    const char *id;         /* the variable that has the id of this job */
-    const char *index;      /* the variable that says which job of an array this is */
+    const char *log;     /* the output's name in a folder */
+    int live; /* the job has to write its log itself, to be read while it runs */
+    const char *folder; /* the variable with the folder it was submitted in */
+    const char *id;     /* the variable that has the id of this job */
 
     /* Variables of a job: the path of the list of its nodes; or that list, in short,
      * with an older name for it, and how many they are; GPUs of this node.  source: how

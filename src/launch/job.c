@@ -283,7 +283,8 @@ void mds_job_record_event(const char *folder, const char *ids)
                  strerror(errno));
 }
 
-void mds_job_record(const char *folder, const char *ids)
+/* In run.yaml, and as an event. */
+static void record_jobs(const char *folder, const char *ids)
 {
     struct mds_str text = {0};
     enum mds_rc rc;
@@ -317,7 +318,7 @@ enum mds_rc mds_job_submit_chain(enum mds_scheduler scheduler, const char *folde
     }
     if (ids.len) {
         printf("%s: %s\n", folder, ids.s);
-        mds_job_record(folder, ids.s);
+        record_jobs(folder, ids.s);
     } else if (scheduler != MDS_SCHEDULER_NONE)
         mds_folder_discard(folder); /* else the log says why it failed */
     mds_str_fini(&ids);

@@ -33,14 +33,6 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag);
  * arguments, and what to do when it exits (script.c describes how a job continues). */
 void mds_job_script(const struct mds_job *j, struct mds_str *out);
 
-/* Append the lines by which it asks the batch system for what it needs: all directives
- * but its name, warning and log. */
-void mds_job_request(const struct mds_job *j, struct mds_str *out);
-
-/* Append the directive for a signal so long before the walltime, if there is one. */
-void mds_job_warning(const struct mds_batch_syntax *d, double before_s,
-                     struct mds_str *out);
-
 enum { MDS_JOB_KEPT = 3 };
 
 /* Add a default --keep-last, MDS_JOB_KEPT.  *kept is its value; it is 0 (keep all) if
@@ -66,10 +58,8 @@ enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
 enum mds_rc mds_job_submit_chain(enum mds_scheduler scheduler, const char *folder,
                                  int64_t n);
 
-/* Record the job ids of a run, "12" or "12, 13", in folder/run.yaml and as an event; or
- * only as an event.  The jobs are submitted already, so a failure is only a warning
- * that names them. */
-void mds_job_record(const char *folder, const char *ids);
+/* Record the job ids of a run, "12" or "12, 13", as an event.  The jobs are submitted
+ * already, so a failure is only a warning that names them. */
 void mds_job_record_event(const char *folder, const char *ids);
 
 /* Format seconds as "26:00:00"; returns buf. */

@@ -188,9 +188,9 @@ static int is_worth_comparing(const struct mds_launch *l)
 {
     const struct mds_batch_syntax *d = mds_batch_syntax_of(l->machine->batch.scheduler);
     const struct mds_launch_options *o = l->options;
-    int is_sweep_run = o->write && o->tag, in_job = d && d->id && getenv(d->id);
+    int in_job = d && d->id && getenv(d->id);
 
-    return o->layout == MDS_LAYOUT_AUTO && !o->print && !is_sweep_run && !in_job &&
+    return o->layout == MDS_LAYOUT_AUTO && !o->print && !o->tag && !in_job &&
            l->machine->node.gpus > 0 && l->ranks > 1;
 }
 

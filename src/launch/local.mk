@@ -4,7 +4,6 @@ src_launch_libmds_launch_a_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 src_launch_libmds_launch_a_SOURCES = \
   src/launch/answer.c \
   src/launch/arguments.c \
-  src/launch/array.c src/launch/array.h \
   src/launch/capture.c src/launch/capture.h \
   src/launch/batch_nodes.c \
   src/launch/check.c \

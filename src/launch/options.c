@@ -131,10 +131,6 @@ static const struct mds_option rows[] = {
     {job, "launch.write", "--write", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(write),
      NULL,
      .help = "with submit and sweep: make run folders and scripts, and submit nothing"},
-    {job, "launch.array", "--no-array", NULL, MDS_OPT_FLAG, "1", 0, 0, NULL, AT(array),
-     NULL, .inverted = 1,
-     .help = "with sweep: a job for each run, instead of job arrays for runs with the "
-             "same request"},
     {.help = NULL},
 };
 

@@ -4,7 +4,6 @@
 #define MDS_LAUNCH_OPTIONS_H
 
 #include "config/optset.h"
-#include "io/folder.h"
 
 #include <stdint.h>
 
@@ -26,11 +25,9 @@ struct mds_launch_options {
 
     char *queue, *project, *name, *tag, *folder, *walltime;
     double margin_s; /* 0: by prediction */
-    int requeue, write, array, watch;
+    int requeue, write, watch;
     int64_t nodes_asked, spare_nodes, chain;
     char *html;
-
-    char made[MDS_PATH_SIZE]; /* no option: the run folder that submit made */
 };
 
 extern const struct mds_option_set mds_launch_options;

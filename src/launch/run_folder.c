@@ -83,20 +83,12 @@ static void add_words(struct mds_str *out, const char *key,
 
 static void add_request(struct mds_str *out, const struct mds_job *j)
 {
-    const struct mds_queue *q = mds_job_queue(j);
-    struct mds_str request = {0};
-
-    mds_job_request(j, &request);
-    add_text(out, "request", request.s ? request.s : "");
-    out->failed |= request.failed;
-    mds_str_fini(&request);
     add_text(out, "queue", j->queue);
     add_text(out, "project", j->project);
     add_number(out, "walltime_s", j->walltime_s);
     add_number(out, "margin_s", j->margin_s);
     add_number(out, "requeue", j->launch->options->requeue);
     add_number(out, "chain", (double)j->chain);
-    add_number(out, "array_limit", q ? (double)q->at_once : 0);
 }
 
 enum mds_rc mds_run_folder_describe(const struct mds_job *j,

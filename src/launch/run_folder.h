@@ -47,7 +47,7 @@ enum mds_rc mds_run_folder_saves(const struct mds_job *j,
                                  struct mds_argv *arguments);
 
 /* Write run.yaml: what was asked for and what was chosen, by which version, and what
- * the job asks the batch system for; mds_job_record adds the jobs.  asked: the
+ * the job asks the batch system for; mds_job_submit_chain adds the jobs.  asked: the
  * configuration as the user gave it; docs/events.md has the keys. */
 enum mds_rc mds_run_folder_describe(const struct mds_job *j,
                                     const struct mds_config_run *asked,

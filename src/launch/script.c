@@ -99,14 +99,8 @@ static void add_exclusions(const struct mds_job *j, struct mds_str *out)
     mds_str_add(out, "\n");
 }
 
-void mds_job_warning(const struct mds_batch_syntax *d, double before_s,
-                     struct mds_str *out)
-{
-    if (d->warning)
-        mds_str_add(out, "%s%sB:USR1@%.0f\n", d->prefix, d->warning, before_s);
-}
-
-void mds_job_request(const struct mds_job *j, struct mds_str *out)
+/* What it needs of the batch system. */
+static void add_request(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
     const struct mds_batch_syntax *d = job_syntax(j);
@@ -132,8 +126,9 @@ static void add_directives(const struct mds_job *j, struct mds_str *out)
     const struct mds_batch_syntax *d = job_syntax(j);
 
     add_directive(d, d->name, j->name, out);
-    mds_job_request(j, out);
-    mds_job_warning(d, j->margin_s, out);
+    add_request(j, out);
+    if (d->warning)
+        mds_str_add(out, "%s%sB:USR1@%.0f\n", d->prefix, d->warning, j->margin_s);
     if (d->output)
         mds_str_add(out, "%s%s%s/%s\n", d->prefix, d->output, j->folder, d->log);
 }

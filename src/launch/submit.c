@@ -195,8 +195,7 @@ static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
 
 /* asked: the configuration as the user gave it. */
 static enum mds_rc make_and_submit(struct mds_launch *l, struct mds_job *j,
-                                   const struct mds_config_run *asked,
-                                   char made[MDS_PATH_SIZE])
+                                   const struct mds_config_run *asked)
 {
     const struct mds_checkpoint_config *c = &asked->config.checkpoint;
     int print = l->options->print;
@@ -219,8 +218,6 @@ static enum mds_rc make_and_submit(struct mds_launch *l, struct mds_job *j,
     rc = plan_and_submit(l, j, asked);
     if (rc && !print)
         mds_run_folder_remove(l, &f);
-    else if (!print)
-        snprintf(made, MDS_PATH_SIZE, "%s", f.path);
     return rc;
 }
 
@@ -248,7 +245,7 @@ enum mds_rc mds_submit(struct mds_launch_options *options, char *const *operands
     };
     rc = mds_launch_config(&l, NULL, 0, &asked);
     if (!rc)
-        rc = make_and_submit(&l, &j, asked, options->made);
+        rc = make_and_submit(&l, &j, asked);
     mds_config_run_destroy(asked);
     mds_launch_close(&l);
     return rc;

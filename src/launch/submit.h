@@ -6,22 +6,19 @@
 #include "launch/options.h"
 
 #include "base/status.h"
-#include "io/folder.h"
 
 /* submit [QUEUE [NODES [WALLTIME [PROJECT]]]]: operands override the options of the
  * same meaning.  Creates the run's folder, writes job.sh and run.yaml there and submits
- * it; with options->print it only prints the script.  argv: mds_pretrain's arguments.
- * options->made becomes the folder. */
+ * it; with options->print it only prints the script.  argv: mds_pretrain's arguments. */
 enum mds_rc mds_submit(struct mds_launch_options *options, char *const *operands,
                        size_t operand_count, int argc, char *const *argv);
 
 /* Submit one run per combination of the values in the table at path, a YAML map from
- * variables to lists of values.  All runs are planned and written first; those that do
- * not fit are skipped and counted.  argv: this program's arguments without `sweep` and
- * the table.  command: executes this program's command line, `submit`, as if it had
- * been started anew in the environment of now; returns its exit status, and the folder
- * that it made. */
-typedef int mds_sweep_command(int argc, char **argv, char folder[MDS_PATH_SIZE]);
+ * variables to lists of values.  Those that do not fit are skipped and counted.  argv:
+ * this program's arguments without `sweep` and the table.  command: executes this
+ * program's command line, `submit`, as if it had been started anew in the environment
+ * of now; returns its exit status. */
+typedef int mds_sweep_command(int argc, char **argv);
 enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path,
                       int argc, char *const *argv, mds_sweep_command *command);
 

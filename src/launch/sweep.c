@@ -2,7 +2,6 @@
 /* A sweep: one run for each combination of the values in a table. */
 #include "base/log.h"
 #include "config/tree.h"
-#include "launch/array.h"
 #include "launch/submit.h"
 #include "launch/argv.h"
 
@@ -133,50 +132,48 @@ static void set_environment_of_run(const struct table *t, int run, struct mds_st
     }
 }
 
-/* `submit --write` as a command line of its own, in the environment of one run.
- * Returns its exit status; `folder` is the one that it wrote, "" with --print. */
-static int write_run(int argc, char *const *argv, const char *tag,
-                     mds_sweep_command *command, char folder[MDS_PATH_SIZE])
+/* `submit` as a command line of its own, in the environment of one run.  Returns its
+ * exit status. */
+static int submit_run(int argc, char *const *argv, const char *tag,
+                      mds_sweep_command *command)
 {
     struct mds_argv w = {0};
     int status;
 
-    mds_argv_add_split(&w, "mds_launch submit --write --tag");
+    mds_argv_add_split(&w, "mds_launch submit --tag");
     mds_argv_add(&w, "%s", tag);
     for (int i = 0; i < argc; i++)
         mds_argv_add(&w, "%s", argv[i]);
-    folder[0] = '\0';
-    status = w.failed ? EXIT_FAILURE : command((int)w.n, w.v, folder);
+    status = w.failed ? EXIT_FAILURE : command((int)w.n, w.v);
     mds_argv_fini(&w);
     return status;
 }
 
-/* Write all run folders; `folders` receives those that were written, in order. */
-static enum mds_rc write_all_runs(const struct table *t, int argc, char *const *argv,
-                                  mds_sweep_command *command, struct mds_argv *folders)
+/* Returns how many were submitted. */
+static int submit_all_runs(const struct table *t, int argc, char *const *argv,
+                           mds_sweep_command *command)
 {
-    char folder[MDS_PATH_SIZE];
+    int submitted = 0;
 
     for (int run = 0; run < t->runs; run++) {
         struct mds_str said = {0}, tag = {0};
 
         set_environment_of_run(t, run, &said, &tag);
         printf("run %d of %d: %s\n", run + 1, t->runs, said.s ? said.s : "");
-        if (write_run(argc, argv, tag.s ? tag.s : "", command, folder))
+        if (submit_run(argc, argv, tag.s ? tag.s : "", command) == 0)
+            submitted++;
+        else
             mds_warn("run %d is skipped: %s", run + 1, said.s ? said.s : "");
-        else if (folder[0])
-            mds_argv_add(folders, "%s", folder);
         mds_str_fini(&tag);
         mds_str_fini(&said);
     }
-    return folders->failed ? mds_fail(MDS_EMEM, "no host memory for a sweep") : MDS_OK;
+    return submitted;
 }
 
 enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path,
                       int argc, char *const *argv, mds_sweep_command *command)
 {
     struct mds_tree *tree = NULL;
-    struct mds_argv folders = {0};
     struct table t;
     int submitted = 0, had_runs = access(options->folder, F_OK) == 0;
     enum mds_rc rc;
@@ -184,17 +181,14 @@ enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path
     MDS_TRY(mds_tree_load(path, &tree));
     rc = read_table(tree, &t);
     if (!rc)
-        rc = write_all_runs(&t, argc, argv, command, &folders);
-    if (!rc && !options->print && !options->write)
-        rc = mds_array_submit(options, folders.v, (int)folders.n, &submitted);
+        submitted = submit_all_runs(&t, argc, argv, command);
     mds_tree_destroy(tree);
     if (!rc && !options->print)
-        printf("%d of %d runs %s\n", options->write ? (int)folders.n : submitted,
-               t.runs, options->write ? "written" : "submitted");
-    if (!rc && !options->print && submitted == 0 && !(options->write && folders.n > 0))
+        printf("%d of %d runs %s\n", submitted, t.runs,
+               options->write ? "written" : "submitted");
+    if (!rc && !options->print && submitted == 0)
         rc = mds_fail(MDS_EUSER, "%s: no run was submitted", path);
     if (rc && !had_runs)
         rmdir(options->folder);
-    mds_argv_fini(&folders);
     return rc;
 }

@@ -213,8 +213,8 @@ static void read_queue_name(struct reader *r, const struct mds_node *n,
 static void read_queue_field(struct reader *r, const struct mds_node *n,
                              struct mds_queue *q)
 {
-    static const char *const names[] = {"name",     "min_nodes",   "max_nodes",
-                                        "walltime", "preemptable", "at_once"};
+    static const char *const names[] = {"name", "min_nodes", "max_nodes", "walltime",
+                                        "preemptable"};
     const char *near;
     char hint[MDS_HINT_SIZE];
     int64_t yes;
@@ -225,8 +225,6 @@ static void read_queue_field(struct reader *r, const struct mds_node *n,
         read_queue_number(r, n, &q->min_nodes);
     } else if (strcmp(n->key, "max_nodes") == 0) {
         read_queue_number(r, n, &q->max_nodes);
-    } else if (strcmp(n->key, "at_once") == 0) {
-        read_queue_number(r, n, &q->at_once);
     } else if (strcmp(n->key, "preemptable") == 0) {
         if (read_queue_number(r, n, &yes) == 0)
             q->preemptable = yes != 0;
@@ -238,8 +236,7 @@ static void read_queue_field(struct reader *r, const struct mds_node *n,
         mds_diag_fault(
             r->diag, origin_of(r, n), "queue %s: unknown key %s; %s", q->name, n->key,
             mds_str_hint(near,
-                         "known are name, min_nodes, max_nodes, walltime, preemptable, "
-                         "at_once",
+                         "known are name, min_nodes, max_nodes, walltime, preemptable",
                          hint));
     }
 }

@@ -38,7 +38,6 @@ struct mds_queue {
     int64_t min_nodes, max_nodes;
     double max_s;    /* longest walltime */
     int preemptable; /* jobs may be killed without warning */
-    int64_t at_once; /* jobs of an array it accepts at a time; 0: all */
 };
 
 /* Measured speed of fused causal attention; FLOPs are of half the score matrix. */

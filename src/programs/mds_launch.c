@@ -170,7 +170,7 @@ static enum mds_rc launch_run_submit(const struct mds_invocation *c)
                       c->passed_argv);
 }
 
-static int execute_submit(int argc, char **argv, char folder[MDS_PATH_SIZE]);
+static int execute_submit(int argc, char **argv);
 
 /* All arguments but `sweep` and the table are passed to the `submit` of each run. */
 static enum mds_rc launch_run_sweep(const struct mds_invocation *c)
@@ -258,8 +258,9 @@ static const struct mds_subcommand subcommands[] = {
      "sweep FILE [QUEUE [NODES [WALLTIME [PROJECT]]]] [option]... [-- mds_pretrain's "
      "option...]",
      "FILE is a map from variables to lists, such as SEQ_LEN: [32k, 64k]. Each "
-     "combination is planned; those that fit are submitted, as arrays where they ask "
-     "for the same. The other operands are those of submit.",
+     "combination is planned, and submitted if it fits. The other operands are those "
+     "of "
+     "submit.",
      "Where Planning Run folders Jobs", 1, 5, "a FILE", .run = launch_run_sweep},
     {"status", "status [DIR] [option]...",
      "A line for each run folder in DIR (--runs), or for the run that DIR is: its "
@@ -289,13 +290,11 @@ static const struct mds_subcommand subcommands[] = {
 static const struct mds_program program = {&mds_launch_options, subcommands, "run"};
 
 /* For a run of a sweep. */
-static int execute_submit(int argc, char **argv, char folder[MDS_PATH_SIZE])
+static int execute_submit(int argc, char **argv)
 {
     struct mds_launch_options options = {0};
-    int status = mds_program_run(&program, argc, argv, &options);
 
-    memcpy(folder, options.made, sizeof options.made);
-    return status;
+    return mds_program_run(&program, argc, argv, &options);
 }
 
 int main(int argc, char **argv)

@@ -23,10 +23,9 @@ mkdir bin
 cat > bin/qsub << 'EOF'
 #!/bin/sh
 echo "$*" >> qsub.log
-case $* in */array.sh) hole='[]' ;; *) hole='' ;; esac
-echo "$(wc -l < qsub.log)$hole.polaris-pbs"
+echo "$(wc -l < qsub.log).polaris-pbs"
 EOF
-sed 's/qsub/sbatch/; s/$hole\.polaris-pbs/;cluster/' bin/qsub > bin/sbatch
+sed 's/qsub/sbatch/; s/\.polaris-pbs/;cluster/' bin/qsub > bin/sbatch
 cat > bin/mpiexec << EOF
 #!/bin/sh
 exec $MPIEXEC "\$@"

@@ -23,46 +23,22 @@ test_expect_success 'the operands of submit' '
     echo "SEQ_LEN: [2048, 4096]" >two.yaml && rm -f sbatch.log &&
     MACHINE=h200 MODEL_SIZE_KEY=GPT6_7B TRAIN_ITERS=5 MPSIZE=8 \
         mds_launch sweep --runs ops two.yaml batch 2 0:40:00 me >out 2>err && cat out err && grep "2 of 2 runs submitted" out &&
-    grep "^#SBATCH .*batch" ops/sweep/array.sh && grep "^#SBATCH --nodes=2" ops/sweep/array.sh &&
-    grep "^#SBATCH --time=00:40:00" ops/sweep/array.sh && grep "^#SBATCH --account=me" ops/sweep/array.sh &&
+    for option in "--partition=batch" "--nodes=2" "--time=00:40:00" "--account=me"; do
+        test "$(grep -l "^#SBATCH $option" ops/*/job.sh | wc -l)" -eq 2 || return 1
+    done &&
     test_must_fail mds_launch sweep two.yaml batch 2 0:40:00 me more 2>err && grep "one operand too many" err
 '
-test_expect_success 'runs with the same resource request become a job array' '
-    rm -f sbatch.log && cat >grid.yaml <<-EOF &&
+test_expect_success 'a job for each run; of a chain several; with --write none' '
+    rm -f sbatch.log qsub.log && cat >grid.yaml <<-EOF &&
 	SEQ_LEN: [2048, 4096]
 	NUM_NODES: [1, 2]
 	EOF
-    MACHINE=h200 MODEL_SIZE_KEY=GPT6_7B TRAIN_ITERS=5 MPSIZE=8 QUEUE=batch DURATION=1:00:00 PROJECT=me \
-        mds_launch sweep --runs grid grid.yaml >out 2>err && cat out err sbatch.log &&
-    grep "^grid/sweep: 1, an array of 2 runs" out && grep "4 of 4 runs submitted" out &&
-    test "$(wc -l <sbatch.log)" -eq 2 && grep "^--parsable grid/sweep-2/array.sh" sbatch.log &&
-    cat grid/sweep/array.sh && bash -n grid/sweep/array.sh &&
-    test "$(grep -c "^#SBATCH --nodes=1" grid/sweep/array.sh)" -eq 1 &&
-    grep "^#SBATCH --array=0-1" grid/sweep/array.sh &&
-    signal() { sed -n "s/^#SBATCH --signal=B:USR1@//p" "$@" | sort -n | tail -n 1; } &&
-    test "$(signal grid/*-1n/job.sh)" -eq "$(signal grid/sweep/array.sh)" &&
-    grep "^#SBATCH --output=grid/sweep/job-%A_%a.log" grid/sweep/array.sh &&
-    grep "^jobs: .1_1." grid/GPT6_7B-4096-1n/run.yaml &&
-    SLURM_ARRAY_TASK_ID=1 && export SLURM_ARRAY_TASK_ID && touch grid/GPT6_7B-4096-1n/done &&
-    bash grid/sweep/array.sh && unset SLURM_ARRAY_TASK_ID
-'
-test_expect_success 'PBS: the same; chains and --no-array are jobs' '
-    rm -f qsub.log && export QUEUE=preemptable DURATION=1:00:00 PROJECT=me MACHINE=polaris &&
+    export QUEUE=preemptable DURATION=1:00:00 PROJECT=me MACHINE=polaris &&
     export MODEL_SIZE_KEY=GPT1_5B TRAIN_ITERS=5 MPSIZE=4 &&
-    mds_launch sweep --runs pbs grid.yaml >out 2>err && cat out err qsub.log &&
-    grep "^#PBS -J 0-1" pbs/sweep/array.sh && grep "PBS_ARRAY_INDEX" pbs/sweep/array.sh &&
-    grep "^pbs/sweep/array.sh" qsub.log && rm -f qsub.log &&
-    grep -F "jobs: [\"1[1].polaris-pbs\"]" pbs/GPT1_5B-4096-1n/run.yaml &&
-    printf "SEQ_LEN: [%s]\n" "512, 1024, 1536, 2048, 2560, 3072, 3584, 4096, 4608, 5120, 5632" >wide.yaml &&
-    QUEUE=prod NUM_NODES=10 MPSIZE=8 mds_launch sweep --write --runs wide wide.yaml >out && cat out &&
-    grep "^array_limit: 10" wide/*-512-*/run.yaml &&
-    QUEUE=prod NUM_NODES=10 MPSIZE=8 mds_launch sweep --runs prod wide.yaml >out && cat out &&
-    grep -x "#PBS -J 0-10%10" prod/sweep/array.sh && rm -f qsub.log &&
-    mds_launch sweep --no-array --runs one grid.yaml >out &&
-    test "$(wc -l <qsub.log)" -eq 4 && test ! -e one/sweep && rm -f qsub.log &&
-    mds_launch sweep --chain 2 --runs two grid.yaml >out &&
-    test "$(wc -l <qsub.log)" -eq 8 && test ! -e two/sweep && rm -f qsub.log &&
-    mds_launch sweep --write --runs three grid.yaml >out && test ! -e qsub.log &&
+    mds_launch sweep --runs pbs grid.yaml >out 2>err && cat out err qsub.log && grep "4 of 4 runs submitted" out &&
+    test "$(grep -c "^pbs/GPT1_5B-.*/job.sh" qsub.log)" -eq 4 && grep "^jobs: \[[1-4]\.polaris-pbs\]" pbs/GPT1_5B-4096-1n/run.yaml &&
+    rm -f qsub.log && mds_launch sweep --chain 2 --runs two grid.yaml >out && test "$(wc -l <qsub.log)" -eq 8 &&
+    rm -f qsub.log && mds_launch sweep --write --runs three grid.yaml >out && test ! -e qsub.log &&
     grep "4 of 4 runs written" out && test -x three/GPT1_5B-4096-2n/job.sh &&
     unset QUEUE DURATION PROJECT MACHINE MODEL_SIZE_KEY TRAIN_ITERS MPSIZE
 '
@@ -78,12 +54,12 @@ test_expect_success 'a job that cannot be written down is submitted all the same
 	EOF
     rm -f qsub.log && PATH=$PWD/lossy:$PATH env $(cat call) \
         mds_launch sweep --runs lost grid.yaml >out 2>err && cat out err &&
-    grep "4 of 4 runs submitted" out && grep "^lost/sweep: 1..\.polaris-pbs, an array" out &&
+    grep "4 of 4 runs submitted" out &&
     ! grep "was not submitted" err &&
-    grep "lost/GPT1_5B-4096-1n: job .1.1.\.polaris-pbs. is submitted, but .*run.yaml" err &&
+    grep "lost/GPT1_5B-4096-1n: job 3\.polaris-pbs is submitted, but .*run.yaml" err &&
     PATH=$PWD/lossy:$PATH env $(cat call) SEQ_LEN=2048 NUM_NODES=1 \
         mds_launch submit --runs lost >out 2>err && cat out err &&
-    grep "^lost/GPT1_5B-2048-1n-2: 3.polaris-pbs" out && grep "is submitted, but" err
+    grep "^lost/GPT1_5B-2048-1n-2: 5.polaris-pbs" out && grep "is submitted, but" err
 '
 test_expect_success 'each run of a sweep has its own number of ranks' '
     rm -f sbatch.log && echo "NGPUS: [8, 16]" >ranks.yaml &&

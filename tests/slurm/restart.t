@@ -49,18 +49,6 @@ test_expect_success 'a warning before the limit: the ranks save, and the job goe
     scancel --batch --signal=USR1 $job && ends_as_whole 1 &&
     says "ended by signal"
 '
-test_expect_success 'of an array the run that is warned goes on, and the others never notice' '
-    echo "SEQ_LEN: [32, 64]" >pair.yaml &&
-    MODEL_SIZE_KEY=TINY NGPU_PER_HOST=2 MPSIZE=1 TRAIN_ITERS=$iterations SAVE_INTERVAL=20 \
-        MICRO_BATCH=8 mds_launch sweep --runs pair --queue debug --job-nodes 1 --walltime 5min \
-        --project me pair.yaml -- $tiny --global-batch-size 32 >out && cat out && runs=pair &&
-    array=$(sed -n "s/.*: \([0-9]*\), an array of 2 runs/\1/p" out) &&
-    appears pair/TINY-64-1n/checkpoints/latest 60 &&
-    scancel --batch --signal=USR1 ${array}_1 && all_end 90 &&
-    test -e pair/TINY-32-1n/done && test -e pair/TINY-64-1n/done &&
-    first_step_once pair/TINY-32-1n && first_step_once pair/TINY-64-1n &&
-    test "$(grep -c "\"event\":\"run\"" pair/TINY-64-1n/metrics.jsonl)" -eq 2
-'
 test_expect_success 'kill -9 of a rank: the same job goes on with a spare node, and the next of its chain is not given the bad one' '
     queue=wide launch_options="--chain 2 --spare-nodes 1" && run spare MDS_EXIT_INTERVAL=100 &&
     set -- $(echo $job | tr -d ,) && job=$1 && appears spare/TINY-64-2n/checkpoints/latest 60 &&
