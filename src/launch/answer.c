@@ -36,7 +36,6 @@ static enum mds_rc add_question(const struct mds_launch *l, char *node,
     struct mds_argv none = {0};
 
     options.program = answer;
-    options.stage = NULL;
     once.options = &options;
     once.nodes = once.per_node = once.ranks = 1;
     once.placement = (struct mds_placement){.count = 1, .excluded = 1};

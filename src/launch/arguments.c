@@ -67,8 +67,5 @@ enum mds_rc mds_launch_arguments(const struct mds_launch *l,
     for (size_t row = 0; row < s->rows; row++)
         if (is_passed_on(s, row))
             append_option(s, row, out);
-    if (l->options->stage && run->config.output.model_table)
-        mds_argv_add(out, "--model-table=%s", /* not beside the copy */
-                     run->config.output.model_table);
     return out->failed ? mds_fail(MDS_EMEM, "no host memory for a command") : MDS_OK;
 }

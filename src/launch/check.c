@@ -116,10 +116,8 @@ static enum mds_rc run_ranks(const struct mds_launch *l,
 {
     struct mds_argv command = {0};
     struct mds_outcome outcome;
-    enum mds_rc rc = mds_launch_stage(l);
+    enum mds_rc rc = mds_launch_command(l, arguments, &command);
 
-    if (!rc)
-        rc = mds_launch_command(l, arguments, &command);
     if (!rc)
         rc = mds_launch_print_command(&command);
     if (!rc && !l->options->print)

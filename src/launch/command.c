@@ -166,42 +166,15 @@ static void add_variable(const struct mds_variable *v, struct mds_argv *out)
                  at + strlen(placeholder));
 }
 
-static const char library_path[] = "LD_LIBRARY_PATH";
-
-/* Libraries in the folder of --stage go before those that the profile or the user
- * names. */
-static void add_staged_path(const struct mds_launch *l, struct mds_argv *out)
-{
-    const char *others = "{before}";
-    struct mds_str path = {0};
-
-    for (size_t i = 0; i < l->machine->variable_count; i++)
-        if (strcmp(l->machine->environment[i].name, library_path) == 0)
-            others = l->machine->environment[i].value;
-    mds_str_add(&path, "%s:%s", l->options->stage, others);
-    if (path.s)
-        add_variable(&(struct mds_variable){(char *)library_path, path.s}, out);
-    out->failed |= path.failed;
-    mds_str_fini(&path);
-}
-
 /* Each variable as `before`, then NAME=VALUE. */
 static void add_environment(const struct mds_launch *l, const char *before,
                             struct mds_argv *out)
 {
     struct mds_str gpus = {0};
 
-    if (l->options->stage) {
-        mds_argv_add_split(out, before);
-        add_staged_path(l, out);
-    }
     for (size_t i = 0; i < l->machine->variable_count; i++) {
-        const struct mds_variable *v = &l->machine->environment[i];
-
-        if (l->options->stage && strcmp(v->name, library_path) == 0)
-            continue;
         mds_argv_add_split(out, before);
-        add_variable(v, out);
+        add_variable(&l->machine->environment[i], out);
     }
     add_gpu_order(l, &gpus);
     if (gpus.len) {
@@ -214,8 +187,7 @@ static void add_environment(const struct mds_launch *l, const char *before,
 
 static int sets_environment(const struct mds_launch *l)
 {
-    return l->machine->variable_count > 0 || l->options->stage ||
-           l->machine->gpu.order == MDS_GPU_REVERSE;
+    return l->machine->variable_count > 0 || l->machine->gpu.order == MDS_GPU_REVERSE;
 }
 
 /* The file the batch system wrote, or the user's, if all of its nodes are to be used.
@@ -311,8 +283,6 @@ static void add_openmpi_command(const struct mds_launch *l, struct mds_argv *out
     add_binding(l, out);
     mds_argv_add_split(&names, l->machine->launcher.pass);
     for (size_t i = 0; i < names.n; i++) {
-        if (l->options->stage && strcmp(names.v[i], library_path) == 0)
-            continue; /* add_environment gives it a value */
         mds_argv_add(out, "-x");
         mds_argv_add(out, "%s", names.v[i]);
     }
@@ -351,32 +321,17 @@ static int launcher_passes_environment(enum mds_launcher kind)
     return kind == MDS_LAUNCHER_SRUN || kind == MDS_LAUNCHER_PLAIN;
 }
 
-void mds_launch_program(const struct mds_launch *l, struct mds_str *out)
+/* --program, else mds_pretrain beside this one, else its name, to be found in PATH. */
+static void add_program(const struct mds_launch *l, struct mds_argv *out)
 {
     char here[PATH_MAX], path[PATH_MAX + 16] = "";
 
     if (mds_program_folder(here, sizeof here) == 0)
         snprintf(path, sizeof path, "%s/mds_pretrain", here);
-    mds_str_add(out, "%s",
-                l->options->program       ? l->options->program
-                : access(path, X_OK) == 0 ? path
-                                          : "mds_pretrain");
-}
-
-/* Or its copy in the folder of --stage. */
-static void add_program(const struct mds_launch *l, struct mds_argv *out)
-{
-    struct mds_str path = {0};
-    const char *slash;
-
-    mds_launch_program(l, &path);
-    slash = path.s ? strrchr(path.s, '/') : NULL;
-    if (path.s && l->options->stage)
-        mds_argv_add(out, "%s/%s", l->options->stage, slash ? slash + 1 : path.s);
-    else if (path.s)
-        mds_argv_add(out, "%s", path.s);
-    out->failed |= path.failed;
-    mds_str_fini(&path);
+    mds_argv_add(out, "%s",
+                 l->options->program       ? l->options->program
+                 : access(path, X_OK) == 0 ? path
+                                           : "mds_pretrain");
 }
 
 /* Without a word from profile or user: the launcher of the MPI that mds_pretrain was

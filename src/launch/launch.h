@@ -103,16 +103,8 @@ enum mds_rc mds_launch_arguments(const struct mds_launch *l,
 enum mds_rc mds_launch_command(const struct mds_launch *l,
                                const struct mds_argv *arguments, struct mds_argv *out);
 
-/* Append the path of the program: --program, else mds_pretrain beside this one, else
- * its name, to be found in PATH. */
-void mds_launch_program(const struct mds_launch *l, struct mds_str *out);
-
 /* Print a command on a line of standard output. */
 enum mds_rc mds_launch_print_command(const struct mds_argv *command);
-
-/* With --stage: copy the program and its libraries to each node, where
- * mds_launch_command starts it.  (stage.c) */
-enum mds_rc mds_launch_stage(const struct mds_launch *l);
 
 /* Add the nodes of the run that do not answer; none if that is all of them. (answer.c)
  */

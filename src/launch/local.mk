@@ -29,7 +29,6 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/report.c \
   src/launch/restart.c \
   src/launch/script.c \
-  src/launch/stage.c \
   src/launch/status.c \
   src/launch/submit.c src/launch/submit.h \
   src/launch/supervise.c src/launch/supervise.h \

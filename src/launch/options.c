@@ -27,11 +27,6 @@ static const struct mds_option rows[] = {
      AT(program), "file",
      .help = "program that the ranks run; unset: the mds_pretrain beside this program",
      .path = MDS_PATH_FILE},
-    {general, "launch.stage", "--stage", "STAGE_DIR", MDS_OPT_STRING, NULL, 0, 0, NULL,
-     AT(stage), "folder",
-     .help =
-         "copy program and libraries once a node to this folder, on each node's own "
-         "disk, and start the ranks from there"},
 
     {place, "launch.machine", "--machine", "MACHINE", MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(machine), "name",

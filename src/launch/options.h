@@ -16,7 +16,7 @@ struct mds_launch_options {
     int print;
     int check_memory;
     int layout; /* enum mds_layout_choice */
-    char *program, *stage;
+    char *program;
     char *command; /* instead of the profile's launcher command */
 
     int max_seq;

@@ -447,11 +447,9 @@ static void log_command(const struct mds_argv *command, int log)
 static enum mds_rc start_ranks(const struct job *j, struct mds_outcome *out)
 {
     struct mds_argv command = {0};
-    enum mds_rc rc = mds_launch_stage(&j->launch);
+    enum mds_rc rc = mds_launch_command(&j->launch, &j->arguments, &command);
 
     *out = (struct mds_outcome){0};
-    if (!rc)
-        rc = mds_launch_command(&j->launch, &j->arguments, &command);
     if (!rc)
         rc = mds_launch_print_command(&command);
     if (!rc && j->log >= 0)

@@ -225,10 +225,6 @@ static void add_start_options(const struct mds_job *j, struct mds_argv *w)
         mds_argv_add(w, "--program");
         mds_argv_add(w, "%s", o->program);
     }
-    if (o->stage) {
-        mds_argv_add(w, "--stage");
-        mds_argv_add(w, "%s", o->stage);
-    }
     if (o->command) {
         mds_argv_add(w, "--launcher-command");
         mds_argv_add(w, "%s", o->command);

@@ -209,12 +209,12 @@ test_expect_success 'nor one that is set to what does not fit: settings that wou
 '
 test_expect_success 'a job has the programs, nodes and ranks that were planned, whoever starts it' '
     MACHINE=polaris MODEL_SIZE_KEY=GPT1_3B NGPU_PER_HOST=2 NGPUS=3 PPSIZE=3 mds_launch submit \
-        --print --program "my pretrain" --stage /local/scratch --launcher-command "mpiexec -v" --no-check-memory \
+        --print --program "my pretrain" --launcher-command "mpiexec -v" --no-check-memory \
         debug 2 1:00:00 me >job && cat job &&
     grep -x "PATH=$builddir/src/programs:.PATH" job &&
     sed -n "s/ .$//; /mds_launch$/,/^    --$/p" job >words &&
     printf "    %s\n" "--machine polaris" "--nodes 2" "--ranks-per-node 2" "--ranks 3" \
-        "--exclude-file runs/GPT1_3B-2048-2n/exclude" "--max-restarts 10" "--program '\''my pretrain'\''" "--stage /local/scratch" "--launcher-command '\''mpiexec -v'\''" --no-check-memory -- >want &&
+        "--exclude-file runs/GPT1_3B-2048-2n/exclude" "--max-restarts 10" "--program '\''my pretrain'\''" "--launcher-command '\''mpiexec -v'\''" --no-check-memory -- >want &&
     sed 1d words >got && test_cmp want got
 '
 test_expect_success 'states on disks that are not here, and a queue whose jobs may be killed' '
