@@ -17,8 +17,7 @@ ecoli=/usr/share/doc/bowtie/examples/genomes/NC_008253.fna.gz
 
 needed='pkg-config make gcc mpich libmpich-dev libhdf5-dev libopenblas-openmp-dev libyaml-dev zlib1g-dev'
 [ -x "$src/configure" ] || needed="autoconf automake $needed" # a release has it
-# hwloc's plugins read topologies from XML; they are only recommended by its library.
-for_launch='libhwloc-dev libhwloc-plugins libpmix-dev'
+for_launch='libpmix-dev'
 for_train='gnuplot-nox bowtie-examples libhts-dev'
 for_check='libcmocka-dev sharness strace python3-torch python3-numpy'
 
@@ -165,7 +164,6 @@ list_missing() {
     has 'OpenBLAS (for speed)' 'module openblas (or --with-openblas=DIR)' any_module openblas
     has 'libyaml' 'module libyaml (or --with-libyaml=DIR)' any_module yaml-0.1
     has 'zlib (for .gz input)' 'module zlib' any_module zlib
-    has 'hwloc (cores near GPUs)' 'module hwloc (or --with-hwloc=DIR)' any_module hwloc
     has 'htslib (variants)' 'module htslib (or --with-htslib=DIR)' any_module htslib
     has 'PMIx (ranks and nodes)' 'module pmix (or --with-pmix=DIR)' any_module pmix
     has 'gnuplot (for the plot)' 'module gnuplot' any_command gnuplot

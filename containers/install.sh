@@ -7,12 +7,12 @@
 set -eu
 
 export DEBIAN_FRONTEND=noninteractive
-build='gcc make patchelf pkg-config libhdf5-dev libmpich-dev libopenblas-openmp-dev libhwloc-dev libhts-dev
+build='gcc make patchelf pkg-config libhdf5-dev libmpich-dev libopenblas-openmp-dev libhts-dev
     libyaml-dev zlib1g-dev'
 apt-get -q update
 # mpich: mpiexec, to run in the container alone.
 # shellcheck disable=SC2086  # a list of words
-apt-get -q -y install --no-install-recommends mpich libhwloc-plugins $build
+apt-get -q -y install --no-install-recommends mpich $build
 [ -x /src/configure ] || {
     apt-get -q -y install --no-install-recommends autoconf automake
     /src/bootstrap

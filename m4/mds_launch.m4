@@ -8,13 +8,6 @@ MDS_LIB([PMIX], [pmix], [PMIx], [pmix], [pmix.h], [pmix],
 AS_IF([test "$pmix_summary" = yes], [AC_DEFINE([HAVE_PMIX], [1], [libpmix is there])])
 ])
 
-# Optional: without it, profiles' launcher.gpu_binding is not used.
-AC_DEFUN([MDS_HWLOC], [
-MDS_LIB([HWLOC], [hwloc], [hwloc 2], [hwloc >= 2.0], [hwloc.h], [hwloc],
-  [[hwloc_topology_t t; return hwloc_topology_init(&t) + HWLOC_TYPE_FILTER_KEEP_IMPORTANT;]])
-AS_IF([test "$hwloc_summary" = yes], [AC_DEFINE([HAVE_HWLOC], [1], [libhwloc is there])])
-])
-
 # Words for the module file.
 AC_DEFUN([MDS_MODULE], [
 AC_ARG_VAR([MODULE_PREREQ], [modules that mds needs to be loaded, for its module file])

@@ -37,10 +37,6 @@ MDS_FEATURE([zlib], [$zlib_summary], [${mds_version:-yes}])
 MDS_HEADER_VERSION([$PMIX_CFLAGS], [pmix_version.h],
   [PMIX_VERSION_MAJOR.PMIX_VERSION_MINOR.PMIX_VERSION_RELEASE])
 MDS_FEATURE([PMIx], [$pmix_summary], [${mds_version:-yes}])
-MDS_HEADER_VERSION([$HWLOC_CFLAGS], [hwloc.h], [HWLOC_API_VERSION])
-AS_IF([test -n "$mds_version"],
-  [mds_version=$((mds_version >> 16)).$((mds_version >> 8 & 255)).$((mds_version & 255))])
-MDS_FEATURE([hwloc], [$hwloc_summary], [${mds_version:-yes}])
 MDS_HEADER_VERSION([$HTSLIB_CFLAGS], [htslib/hts.h], [HTS_VERSION])
 AS_IF([test -n "$mds_version"],
   [mds_version=$((mds_version / 100000)).$((mds_version / 100 % 1000))])

@@ -69,7 +69,7 @@ refused = {a[0].split("=")[1] for a, kw in rows["conflicts"]}
 assert refused == {"30", "37", "50", "52", "60", "61", "none"}, refused
 package = scope["Mds"]()
 libraries = {name for name in rows["variant"]}
-assert libraries >= {"openblas", "hwloc", "pmix", "nccl", "cudnn"}, libraries
+assert libraries >= {"openblas", "pmix", "nccl", "cudnn"}, libraries
 for on in (set(), libraries, libraries | {"cuda"}, {"cuda"}):
     package.spec = Spec(on, ("80", "90a"))
     for argument in package.configure_args():

@@ -5,6 +5,11 @@
 
 #include "device/device.h"
 
+#include <sched.h>
+
+/* A GPU's place on the PCI bus: "0000:c1:00.0". */
+typedef char mds_bus_id[24];
+
 /* A time stamp: a device event, or the host's clock. */
 struct mds_timestamp {
     void *event; /* owned; made at first use */
@@ -65,7 +70,7 @@ struct mds_dev {
     int64_t given_bytes; /* dry's: addresses handed out so far */
     int64_t copies[2];   /* started so far, each way */
     char description[160];
-    char bus_id[24]; /* cuda: of the GPU on the PCI bus */
+    mds_bus_id bus_id; /* cuda */
     struct mds_ledger ledger;
 };
 
@@ -80,6 +85,16 @@ enum mds_rc mds_dev_cpu_copy_out(struct mds_dev *dev, void *to, const void *from
 
 /* Add to the profile: the host waited s seconds for the device. */
 void mds_profile_host_wait(struct mds_dev *dev, double s);
+
+/* Bind the calling thread, and those that it starts, to the cores near its GPU,
+ * gpu[rank]; ranks whose GPUs are near the same cores get even parts of these.
+ * gpu[ranks]: of all ranks of this node.  Nothing changes where the cores are not known
+ * or not part of what the thread is bound to, or are less than an even part of that. */
+void mds_host_bind_near(mds_bus_id *gpu, int ranks, int rank);
+
+/* The CPUs for that, by the kernel's files below `root`: "", or a test's folder. */
+void mds_host_cores_near(const char *root, mds_bus_id *gpu, int ranks, int rank,
+                         cpu_set_t *out);
 
 /* mds_host_memory_available with the kernel's files (/proc, /sys) below `root`: "", or
  * a test's directory. */

@@ -178,6 +178,33 @@ static void describe_driver(char *text, size_t size)
         snprintf(text, size, "driver for CUDA %d.%d", known / 1000, known % 1000 / 10);
 }
 
+static void format_bus_id(const struct cudaDeviceProp *prop, mds_bus_id out)
+{
+    snprintf(out, sizeof(mds_bus_id), "%04x:%02x:%02x.0",
+             (unsigned)prop->pciDomainID & 0xffff, (unsigned)prop->pciBusID & 0xff,
+             (unsigned)prop->pciDeviceID & 0xff);
+}
+
+/* Where each rank of the node sees the GPUs of all; else the launcher binds ranks. */
+static enum mds_rc bind_near_gpu(const struct mds_dev_spec *spec)
+{
+    int ranks = spec->local_ranks;
+    struct cudaDeviceProp prop;
+    mds_bus_id *gpu;
+
+    if (ranks < 2 || mds_cuda_count() < ranks)
+        return MDS_OK;
+    gpu = mds_zalloc((size_t)ranks, sizeof *gpu);
+    if (!gpu)
+        return MDS_EMEM;
+    for (int i = 0; i < ranks; i++)
+        if (cudaGetDeviceProperties(&prop, i) == cudaSuccess)
+            format_bus_id(&prop, gpu[i]);
+    mds_host_bind_near(gpu, ranks, spec->local_rank);
+    free(gpu);
+    return MDS_OK;
+}
+
 static enum mds_rc describe_gpu(struct mds_dev *dev, int gpu)
 {
     struct cudaDeviceProp prop;
@@ -196,9 +223,7 @@ static enum mds_rc describe_gpu(struct mds_dev *dev, int gpu)
                         prop.name, prop.major, prop.minor);
     dev->capability = 10 * prop.major + prop.minor;
     mds_format_bytes((double)prop.totalGlobalMem, memory, sizeof memory);
-    snprintf(dev->bus_id, sizeof dev->bus_id, "%04x:%02x:%02x.0",
-             (unsigned)prop.pciDomainID & 0xffff, (unsigned)prop.pciBusID & 0xff,
-             (unsigned)prop.pciDeviceID & 0xff);
+    format_bus_id(&prop, dev->bus_id);
     describe_driver(driver, sizeof driver);
     snprintf(dev->description, sizeof dev->description, "cuda: %.48s, %s, %s",
              prop.name, memory, driver);
@@ -280,6 +305,7 @@ static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spe
     MDS_TRY(pick_gpu(spec->local_rank, &gpu));
     if (spec->local_rank == 0)
         warn_few_queues();
+    MDS_TRY(bind_near_gpu(spec)); /* before CUDA starts threads */
     MDS_TRY(check_cuda("cudaSetDevice", cudaSetDevice(gpu)));
     MDS_TRY(describe_gpu(dev, gpu));
     if (mdsk_cuda_open())

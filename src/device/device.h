@@ -49,6 +49,7 @@ struct mds_dev_spec {
     int threads;          /* cpu: threads of this rank; 0: all cores it may use */
     int64_t memory_bytes; /* the most this rank may take; 0: what the device has */
     int local_rank;       /* cuda: which of the node's GPUs */
+    int local_ranks;      /* cuda: of the node; 0: do not bind this one near its GPU */
     int repeatable;       /* cuda: the same bits in every run, at some cost */
     double hot_after_s; /* cuda: when GEMMs are timed again, on a GPU that is hot; 0: a
                              second after the first use */
@@ -155,7 +156,7 @@ void mds_dev_wait_copy(struct mds_dev *dev, struct mds_dev_async_copy copy);
  * as done; mds_dev_wait and copy_out report the error. */
 int mds_dev_copy_done(struct mds_dev *dev, struct mds_dev_async_copy copy);
 
-/* Cores this process may run on. */
+/* CPUs this process could run on when this was first called. */
 int mds_host_cores(void);
 
 /* Zeroed host memory, or NULL: for large blocks.  Page-aligned, on huge pages where the

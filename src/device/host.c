@@ -15,11 +15,14 @@ enum { PATH_SIZE = 4096 };
 
 int mds_host_cores(void)
 {
+    static int cores;
     cpu_set_t set;
 
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-        return CPU_COUNT(&set);
-    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (cores == 0 && sched_getaffinity(0, sizeof set, &set) == 0)
+        cores = CPU_COUNT(&set);
+    if (cores == 0)
+        cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return cores;
 }
 
 void *mds_host_map(int64_t bytes)

@@ -2,7 +2,7 @@
 noinst_LIBRARIES += src/device/libmds_device.a
 src_device_libmds_device_a_SOURCES = \
   src/device/arena.c src/device/arena.h \
-  src/device/backend.h \
+  src/device/backend.h src/device/bind.c \
   src/device/cpu.c src/device/create.c src/device/cuda.c src/device/dry.c \
   src/device/device.c src/device/device.h \
   src/device/host.c \

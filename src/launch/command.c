@@ -4,7 +4,6 @@
 #include "config.h"
 #include "launch/folder.h"
 #include "launch/launch.h"
-#include "launch/affinity.h"
 #include "launch/batch_syntax.h"
 
 #include <errno.h>
@@ -30,31 +29,22 @@ static int64_t cores_per_rank(const struct mds_launch *l)
     return n > 0 ? n : 1;
 }
 
-/* text up to a hole, what fills it, and the rest. */
-static int expand_placeholder(const char *text, const char *placeholder,
-                              const char *with, struct mds_argv *out)
+/* Words of a profile, with {depth} filled in. */
+static void add_binding(const struct mds_launch *l, struct mds_argv *out)
 {
-    const char *at = strstr(text, placeholder);
-
-    if (at)
-        mds_argv_add(out, "%.*s%s%s", (int)(at - text), text, with,
-                     at + strlen(placeholder));
-    return at != NULL;
-}
-
-/* Words of a profile, {depth} and {near} filled in; near: NULL where it cannot be. */
-static void add_template_words(const struct mds_launch *l, const char *text,
-                               const char *near, struct mds_argv *out)
-{
+    static const char placeholder[] = "{depth}";
     struct mds_argv words = {0};
-    char threads[32];
 
-    snprintf(threads, sizeof threads, "%lld", (long long)cores_per_rank(l));
-    mds_argv_add_split(&words, text);
-    for (size_t i = 0; i < words.n; i++)
-        if (!expand_placeholder(words.v[i], "{depth}", threads, out) &&
-            !(near && expand_placeholder(words.v[i], "{near}", near, out)))
-            mds_argv_add(out, "%s", words.v[i]);
+    mds_argv_add_split(&words, l->machine->launcher.binding);
+    for (size_t i = 0; i < words.n; i++) {
+        const char *text = words.v[i], *at = strstr(text, placeholder);
+
+        if (at)
+            mds_argv_add(out, "%.*s%lld%s", (int)(at - text), text,
+                         (long long)cores_per_rank(l), at + strlen(placeholder));
+        else
+            mds_argv_add(out, "%s", text);
+    }
     out->failed |= words.failed;
     mds_argv_fini(&words);
 }
@@ -76,64 +66,14 @@ static int gpus_are_reversed(const struct mds_launch *l, const char *visible)
            !(visible && visible[strspn(visible, "0123456789,")]);
 }
 
-/* The GPU of each local rank, of those that are visible, or all; -1: none, or one with
- * a name. */
-static void list_gpu_order(const struct mds_launch *l, int order[MDS_AFFINITY_GPUS])
-{
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    int n = 0;
-
-    for (int i = 0; i < MDS_AFFINITY_GPUS; i++)
-        order[i] = -1;
-    if (gpus_are_reversed(l, visible)) {
-        for (int i = (int)l->machine->node.gpus; i-- > 0;)
-            if (!visible || !*visible || gpu_is_listed(visible, i))
-                order[n++] = i;
-    } else if (visible) {
-        for (; *visible && n < MDS_AFFINITY_GPUS; n++) {
-            order[n] = *visible >= '0' && *visible <= '9' ? atoi(visible) : -1;
-            visible += strcspn(visible, ",");
-            visible += *visible == ',';
-        }
-    } else {
-        for (; n < MDS_AFFINITY_GPUS; n++)
-            order[n] = n;
-    }
-}
-
-/* Bind each rank to the cores near its GPU if they are known, else as the profile
- * says. */
-static void add_binding(const struct mds_launch *l, struct mds_argv *out)
-{
-    const struct mds_machine *m = l->machine;
-    int order[MDS_AFFINITY_GPUS], known = 0;
-    struct mds_str list = {0};
-    struct mds_affinity near;
-
-    if (m->launcher.gpu_binding && m->node.gpus > 0 &&
-        l->per_node <= MDS_AFFINITY_GPUS) {
-        mds_affinity_find(&near);
-        list_gpu_order(l, order);
-        known = mds_affinity_list(&near, (enum mds_launcher)m->launcher.kind, order,
-                                  (int)l->per_node, &list) == 0;
-        mds_affinity_fini(&near);
-    }
-    out->failed |= list.failed;
-    add_template_words(l, known ? m->launcher.gpu_binding : m->launcher.binding,
-                       known ? list.s : NULL, out);
-    mds_str_fini(&list);
-}
-
 /* CUDA_VISIBLE_DEVICES for ranks that do not take the visible GPUs as they stand. */
 static void add_gpu_order(const struct mds_launch *l, struct mds_str *out)
 {
-    int order[MDS_AFFINITY_GPUS];
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 
-    if (!gpus_are_reversed(l, getenv("CUDA_VISIBLE_DEVICES")))
-        return;
-    list_gpu_order(l, order);
-    for (int i = 0; i < MDS_AFFINITY_GPUS && order[i] >= 0; i++)
-        mds_str_add(out, "%s%d", i ? "," : "", order[i]);
+    for (int i = (int)l->machine->node.gpus; i-- > 0 && gpus_are_reversed(l, visible);)
+        if (!visible || !*visible || gpu_is_listed(visible, i))
+            mds_str_add(out, "%s%d", out->len ? "," : "", i);
 }
 
 /* PBS sets OMP_NUM_THREADS and NCPUS of every job to the cores of a chunk: that value

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/launch/libmds_launch.a
-src_launch_libmds_launch_a_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
+src_launch_libmds_launch_a_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 src_launch_libmds_launch_a_SOURCES = \
   src/launch/answer.c \
   src/launch/arguments.c \
@@ -21,7 +21,6 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/launch.c src/launch/launch.h \
   src/launch/launchers.c \
   src/launch/layout.c \
-  src/launch/affinity.c src/launch/affinity.h \
   src/launch/options.c src/launch/options.h \
   src/launch/placement.c src/launch/placement.h \
   src/launch/placement_find.c \
@@ -40,7 +39,7 @@ src_launch_libmds_launch_a_SOURCES = \
 dist_pkgdata_DATA += scripts/report scripts/report.awk
 
 launch_libs = src/launch/libmds_launch.a $(ckpt_libs) $(plan_libs) $(data_libs) \
-  $(PMIX_LIBS) $(HWLOC_LIBS)
+  $(PMIX_LIBS)
 
 check_PROGRAMS += tests/unit/launch tests/unit/events
 TESTS += tests/unit/launch tests/unit/events

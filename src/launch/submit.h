@@ -9,7 +9,8 @@
 
 /* submit [QUEUE [NODES [WALLTIME [PROJECT]]]]: operands override the options of the
  * same meaning.  Creates the run's folder, writes job.sh and run.yaml there and submits
- * it; with options->print it only prints the script.  argv: mds_pretrain's arguments. */
+ * it; with options->print it only prints the script.  argv: mds_pretrain's
+ * arguments. */
 enum mds_rc mds_submit(struct mds_launch_options *options, char *const *operands,
                        size_t operand_count, int argc, char *const *argv);
 

@@ -93,12 +93,11 @@ struct mds_machine {
     } overhead;
 
     struct {
-        int kind;          /* enum mds_launcher */
-        char *command;     /* "mpiexec" */
-        char *flags;       /* arguments that come first, or NULL */
-        char *binding;     /* arguments; {depth}: cores of each rank */
-        char *gpu_binding; /* instead, if each GPU's near cores are known; {near} */
-        char *pass;        /* environment variables to pass on (Open MPI's -x) */
+        int kind;      /* enum mds_launcher */
+        char *command; /* "mpiexec" */
+        char *flags;   /* arguments that come first, or NULL */
+        char *binding; /* arguments; {depth}: cores of each rank */
+        char *pass;    /* environment variables to pass on (Open MPI's -x) */
     } launcher;
     struct {
         int scheduler;      /* enum mds_scheduler */

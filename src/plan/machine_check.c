@@ -40,22 +40,6 @@ static void check_gpu(const struct mds_machine *m, struct mds_diag *diag)
                        "overhead.bytes must be less than gpu.memory");
 }
 
-static void check_binding(const struct mds_machine *m, struct mds_diag *diag)
-{
-    const char *origin;
-
-    if (!m->launcher.gpu_binding)
-        return;
-    origin = mds_settings_of(&m->facts, "launcher.gpu_binding")->origin;
-    if (!strstr(m->launcher.gpu_binding, "{near}"))
-        mds_diag_fault(diag, origin, "launcher.gpu_binding has no {near} in it");
-    if (m->launcher.kind == MDS_LAUNCHER_OPENMPI ||
-        m->launcher.kind == MDS_LAUNCHER_PLAIN)
-        mds_diag_fault(
-            diag, origin,
-            "launcher.gpu_binding: launcher.kind must be pals, hydra or srun");
-}
-
 /* Slurm writes CUDA_VISIBLE_DEVICES of each task itself: a step has its GPUs in their
  * own order, whatever its line says. */
 static void check_order(const struct mds_machine *m, struct mds_diag *diag)
@@ -63,7 +47,7 @@ static void check_order(const struct mds_machine *m, struct mds_diag *diag)
     if (m->gpu.order == MDS_GPU_REVERSE && m->launcher.kind == MDS_LAUNCHER_SRUN)
         mds_diag_fault(diag, mds_settings_of(&m->facts, "gpu.order")->origin,
                        "gpu.order: srun hands out GPUs in their own order; leave it "
-                       "out, and give launcher.gpu_binding");
+                       "out: ranks bind themselves near their GPUs");
 }
 
 /* The first {name} in text that is not among the placeholders, "{a}{b}"; or NULL. */
@@ -88,7 +72,6 @@ static void check_placeholders(const struct mds_machine *m, struct mds_diag *dia
     } rows[] = {
         {"batch.directives", m->batch.directives, "{nodes}{gpus}{folder}"},
         {"launcher.binding", m->launcher.binding, "{depth}"},
-        {"launcher.gpu_binding", m->launcher.gpu_binding, "{depth}{near}"},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -143,7 +126,6 @@ void mds_machine_check(const struct mds_machine *m, struct mds_diag *diag)
         mds_diag_fault(diag, mds_settings_of(&m->facts, "machine.variable")->origin,
                        "machine.variable '%s': must be NAME=VALUE", m->variable);
     check_gpu(m, diag);
-    check_binding(m, diag);
     check_order(m, diag);
     check_placeholders(m, diag);
     check_queues(m, diag);

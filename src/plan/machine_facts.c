@@ -116,9 +116,6 @@ static const struct mds_option rows[] = {
     {g, "launcher.binding", NULL, NULL, MDS_OPT_WORDS, NULL, 0, 0, NULL,
      AT(launcher.binding), "word...",
      .help = "how ranks are bound to cores; {depth} is threads of a rank"},
-    {g, "launcher.gpu_binding", NULL, NULL, MDS_OPT_WORDS, NULL, 0, 0, NULL,
-     AT(launcher.gpu_binding), "word...",
-     .help = "the same where the cores near each GPU are known: {near} lists them"},
     {g, "launcher.pass", NULL, NULL, MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(launcher.pass),
      "name...", .help = "variables that ranks inherit (-x)"},
 

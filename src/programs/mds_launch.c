@@ -3,7 +3,6 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "launch/launch.h"
-#include "launch/affinity.h"
 #include "launch/options.h"
 #include "launch/submit.h"
 #include "programs/finish.h"
@@ -34,14 +33,10 @@ static enum mds_rc launch_run_check(const struct mds_invocation *c)
 static enum mds_rc launch_run_where(const struct mds_invocation *c)
 {
     struct mds_launch l;
-    struct mds_affinity near;
 
     MDS_TRY(mds_launch_open(launch_options(c), 0, 0, NULL, &l));
     printf("machine %s (%s)\n", l.machine->name, l.machine->path);
     mds_placement_print(&l.placement, stdout);
-    mds_affinity_find(&near);
-    mds_affinity_print(&near, stdout);
-    mds_affinity_fini(&near);
     printf("%lld rank%s: %lld node%s, %lld on each\n", (long long)l.ranks,
            mds_plural(l.ranks), (long long)l.nodes, mds_plural(l.nodes),
            (long long)l.per_node);
@@ -219,8 +214,8 @@ static const struct mds_subcommand subcommands[] = {
      "again on a spare node of the job if it loses one.",
      "Where Planning Run folders", .run = launch_run_ranks},
     {"where", "where [option]...",
-     "Prints what each source says of nodes, ranks and GPUs, what is taken, every "
-     "disagreement, and which cores are near each GPU of this host.",
+     "Prints what each source says of nodes, ranks and GPUs, what is taken, and every "
+     "disagreement.",
      "Where", .run = launch_run_where},
     {"check", "check [option]... [-- mds_pretrain's option...]",
      "Starts the ranks as run does, but only to check and compare the nodes "

@@ -16,8 +16,7 @@ dist_check_SCRIPTS += tests/launch/golden.sh tests/launch/jobs.sh tests/launch/v
 dist_check_DATA += tests/launch/batch.sh tests/launch/polaris.yaml tests/launch/sophia.yaml \
   tests/launch/thetagpu.yaml tests/launch/minimal.yaml \
   tests/launch/dgx2.yaml tests/launch/perlmutter.yaml tests/launch/gh200.yaml tests/launch/h100.yaml tests/launch/h200.yaml tests/launch/selene.yaml \
-  tests/launch/localhost.yaml tests/launch/faults.yaml \
-  tests/launch/topologies/dgx.xml tests/launch/topologies/polaris.xml
+  tests/launch/localhost.yaml tests/launch/faults.yaml
 # Real jobs: tests/slurm/run, which brings up a Slurm, and tests/pbs/run, which uses the PBS of
 # this host.  Several hosts: tests/hosts/run.
 dist_check_SCRIPTS += tests/slurm/run tests/pbs/run tests/hosts/run

@@ -32,6 +32,7 @@ struct mds_dev_spec mds_run_device(const struct run *r)
                                  .threads = threads,
                                  .memory_bytes = host_memory_per_rank(r),
                                  .local_rank = r->spec->world->local_rank,
+                                 .local_ranks = local,
                                  .repeatable = r->config->train.deterministic};
 }
 

@@ -372,6 +372,58 @@ static void gpu_memory_is_not_host_memory(void **state)
     assert_int_equal(mds_host_memory_below("gh"), 0);
 }
 
+/* ---- cores near GPUs ---- */
+
+/* As lists of CPUs have them: "0-3,8". */
+static void assert_near(const char *root, mds_bus_id *gpu, int ranks, int rank,
+                        const char *want)
+{
+    char got[256] = "";
+    cpu_set_t set;
+
+    mds_host_cores_near(root, gpu, ranks, rank, &set);
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &set))
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d",
+                     *got ? "," : "", i);
+    assert_string_equal(got, want);
+}
+
+static void put_near(const char *root, const char *gpu, const char *cpus)
+{
+    char path[256];
+
+    snprintf(path, sizeof path, "sys/bus/pci/devices/%s/local_cpulist", gpu);
+    put(root, path, cpus);
+}
+
+/* Eight cores of two threads: the first four are near the first three GPUs. */
+static void ranks_share_the_cores_near_their_gpus(void **state)
+{
+    mds_bus_id gpu[] = {"0000:07:00.0", "0000:0b:00.0", "0000:48:00.0", "0000:c8:00.0",
+                        "0000:00:00.0"};
+    mds_bus_id reversed[] = {"0000:c8:00.0", "0000:48:00.0"};
+    char path[256], threads[16];
+
+    (void)state;
+    for (int i = 0; i < 16; i++) {
+        snprintf(path, sizeof path,
+                 "sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", i);
+        snprintf(threads, sizeof threads, "%d,%d\n", i % 8, i % 8 + 8);
+        put("dgx", path, threads);
+    }
+    for (int i = 0; i < 3; i++)
+        put_near("dgx", gpu[i], "0-3,8-11\n");
+    put_near("dgx", gpu[3], "4-7,12-15\n");
+    assert_near("dgx", gpu, 2, 0, "0,1,8,9");
+    assert_near("dgx", gpu, 2, 1, "2,3,10,11");
+    assert_near("dgx", gpu, 4, 2, "2,3,10,11"); /* of four cores three ranks */
+    assert_near("dgx", gpu, 4, 3, "4,5,6,7,12,13,14,15");
+    assert_near("dgx", reversed, 2, 0, "4,5,6,7,12,13,14,15");
+    assert_near("dgx", gpu, 5, 4, ""); /* not known */
+    assert_near("nowhere", gpu, 4, 0, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +440,7 @@ int main(void)
         cmocka_unit_test(a_job_may_have_less_memory_than_its_node),
         cmocka_unit_test(groups_of_version_1_count_too),
         cmocka_unit_test(gpu_memory_is_not_host_memory),
+        cmocka_unit_test(ranks_share_the_cores_near_their_gpus),
     };
 
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "launch/capture.h"
 #include "launch/hosts.h"
-#include "launch/affinity.h"
 #include "launch/placement.h"
 #include "launch/argv.h"
 
@@ -483,94 +482,6 @@ static void an_unreachable_pmix_is_noted(void **state)
     mds_placement_fini(&p);
 }
 
-/* ---- cores near GPUs ---- */
-
-/* By hwloc's description of another machine, and what nvidia-smi prints there. */
-static struct mds_affinity near_on(const char *variable, const char *value,
-                                   const char *listed)
-{
-    const char *const variables[] = {variable, value, NULL};
-    struct mds_affinity n;
-
-    surround(variables, listed);
-    mds_affinity_find(&n);
-    return n;
-}
-
-static void assert_list(const struct mds_affinity *n, enum mds_launcher launcher,
-                        const int *order, int ranks, const char *want)
-{
-    struct mds_str text = {0};
-
-    assert_int_equal(mds_affinity_list(n, launcher, order, ranks, &text), 0);
-    assert_string_equal(text.s, want);
-    mds_str_fini(&text);
-}
-
-static char srcdir[4096]; /* before the environment is gone */
-
-/* near_on() with a file of ours. */
-static struct mds_affinity near_of(const char *topology, const char *listed)
-{
-    char path[4200];
-
-    snprintf(path, sizeof path, "%s/tests/launch/topologies/%s.xml", srcdir, topology);
-    return near_on("HWLOC_XMLFILE", path, listed);
-}
-
-static void each_gpu_has_its_numa_node(void **state)
-{
-    static const int reverse[] = {3, 2, 1, 0}, beyond[] = {4};
-    struct mds_affinity n = near_of("polaris", "");
-    struct mds_str text = {0};
-
-    (void)state;
-    if (n.count == 0)
-        skip(); /* a build without hwloc */
-    assert_int_equal(n.count, 4);
-    assert_string_equal(n.gpu[0].bus, "0000:07:00.0");
-    assert_int_equal(n.gpu[0].numa, 3);
-    assert_list(&n, MDS_LAUNCHER_PALS, reverse, 4,
-                "0-7,32-39:8-15,40-47:16-23,48-55:24-31,56-63");
-    assert_list(&n, MDS_LAUNCHER_SRUN, reverse, 2, "0xff000000ff,0xff000000ff00");
-    assert_list(&n, MDS_LAUNCHER_HYDRA, reverse, 1,
-                "0+1+2+3+4+5+6+7+32+33+34+35+36+37+38+39");
-    assert_int_equal(mds_affinity_list(&n, MDS_LAUNCHER_OPENMPI, reverse, 4, &text),
-                     -1);
-    assert_int_equal(mds_affinity_list(&n, MDS_LAUNCHER_PALS, beyond, 1, &text), -1);
-    assert_null(text.s);
-    mds_affinity_fini(&n);
-}
-
-static void gpus_of_one_node_share_its_cores(void **state)
-{
-    static const int order[] = {0, 1};
-    struct mds_affinity n =
-        near_of("dgx", "echo 00000000:DF:00.0; echo 00000000:1B:00.0");
-
-    (void)state;
-    if (n.count == 0)
-        skip();
-    assert_int_equal(n.count, 2); /* as nvidia-smi has them */
-    assert_list(&n, MDS_LAUNCHER_PALS, order, 2, "28-55,84-111:0-27,56-83");
-    mds_affinity_fini(&n);
-    n = near_of("dgx", "");
-    assert_int_equal(n.count, 8);
-    assert_list(&n, MDS_LAUNCHER_PALS, order, 2, "0-6,56-62:7-13,63-69");
-    mds_affinity_fini(&n);
-}
-
-static void a_host_without_gpus_says_so(void **state)
-{
-    struct mds_affinity n = near_on("HWLOC_SYNTHETIC", "pack:2 numa:2 core:4 pu:2",
-                                    "echo 00000000:1B:00.0");
-
-    (void)state;
-    assert_int_equal(n.count, 0);
-    assert_true(strlen(n.note) > 0);
-    mds_affinity_fini(&n);
-}
-
 /* ---- quoting ---- */
 
 /* What a shell makes of the line is what went in. */
@@ -651,14 +562,9 @@ int main(void)
         cmocka_unit_test(slots_count_where_they_are_said),
         cmocka_unit_test(slots_of_pbs_count),
         cmocka_unit_test(an_unreachable_pmix_is_noted),
-        cmocka_unit_test(each_gpu_has_its_numa_node),
-        cmocka_unit_test(gpus_of_one_node_share_its_cores),
-        cmocka_unit_test(a_host_without_gpus_says_so),
         cmocka_unit_test(a_shell_takes_lines_apart),
         cmocka_unit_test(a_program_that_hangs_is_not_waited_for),
     };
 
-    if (!realpath(getenv("srcdir") ? getenv("srcdir") : ".", srcdir))
-        return 1;
     return cmocka_run_group_tests(tests, go_to_scratch, leave_scratch);
 }

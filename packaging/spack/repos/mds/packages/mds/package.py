@@ -19,7 +19,6 @@ class Mds(AutotoolsPackage, CudaPackage):
     version("0.1.0")
 
     variant("openblas", default=True, description="OpenBLAS for matrix products on CPUs")
-    variant("hwloc", default=True, description="bind ranks to the cores near their GPUs")
     variant("pmix", default=True, description="find nodes and ranks by PMIx")
     variant("htslib", default=True, description="score variants (VCF)")
     variant("nccl", default=True, when="+cuda", description="several GPUs a job")
@@ -33,7 +32,6 @@ class Mds(AutotoolsPackage, CudaPackage):
     depends_on("libyaml")
     depends_on("zlib-api")
     depends_on("openblas threads=openmp", when="+openblas")
-    depends_on("hwloc@2:", when="+hwloc")
     depends_on("pmix", when="+pmix")
     depends_on("htslib@1.10:", when="+htslib")
     depends_on("cuda@12:", when="+cuda")
@@ -50,7 +48,7 @@ class Mds(AutotoolsPackage, CudaPackage):
         spec = self.spec
         args = [f"--with-mpi={spec['mpi'].prefix}", f"--with-hdf5={spec['hdf5'].prefix}"]
         args.append(f"--with-libyaml={spec['libyaml'].prefix}")
-        for name in ("openblas", "hwloc", "pmix", "htslib"):
+        for name in ("openblas", "pmix", "htslib"):
             args += self.with_or_without(name, activation_value="prefix")
         if spec.satisfies("+cuda"):
             archs = " ".join(a.rstrip("af") for a in spec.variants["cuda_arch"].value)
