@@ -22,7 +22,6 @@ static const struct mds_batch_syntax dialects[MDS_SCHEDULERS] = {
                            .submit = "qsub",
                            .after = "-W depend=afterany:",
                            .cancel = "qdel",
-                           .state = "qstat -f \"$1\" | sed -n 's/ *job_state = //p'",
                            .outlive = "-W tolerate_node_failures=all",
                            .again = "qsub"},
     [MDS_SCHEDULER_SLURM] = {.prefix = "#SBATCH ",
@@ -46,7 +45,6 @@ static const struct mds_batch_syntax dialects[MDS_SCHEDULERS] = {
                              .submit = "sbatch --parsable",
                              .after = "--dependency=afterany:",
                              .cancel = "scancel",
-                             .state = "squeue -h -o %t -j \"$1\"",
                              .outlive = "--no-kill",
                              .preempted = "scontrol show job \"$SLURM_JOB_ID\" | "
                                           "grep -q 'PreemptTime=[0-9]'",
@@ -66,7 +64,6 @@ static const struct mds_batch_syntax dialects[MDS_SCHEDULERS] = {
                               .submit = "qsub",
                               .after = "--dependencies ",
                               .cancel = "qdel",
-                              .state = "qstat --header State \"$1\" | sed 1,2d",
                               .again = "qsub"},
 };
 

@@ -25,10 +25,8 @@ struct mds_batch_syntax {
      * messages name them. */
     const char *nodefile, *nodelist, *old_nodelist, *node_count, *gpus, *source;
 
-    const char *submit; /* the command that submits a script */
-    const char *cancel; /* the command that cancels jobs */
-    const char
-        *state; /* prints the state of job $1, as a word; nothing if it is gone */
+    const char *submit;    /* the command that submits a script */
+    const char *cancel;    /* the command that cancels jobs */
     const char *update;    /* keeps a waiting $job from getting the nodes $excluded */
     const char *after;     /* its option to wait for a job, before that one's id */
     const char *preempted; /* succeeds in a job that is being preempted, and has to

@@ -226,10 +226,13 @@ static enum mds_rc read_job_id(FILE *f, const char *command, const char *log, ch
     return id[0] ? MDS_OK : mds_fail(MDS_EUSER, "'%s' printed no job id", command);
 }
 
-/* What the batch system says on standard error stays visible. */
-enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
-                           const char *path, const char *after, int more, char *id,
-                           size_t size)
+/* Submit the script `path`, to start after job `after` has ended (NULL: at once).  id
+ * receives the job's id.  Without a batch system the script is run here, its output
+ * goes to folder/job.log, and the id is "local".  more: further jobs of the chain
+ * follow.  What the batch system says on standard error stays visible. */
+static enum mds_rc submit_script(enum mds_scheduler scheduler, const char *folder,
+                                 const char *path, const char *after, int more,
+                                 char *id, size_t size)
 {
     const struct mds_batch_syntax *d = mds_batch_syntax_of(scheduler);
     const char *log = scheduler == MDS_SCHEDULER_NONE ? folder : NULL;
@@ -261,30 +264,7 @@ enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
     return rc;
 }
 
-/* ids: as YAML has them, so maybe in quotes. */
-void mds_job_record_event(const char *folder, const char *ids)
-{
-    char path[MDS_PATH_SIZE], plain[1024] = "";
-    size_t n = 0;
-    struct mds_event e;
-
-    for (const char *p = ids; *p && n < sizeof plain - 1; p++)
-        if (*p != '"' && *p != ',')
-            plain[n++] = *p;
-    plain[n] = '\0';
-    if (strncmp(plain, "local", 5) == 0 || /* it is over, and has said so */
-        mds_path_join(folder, "events.jsonl", path))
-        return;
-    mds_events_open(path);
-    mds_event_begin(&e, "submitted");
-    mds_event_add_text(&e, "jobs", plain);
-    if (mds_event_end(&e))
-        mds_warn("%s: job %s is submitted, but could not be recorded: %s", path, plain,
-                 strerror(errno));
-}
-
-/* In run.yaml, and as an event. */
-static void record_jobs(const char *folder, const char *ids)
+static enum mds_rc record_in_yaml(const char *folder, const char *ids)
 {
     struct mds_str text = {0};
     enum mds_rc rc;
@@ -292,11 +272,39 @@ static void record_jobs(const char *folder, const char *ids)
     mds_str_add(&text, "jobs: [%s]\n", ids);
     rc = text.failed ? mds_fail(MDS_EMEM, "no host memory for run.yaml")
                      : mds_folder_write(folder, "run.yaml", 1, 0644, text.s);
-    if (rc)
+    mds_str_fini(&text);
+    return rc;
+}
+
+static enum mds_rc record_as_event(const char *folder, const char *ids)
+{
+    char path[MDS_PATH_SIZE], plain[1024] = "";
+    size_t n = 0;
+    struct mds_event e;
+
+    for (const char *p = ids; *p && n < sizeof plain - 1; p++)
+        if (*p != ',')
+            plain[n++] = *p;
+    plain[n] = '\0';
+    if (strncmp(plain, "local", 5) == 0) /* it is over, and has said so */
+        return MDS_OK;
+    MDS_TRY(mds_path_join(folder, "events.jsonl", path));
+    mds_events_open(path);
+    mds_event_begin(&e, "submitted");
+    mds_event_add_text(&e, "jobs", plain);
+    return mds_event_end(&e) ? mds_fail_write(MDS_EIO, path) : MDS_OK;
+}
+
+/* ids: "12" or "12, 13".  The jobs are submitted already, so a failure is only a
+ * warning that names them. */
+static void record_jobs(const char *folder, const char *ids)
+{
+    int failed = record_in_yaml(folder, ids) != MDS_OK;
+
+    failed |= record_as_event(folder, ids) != MDS_OK;
+    if (failed)
         mds_warn("%s: job %s is submitted, but could not be recorded: %s", folder, ids,
                  mds_fail_text());
-    mds_str_fini(&text);
-    mds_job_record_event(folder, ids);
 }
 
 enum mds_rc mds_job_submit_chain(enum mds_scheduler scheduler, const char *folder,
@@ -311,8 +319,8 @@ enum mds_rc mds_job_submit_chain(enum mds_scheduler scheduler, const char *folde
         char after[128];
 
         memcpy(after, id, sizeof after);
-        rc = mds_job_submit(scheduler, folder, path, i ? after : NULL, i + 1 < n, id,
-                            sizeof id);
+        rc = submit_script(scheduler, folder, path, i ? after : NULL, i + 1 < n, id,
+                           sizeof id);
         if (!rc)
             mds_str_add(&ids, "%s%s", i ? ", " : "", id);
     }

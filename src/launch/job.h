@@ -44,23 +44,12 @@ enum mds_rc mds_job_add_keep_last(const struct mds_job *j, struct mds_argv *word
 enum mds_rc mds_job_log_disk_space(const struct mds_job *j,
                                    const struct mds_estimate *e, int64_t kept);
 
-/* Submit the script `path`, to start after job `after` has ended (NULL: at once).  id
- * receives the job's id.  Without a batch system the script is run here, its output
- * goes to folder/job.log, and the id is "local".  more: further jobs of the chain
- * follow. */
-enum mds_rc mds_job_submit(enum mds_scheduler scheduler, const char *folder,
-                           const char *path, const char *after, int more, char *id,
-                           size_t size);
-
-/* Submit folder/job.sh n times, each to start after the previous one.  Records and
- * prints the jobs that were submitted, even if a later one is refused.  If none was
- * submitted the folder is removed. */
+/* Submit folder/job.sh n times, each to start after the previous one.  Records the jobs
+ * that were submitted, in run.yaml and as an event, and prints them, even if a later
+ * one is refused.  If none was submitted the folder is removed.  Without a batch system
+ * the script is run here, and its output goes to folder/job.log. */
 enum mds_rc mds_job_submit_chain(enum mds_scheduler scheduler, const char *folder,
                                  int64_t n);
-
-/* Record the job ids of a run, "12" or "12, 13", as an event.  The jobs are submitted
- * already, so a failure is only a warning that names them. */
-void mds_job_record_event(const char *folder, const char *ids);
 
 /* Format seconds as "26:00:00"; returns buf. */
 const char *mds_clock_text(double s, char *buf, size_t size);

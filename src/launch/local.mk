@@ -17,7 +17,6 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/retention.c \
   src/launch/models.c \
   src/launch/run_folder.c src/launch/run_folder.h \
-  src/launch/run_state.c src/launch/run_state.h \
   src/launch/launch.c src/launch/launch.h \
   src/launch/launchers.c \
   src/launch/layout.c \
@@ -25,18 +24,17 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/placement.c src/launch/placement.h \
   src/launch/placement_find.c \
   src/launch/pmix.c \
-  src/launch/report.c \
   src/launch/restart.c \
   src/launch/script.c \
-  src/launch/status.c \
+  src/launch/scripts.c \
   src/launch/submit.c src/launch/submit.h \
   src/launch/supervise.c src/launch/supervise.h \
   src/launch/sweep.c \
   src/launch/events.c src/launch/events.h \
   src/launch/data_facts.c \
   src/launch/argv.c src/launch/argv.h
-# `mds_launch report` runs it.
-dist_pkgdata_DATA += scripts/report scripts/report.awk
+# What src/launch/scripts.c starts.
+dist_pkgdata_DATA += scripts/json.awk scripts/report scripts/report.awk scripts/status scripts/status.awk
 
 launch_libs = src/launch/libmds_launch.a $(ckpt_libs) $(plan_libs) $(data_libs) \
   $(PMIX_LIBS)

@@ -126,14 +126,6 @@ enum mds_rc mds_run_folder_describe(const struct mds_job *j,
     return rc;
 }
 
-enum mds_rc mds_run_folder_read(const char *folder, struct mds_tree **out)
-{
-    char path[MDS_PATH_SIZE];
-
-    MDS_TRY(mds_path_join(folder, "run.yaml", path));
-    return mds_tree_load(path, out);
-}
-
 /* ---- ranks without one ---- */
 
 /* In the current folder, or else in the host's own, where ranks of other hosts do not

@@ -23,9 +23,11 @@ typedef int mds_sweep_command(int argc, char **argv);
 enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path,
                       int argc, char *const *argv, mds_sweep_command *command);
 
-/* Read what every run in folder has written (metrics.jsonl, events.jsonl, run.yaml),
- * and write report.csv, report.md and plots there, and the page options->html.  A
- * script does that in this program's place: this returns only if it cannot start. */
+/* A script does what these say in this program's place, and they return only if it
+ * cannot start.  (scripts.c)
+ *
+ * Read what every run in folder has written (metrics.jsonl, events.jsonl, run.yaml),
+ * and write report.csv, report.md and plots there, and the page options->html. */
 enum mds_rc mds_report(const struct mds_launch_options *options, const char *folder);
 
 /* Print a line for each run in folder (NULL: --runs), or for the run that it is; with

@@ -27,9 +27,8 @@ enum mds_scheduler {
     MDS_SCHEDULER_COBALT,
 };
 
-/* "none", "pbs", ..., as profiles have them; and back, NONE for any other name. */
+/* "none", "pbs", ..., as profiles have them. */
 const char *mds_scheduler_name(enum mds_scheduler scheduler);
-enum mds_scheduler mds_scheduler_named(const char *name);
 
 enum mds_gpu_order { MDS_GPU_FORWARD, MDS_GPU_REVERSE };
 

@@ -3,7 +3,6 @@
 #include "plan/machine_impl.h"
 
 #include <stddef.h>
-#include <string.h>
 
 #define AT(field) ((ptrdiff_t)offsetof(struct mds_machine, field))
 
@@ -16,14 +15,6 @@ static const char *const orders[] = {"forward", "reverse", NULL};
 const char *mds_scheduler_name(enum mds_scheduler scheduler)
 {
     return schedulers[scheduler];
-}
-
-enum mds_scheduler mds_scheduler_named(const char *name)
-{
-    for (int i = 0; name && schedulers[i]; i++)
-        if (strcmp(name, schedulers[i]) == 0)
-            return (enum mds_scheduler)i;
-    return MDS_SCHEDULER_NONE;
 }
 
 static const char g[] = "Facts";
