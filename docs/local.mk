@@ -6,9 +6,11 @@ nodist_man_MANS += docs/mds_pretrain.1
 endif
 CLEANFILES += docs/mds_pretrain.1
 
-docs/mds_pretrain.1: src/programs/mds_pretrain$(EXEEXT)
+docs/mds_pretrain.1: src/programs/mds_pretrain$(EXEEXT) docs/man.awk
 	$(AM_V_GEN)$(MKDIR_P) docs && \
-	src/programs/mds_pretrain$(EXEEXT) --man > $@.tmp && mv $@.tmp $@
+	{ src/programs/mds_pretrain$(EXEEXT) --help && src/programs/mds_pretrain$(EXEEXT) --option-table; } > $@.table && \
+	$(AWK) -v version=$(PACKAGE_VERSION) -f $(srcdir)/docs/man.awk $@.table > $@.tmp && \
+	rm $@.table && mv $@.tmp $@
 
 # For MANPATH=BUILD/docs: without an installation.
 if !CROSS
@@ -69,7 +71,7 @@ EXTRA_DIST += \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
   docs/img/scaling.svg docs/img/tflops-by-length.svg \
-  docs/containers.md docs/html docs/inference.md docs/install.md docs/options.awk docs/start-developer.md docs/start-laptop.md \
+  docs/containers.md docs/html docs/inference.md docs/install.md docs/man.awk docs/options.awk docs/start-developer.md docs/start-laptop.md \
   docs/start-polaris.md
 # What manual pages and messages refer to is installed, and what that refers to.
 dist_doc_DATA += docs/context-extension.md docs/events.md docs/experts.md docs/running.md docs/data.md docs/fp8.md docs/genome-corpus.md docs/glossary.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/options.md docs/parallelism.md \

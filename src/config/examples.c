@@ -18,11 +18,3 @@ const struct mds_option_example mds_pretrain_examples[] = {
      "MODEL_SIZE_KEY=GPT13B SEQ_LEN=8192 ZERO_STAGE=3 mds_pretrain --show-config"},
     {.what = NULL},
 };
-
-const char mds_pretrain_exit_status[] =
-    "0 when the last iteration is done; 1 after a failure that would repeat (options, "
-    "memory, a loss that is not finite, an end before the last iteration without "
-    "--save), which standard error explains; 75 when a rank, node, GPU or network "
-    "failed; 85 when it saved before the last iteration, because of its time or "
-    "SIGUSR1: the same command, with --load, goes on; 86 when it saved because of "
-    "SIGTERM; 128 + n when signal n ended it without --save, or a second one at once.";

@@ -62,8 +62,6 @@ static const struct mds_option rows[] = {
      "print every value, where it came from and what follows from it, as a file for "
      "--config, and exit",
      .action = MDS_ACTION_SHOW},
-    {general, NULL, "--man", NULL, MDS_OPT_ACTION, NULL, 0, 0, NULL, MDS_OPT_UNSTORED,
-     NULL, "print the man page and exit", .hidden = 1, .action = MDS_ACTION_MAN},
     {general, NULL, "--config", "MDS_CONFIG", MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(sources.config), "file", .help = "YAML file of settings; see --show-config"},
     {general, NULL, "--deepspeed_config", "MDS_DEEPSPEED_CONFIG", MDS_OPT_STRING, NULL,
@@ -732,8 +730,6 @@ static const struct mds_option rows[] = {
 const struct mds_option_set mds_pretrain_options = {
     .program = "mds_pretrain",
     .version = PACKAGE_VERSION,
-    .date = "2026-11-21",
-    .purpose = "pre-train a GPT on long sequences",
     .synopsis = "[option]...",
     .about =
         "Trains a GPT on tokens that mds_data or Megatron made. mpiexec starts its "
@@ -750,7 +746,6 @@ const struct mds_option_set mds_pretrain_options = {
     .accepted = mds_megatron_accepted,
     .unsupported = mds_megatron_unsupported,
     .examples = mds_pretrain_examples,
-    .exit_status = mds_pretrain_exit_status,
     .env_prefix = "MDS_",
     .env_others = mds_script_variables,
 };

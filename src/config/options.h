@@ -32,7 +32,6 @@ struct mds_config_run {
 extern const struct mds_option_set mds_pretrain_options;
 
 extern const struct mds_option_example mds_pretrain_examples[];
-extern const char mds_pretrain_exit_status[];
 
 /* Names in scripts for Megatron-DeepSpeed (megatron.c): other spellings of options
  * here, options that are accepted without effect, options that are not supported, and
@@ -44,7 +43,7 @@ extern const char *const mds_script_variables[];
 
 /* Read every source.  *out is set on success only.  diag (zeroed by the caller)
  * receives all faults and warnings; the faults are in mds_fail_text(), too.  With
- * --help, --version or --man nothing else is read. */
+ * --help or --version nothing else is read. */
 enum mds_rc mds_config_read(int argc, char *const *argv, struct mds_diag *diag,
                             struct mds_config_run **out);
 void mds_config_run_destroy(struct mds_config_run *run); /* NULL is fine */

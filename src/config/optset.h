@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A program's options: one table defines the command line, the environment, YAML files,
- * --help, the man page and --show-config.
+ * --help and --show-config.
  *
  * A program writes its table and a struct for the values; it calls mds_settings_init
  * and reads each source.  mds_pretrain's table is in
@@ -40,8 +40,7 @@ enum mds_action {
     MDS_ACTION_RUN, /* none was given */
     MDS_ACTION_HELP,
     MDS_ACTION_VERSION,
-    MDS_ACTION_SHOW, /* --show-config */
-    MDS_ACTION_MAN,
+    MDS_ACTION_SHOW,  /* --show-config */
     MDS_ACTION_TABLE, /* --option-table */
 };
 
@@ -67,7 +66,7 @@ struct mds_option {
     const char *unit;           /* placeholder of the value: "tokens", "file" */
     const char *help;           /* one sentence, lower case, no full stop */
     int inverted;               /* FLAG: giving --flag stores 0 ("--disable-x") */
-    int hidden;                 /* not in --help and the man page */
+    int hidden;                 /* not in --help */
     enum mds_action action;     /* of an ACTION */
     int always;                 /* what it asks for always holds */
     enum mds_option_path path;  /* of STRING */
@@ -127,10 +126,8 @@ struct mds_option_example {
 struct mds_option_set {
     const char *program;  /* "mds_pretrain" */
     const char *version;  /* "0.1.0" */
-    const char *date;     /* of the man page, "2026-11-21"; NULL: there is none */
-    const char *purpose;  /* half a sentence for the man page's NAME */
     const char *synopsis; /* after the program's name: "[option]..." */
-    const char *about;    /* paragraphs for --help's head and the man page */
+    const char *about;    /* paragraphs for --help's head */
     const char *operands; /* name for operands, or NULL: words without -- are faults */
     int passes_unknown;   /* options that nobody knows are operands */
     const struct mds_option_set *passed_to; /* whose options follow "--", or NULL */
@@ -141,7 +138,6 @@ struct mds_option_set {
     const struct mds_option_foreign *accepted; /* ends with a row of zeros; or NULL */
     const struct mds_option_foreign *unsupported; /* likewise */
     const struct mds_option_example *examples; /* ends with a row of zeros; or NULL */
-    const char *exit_status; /* paragraphs for the man page; NULL: 0 or 1 */
     const char *env_prefix; /* environment names that start so must be known; or NULL */
     const char *const *env_others; /* NULL-terminated names in the environment that
                                       belong to other programs; may be NULL */
@@ -234,9 +230,8 @@ const char *mds_settings_flag(const struct mds_settings *s, const char *key);
  */
 void mds_settings_derived(struct mds_settings *s, const char *key, const char *how);
 
-/* Print the help text (88 columns; topic: of these options alone, or NULL), the man
- * page (man(7) troff), the version or the table of options, if the action asks for it;
- * whether it does. */
+/* Print the help text (88 columns; topic: of these options alone, or NULL), the version
+ * or the table of options, if the action asks for it; whether it does. */
 int mds_settings_print_action(const struct mds_option_set *set, enum mds_action action,
                               const char *topic, FILE *f);
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A table of options in print: --help, the man page, --version, --show-config. */
+/* A table of options in print: --help, --version, --show-config. */
 #include "config/build.h"
 #include "config/optset_impl.h"
 
 #include <config.h>
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 88, MAN_COLUMNS = 78, TEXT_COLUMN = 30, ORIGIN_COLUMN = 40 };
+enum { COLUMNS = 88, TEXT_COLUMN = 30, ORIGIN_COLUMN = 40 };
 
 /* Print text from column `at` on, folded at blanks to fit `columns`; further lines
  * begin at that column, too. */
@@ -205,154 +204,6 @@ static void print_version(const struct mds_option_set *set, FILE *f)
     fputs(MDS_BUILT_WITH, f);
 }
 
-/* Text for troff: hyphens stay hyphens, and a word that begins with a dot or a quote is
- * no request. */
-static void append_roff(struct mds_str *out, const char *text)
-{
-    int start = 1;
-
-    for (; *text; text++) {
-        if (start && (*text == '.' || *text == '\''))
-            mds_str_add(out, "\\&");
-        start = *text == ' ';
-        if (*text == '-')
-            mds_str_add(out, "\\-");
-        else if (*text == '\\')
-            mds_str_add(out, "\\e");
-        else
-            mds_str_add(out, "%c", *text);
-    }
-}
-
-static void print_roff(FILE *f, const char *text)
-{
-    struct mds_str b = {0};
-
-    append_roff(&b, text);
-    print_folded(f, b.s ? b.s : "", 0, MAN_COLUMNS);
-    mds_str_fini(&b);
-}
-
-static void print_man_row(const struct mds_option_set *set, const struct mds_option *o,
-                          FILE *f)
-{
-    struct mds_str text = {0}, flag = {0}, unit = {0};
-
-    append_roff(&flag, o->flag);
-    add_choices(o, &unit);
-    add_description(set, o, &text);
-    fputs(".TP\n", f);
-    if (takes_no_value(o))
-        fprintf(f, ".B %s\n", flag.s ? flag.s : "");
-    else
-        fprintf(f, ".BI %s \" %s\"\n", flag.s ? flag.s : "", unit.s ? unit.s : o->unit);
-    print_roff(f, text.s ? text.s : o->help);
-    mds_str_fini(&flag);
-    mds_str_fini(&text);
-    mds_str_fini(&unit);
-}
-
-static void print_man_options(const struct mds_option_set *set, FILE *f)
-{
-    const char *group = NULL;
-
-    fputs(".SH OPTIONS\n", f);
-    for (const struct mds_option *o = set->options; o->help; o++) {
-        if (!o->flag || o->hidden)
-            continue;
-        if (!group || strcmp(group, o->group) != 0) {
-            fprintf(f, ".SS %s\n", o->group);
-        }
-        group = o->group;
-        print_man_row(set, o, f);
-    }
-}
-
-/* Which key of a file means which option. */
-static void print_man_keys(const struct mds_option_set *set, FILE *f)
-{
-    int any = 0;
-
-    for (const struct mds_option *o = set->options; o->help; o++) {
-        if (!o->key || o->hidden)
-            continue;
-        if (!any++)
-            fputs(".SH CONFIGURATION KEYS\nIn files, the options have these names;\n"
-                  "\"a.b\" is the key b of the map a.\n",
-                  f);
-        fprintf(f, ".TP\n.B %s\n", o->key);
-        print_roff(f, o->flag ? o->flag : o->help);
-        if (o->inverted)
-            fputs("sets it to false\n", f);
-    }
-}
-
-static void print_man_environment(const struct mds_option_set *set, FILE *f)
-{
-    struct mds_str others = {0};
-
-    if (!set->env_prefix && !set->env_others)
-        return;
-    fputs(".SH ENVIRONMENT\nThe names in brackets above.\n"
-          "An option on the command line wins.\n",
-          f);
-    for (size_t i = 0; set->env_others && set->env_others[i]; i++)
-        mds_str_add(&others, "%s%s", i ? ", " : "", set->env_others[i]);
-    if (others.s) {
-        fputs(".PP\nThese belong to the scripts around it and are not read here:\n", f);
-        print_roff(f, others.s);
-    }
-    mds_str_fini(&others);
-}
-
-static void print_man_examples(const struct mds_option_set *set, FILE *f)
-{
-    const struct mds_option_example *e = set->examples;
-
-    for (; e && e->what; e++) {
-        struct mds_str line = {0};
-
-        append_roff(&line, e->line);
-        fputs(e == set->examples ? ".SH EXAMPLES\n" : ".PP\n", f);
-        fprintf(f, "%s\n.sp\n.RS 4\n.nf\n%s\n.fi\n.RE\n", e->what,
-                line.s ? line.s : "");
-        mds_str_fini(&line);
-    }
-}
-
-static void print_man(const struct mds_option_set *set, FILE *f)
-{
-    fputs(".\\\" Generated from the table of options.\n.TH ", f);
-    for (const char *p = set->program; *p; p++)
-        fputc(toupper((unsigned char)*p), f);
-    fprintf(f, " 1 %s \"mds %s\" \"User Commands\"\n.SH NAME\n%s \\- ", set->date,
-            set->version, set->program);
-    print_roff(f, set->purpose);
-    fprintf(f, ".SH SYNOPSIS\n.B %s\n", set->program);
-    print_roff(f, set->synopsis);
-    fputs(".SH DESCRIPTION\n", f);
-    for (const char *p = set->about; *p;) {
-        size_t n = strcspn(p, "\n");
-        struct mds_str one = {0};
-
-        mds_str_add(&one, "%.*s", (int)n, p);
-        print_roff(f, one.s ? one.s : "");
-        mds_str_fini(&one);
-        p += n + (p[n] == '\n');
-        if (*p)
-            fputs(".PP\n", f);
-    }
-    print_man_options(set, f);
-    print_man_environment(set, f);
-    print_man_keys(set, f);
-    fputs(".SH EXIT STATUS\n", f);
-    print_roff(f,
-               set->exit_status
-                   ? set->exit_status
-                   : "0 on success, 1 after a failure, which standard error explains.");
-    print_man_examples(set, f);
-}
-
 int mds_settings_print_action(const struct mds_option_set *set, enum mds_action action,
                               const char *topic, FILE *f)
 {
@@ -362,8 +213,6 @@ int mds_settings_print_action(const struct mds_option_set *set, enum mds_action 
         mds_option_table_print(set, f);
     else if (action == MDS_ACTION_VERSION)
         print_version(set, f);
-    else if (action == MDS_ACTION_MAN)
-        print_man(set, f);
     else
         return 0;
     return 1;
