@@ -78,9 +78,6 @@ enum mds_rc mds_hf_get_rope_scaling(const struct mds_tree *t,
  * type of layer; if those differ it is MDS_EUSER. */
 enum mds_rc mds_hf_find_rope(const struct mds_tree *t, const struct mds_node **out);
 
-/* Why this model_type (NULL: missing) cannot be read.  Returns MDS_EUSER. */
-enum mds_rc mds_hf_refuse(const struct mds_tree *t, const char *type);
-
 /* The window of mistral's layers, and of those of ministral's and qwen3's that have
  * one, and back. */
 void mds_hf_put_window(enum mds_hf_kind kind, const struct mds_model_config *m,

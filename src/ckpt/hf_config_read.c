@@ -302,7 +302,10 @@ static enum mds_rc get_kind(const struct mds_tree *t, enum mds_hf_kind *kind)
             *kind = (enum mds_hf_kind)i;
             return MDS_OK;
         }
-    return mds_hf_refuse(t, type);
+    return mds_fail(MDS_EUSER,
+                    "%s: model_type is %s; mds reads gpt2, gpt_neox, llama, mistral, "
+                    "ministral, mixtral, qwen2, qwen3 and qwen3_moe",
+                    t->name, type ? type : "missing");
 }
 
 /* In mds all linear layers have biases, or none: biases that the folder lacks become 0.

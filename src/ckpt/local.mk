@@ -10,7 +10,6 @@ src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/folder.c src/ckpt/folder.h \
   src/ckpt/hf.h src/ckpt/hf_config.c src/ckpt/hf_config_read.c \
   src/ckpt/hf_export.c src/ckpt/hf_import.c \
-  src/ckpt/hf_refuse.c \
   src/ckpt/hf_rope.c \
   src/ckpt/hf_tensors.c \
   src/ckpt/hf_window.c \

@@ -373,17 +373,6 @@ test_expect_success 'rotary settings by type of layer are read if all are the sa
     by_type "{\"rope_theta\": 1e4}" "{\"rope_theta\": 1e4, \"factor\": 8.0}" &&
     not_in "rope_parameters: factor is 8.0 in full_attention and missing in sliding_attention"
 '
-# gemma TYPE SETTINGS: llama with another type, and with these settings
-gemma() {
-    with llama "s/\"llama\",/\"$1\", $2/"
-}
-test_expect_success 'Gemma is refused with what mds lacks' '
-    gemma gemma "" && not_in "model_type is gemma; mds lacks gains of 1 + weight in norms, embeddings times the root of hidden_size, and GeGLU$" &&
-    gemma gemma2 "\"attn_logit_softcapping\": 50.0, \"final_logit_softcapping\": null, \"query_pre_attn_scalar\": 4," &&
-    not_in "norms after attention and MLP, attn_logit_softcapping 50.0, and GeGLU$" &&
-    gemma gemma3_text "\"query_pre_attn_scalar\": 168, \"rope_local_base_freq\": 1e6," &&
-    not_in "mds lacks .* after attention and MLP, query_pre_attn_scalar 168, rope_local_base_freq 1e6, and GeGLU$"
-'
 test_expect_success 'tensors that are missing, of another shape, or surplus' '
     with gpt2 "s/\"n_layer\": 2/\"n_layer\": 3/" && not_in "changed: tensor transformer.h.2.ln_1.weight is missing" &&
     with gpt2 "s/\"n_layer\": 2/\"n_layer\": 1/" &&
