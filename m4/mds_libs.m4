@@ -99,12 +99,10 @@ AS_IF([test "$openblas_summary" = yes],
   [blas_summary="built-in (slower; OpenBLAS would be faster)"])
 ])
 
-# Optional: without it .gz input is refused.
 AC_DEFUN([MDS_ZLIB], [
 ZLIB_CFLAGS= ZLIB_LIBS=-lz zlib_summary=yes
-MDS_LINKS([ZLIB], [[#include <zlib.h>]], [[return gzopen("x", "r") == 0;]],
-  [AC_DEFINE([HAVE_ZLIB], [1], [zlib is there])],
-  [ZLIB_LIBS=; zlib_summary="no (.gz input will be refused)"])
+MDS_LINKS([ZLIB], [[#include <zlib.h>]], [[return gzopen("x", "r") == 0;]], [],
+  [AC_MSG_ERROR([zlib not found, and needed. Debian/Ubuntu: apt-get install zlib1g-dev])])
 AC_SUBST([ZLIB_CFLAGS]) AC_SUBST([ZLIB_LIBS])
 ])
 

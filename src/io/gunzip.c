@@ -2,11 +2,8 @@
 #include "io/gunzip.h"
 
 #include "base/alloc.h"
-#include "config.h"
 
 #include <stdlib.h>
-
-#if HAVE_ZLIB
 #include <zlib.h>
 
 struct mds_gunzip {
@@ -88,39 +85,3 @@ int mds_gunzip_wants_more(const struct mds_gunzip *g)
 {
     return g->in_member;
 }
-
-#else
-
-struct mds_gunzip {
-    int none;
-};
-
-enum mds_rc mds_gunzip_create(const char *name, struct mds_gunzip **out)
-{
-    (void)out;
-    return mds_fail(
-        MDS_ENOSUP,
-        "%s: this build has no zlib: gunzip the file first, or configure mds "
-        "with zlib",
-        name);
-}
-
-void mds_gunzip_destroy(struct mds_gunzip *g)
-{
-    (void)g;
-}
-
-enum mds_rc mds_gunzip_run(struct mds_gunzip *g, const unsigned char *in, size_t n,
-                           size_t *used, unsigned char *out, size_t capacity,
-                           size_t *made)
-{
-    (void)g, (void)in, (void)n, (void)used, (void)out, (void)capacity, (void)made;
-    return mds_fail(MDS_EBUG, "gunzip without zlib");
-}
-
-int mds_gunzip_wants_more(const struct mds_gunzip *g)
-{
-    (void)g;
-    return 0;
-}
-#endif

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <sys/stat.h>
 
-#include "config.h"
 #include "io/folder.h"
 #include "io/h5.h"
 #include "io/jsonl.h"
@@ -411,7 +410,6 @@ static void test_reader_other_compressions(void **state)
     mds_reader_close(r);
 }
 
-#if HAVE_ZLIB
 /* Two members, zeros between and after, fed from memory cut at every length. */
 static void test_reader_gzip(void **state)
 {
@@ -502,7 +500,6 @@ static void test_reader_damaged_gzip(void **state)
     assert_fails(slurp(r, got, sizeof got, &n), MDS_EUSER, "data that is not gzip");
     mds_reader_close(r);
 }
-#endif
 
 /* From the algorithm's own test vectors: shorter than a stripe, and longer. */
 static void test_xxh64(void **state)
@@ -580,12 +577,10 @@ int main(void)
         cmocka_unit_test(test_path_join),
         cmocka_unit_test(test_reader_plain),
         cmocka_unit_test(test_reader_other_compressions),
-#if HAVE_ZLIB
         cmocka_unit_test(test_reader_gzip),
         cmocka_unit_test(test_reader_long_gzip),
         cmocka_unit_test(test_reader_gzip_without_memory),
         cmocka_unit_test(test_reader_damaged_gzip),
-#endif
         cmocka_unit_test(test_xxh64),
         cmocka_unit_test(test_sha256),
     };
