@@ -67,6 +67,7 @@ EXTRA_DIST += \
   docs/adr/0043-muon-in-every-layout.md \
   docs/adr/0044-results-that-go-on.md \
   docs/adr/0042-what-is-made-of-tables.md \
+  docs/adr/0045-a-smaller-house.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \
