@@ -40,12 +40,13 @@ function note_loss(r,    rank, host, reason) {
 }
 
 # Of several ranks that die the first is the cause: the launcher then ends the others.
-function read_events(r, path,    event, time) {
+function read_events(r, path,    event, time, k) {
     while ((event = next_event(path)) != "") {
         time = value("time")
         if (event == "launched") {
-            began[r, ++starts[r]] = ended[r, starts[r]] = time + 0
-            nodes[r, starts[r]] = value("nodes") == "" ? 1 : value("nodes")
+            k = ++starts[r]
+            began[r, k] = ended[r, k] = time + 0
+            nodes[r, k] = value("nodes") == "" ? 1 : value("nodes")
         } else if (starts[r] > 0 && event != "submitted" && event != "cancelled") {
             note_life(r, time)
             if (event == "unfit" || (event == "rank_lost" && !has_loss[r, starts[r]]++))
@@ -153,6 +154,8 @@ function note_slow_rank(r) {
 # rows with documents, may change: the mean.
 function read_metrics(r, path,    event, warm, s, n, all, before, consumed, first_s, samples, sum) {
     split("", step_s)
+    model[r] = loss[r] = valid_loss[r] = "" # gawk 5.2 must not copy what was never set
+    ranks[r] = seq[r] = steps[r] = flops[r] = tokens[r] = slows[r] = 0
     while ((event = next_event(path)) != "") {
         if (event == "straggler") {
             note_slow_rank(r)
@@ -239,8 +242,8 @@ function add_number(x, exact, brief) {
 function add_row(r,    i, text) {
     add(name[r])
     add(model[r])
-    add(ranks[r] + 0)
-    add(seq[r] + 0)
+    add(ranks[r])
+    add(seq[r])
     if (!steps[r]) {
         add(is_exact ? 0 : "no step yet")
         for (i = 0; i < 4; i++)
@@ -248,7 +251,7 @@ function add_row(r,    i, text) {
     } else {
         add(steps[r])
         add_number(elapsed_s[r], "%.6g", "%.4g")
-        add_number(tokens[r] + 0, "%.6g", "%.0f")
+        add_number(tokens[r], "%.6g", "%.0f")
         add_number(flops[r] / 1e12, "%.6g", "%.4g")
         if (loss[r] == "")
             add("nan")
@@ -307,14 +310,14 @@ function make_notes(    i, k) {
 
 function print_csv(f,    i) {
     for (i = 1; i <= cells; i++)
-        printf "%s%s", cell[i], i % width ? "," : "\n" > f
+        printf "%s%s", cell[i], (i % width ? "," : "\n") > f
 }
 
 function print_markdown(f,    i, k) {
     for (i = 1; i <= cells; i++) {
-        printf "|%s%s%s", cell[i] == "" ? "" : " ", cell[i], i % width ? " " : " |\n" > f
+        printf "|%s%s%s", (cell[i] == "" ? "" : " "), cell[i], (i % width ? " " : " |\n") > f
         for (k = 1; i == width && k <= width; k++)
-            printf "|---%s", k < width ? "" : "|\n" > f
+            printf "|---%s", (k < width ? "" : "|\n") > f
     }
     for (i = 1; i <= notes; i++)
         printf "\n%s\n", note[i] > f
@@ -330,8 +333,8 @@ function print_html(f,    i, tag) {
     print "<table>" > f
     for (i = 1; i <= cells; i++) {
         tag = i <= width ? "th" : "td"
-        printf "%s<%s>%s</%s>%s", i % width == 1 ? "<tr>" : "", tag, escaped(cell[i]), tag,
-            i % width ? "" : "</tr>\n" > f
+        printf "%s<%s>%s</%s>%s", (i % width == 1 ? "<tr>" : ""), tag, escaped(cell[i]), tag,
+            (i % width ? "" : "</tr>\n") > f
     }
     print "</table>" > f
     for (i = 1; i <= notes; i++)
@@ -341,7 +344,7 @@ function print_html(f,    i, tag) {
 # ---- plots ----
 
 # A bar for each model, by the number of ranks: the longest sequence that made a step.
-function plot_longest(f,    i, r, n, models, of, most, key, list, k) {
+function plot_longest(f,    i, r, n, models, most, seen, list, lists, k) {
     print "set terminal svg size 720,432 background '#ffffff'\nset output 'longest.svg'" > f
     print "set style data histogram\nset style histogram clustered gap 1" > f
     print "set style fill solid 0.8 border -1\nset key top left noenhanced" > f
@@ -351,17 +354,15 @@ function plot_longest(f,    i, r, n, models, of, most, key, list, k) {
         r = sorted[i]
         if (i == 1 || model[r] != models[n])
             models[++n] = model[r]
-        key = ranks[r] SUBSEP n
-        if (steps[r] > 0 && seq[r] > most[key])
-            most[key] = seq[r]
-        if (!(ranks[r] in of)) {
-            of[ranks[r]]
-            for (k = ++list[0]; k > 1 && ranks[r] + 0 < list[k - 1] + 0; k--)
+        if (steps[r] > 0 && seq[r] > most[ranks[r], n])
+            most[ranks[r], n] = seq[r]
+        if (!seen[ranks[r]]++) {
+            for (k = ++lists; k > 1 && ranks[r] < list[k - 1]; k--)
                 list[k] = list[k - 1]
-            list[k] = ranks[r] + 0
+            list[k] = ranks[r]
         }
     }
-    for (k = 1; k <= list[0]; k++) {
+    for (k = 1; k <= lists; k++) {
         printf "%d", list[k] > f
         for (i = 1; i <= n; i++)
             printf " %.6g", most[list[k], i] / 1e3 > f
@@ -387,7 +388,7 @@ function plot_speed(f,    i, r, most, done, least, longest, lines, title, is) {
         if (!(most[is] > 0) || done[is]++)
             continue
         if (line_of[r] != title[lines]) {
-            printf "%s$line%d << EOD\n", lines ? "EOD\n" : "", lines + 1 > f
+            printf "%s$line%d << EOD\n", (lines ? "EOD\n" : ""), lines + 1 > f
             title[++lines] = line_of[r]
         }
         printf "%d %.6g\n", seq[r], most[is] / 1e12 > f
