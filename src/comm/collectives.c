@@ -192,28 +192,41 @@ static enum mds_rc post_blocks(struct mds_comm *c, int64_t at, int64_t most,
     return MDS_OK;
 }
 
-enum mds_rc mds_comm_exchange(struct mds_comm *c, const void *in,
+/* One block from each rank to each. */
+static enum mds_rc exchange_blocks(struct mds_comm *c, const void *in,
+                                   const struct mds_comm_block *send, void *out,
+                                   const struct mds_comm_block *recv)
+{
+    int64_t most = mds_comm_segment() * (int64_t)sizeof(float);
+    int more = 1;
+
+    for (int64_t at = 0; more; at += most) {
+        MDS_TRY(post_blocks(c, at, most, in, send, out, recv, &more));
+        MDS_TRY(wait_blocking(c));
+    }
+    return MDS_OK;
+}
+
+enum mds_rc mds_comm_exchange(struct mds_comm *c, int n, const void *in,
                               const struct mds_comm_block *send, void *out,
                               const struct mds_comm_block *recv)
 {
     struct mds_comm_call call = {
         .kind = MDS_COMM_EXCHANGE, .dtype = -1, .op = -1, .peer = -1};
-    int64_t most = mds_comm_segment() * (int64_t)sizeof(float), ticket;
-    int ok = in && out, more = 1;
+    int ranks = c->peers.size, ok = in && out && n >= 0;
+    int64_t ticket;
 
-    for (int p = 0; p < c->peers.size; p++) {
-        call.count += p == c->peers.rank ? 0 : send[p].bytes;
-        ok = ok && send[p].bytes >= 0 && recv[p].bytes >= 0;
+    for (int i = 0; i < n * ranks; i++) {
+        call.count += i % ranks == c->peers.rank ? 0 : send[i].bytes;
+        ok = ok && send[i].bytes >= 0 && recv[i].bytes >= 0;
     }
     MDS_TRY(begin_blocking(c, ok, &call));
     if (mds_comm_is_direct(c, in)) {
-        MDS_TRY(c->direct->ops->exchange(c->direct, &c->call, in, send, out, recv,
+        MDS_TRY(c->direct->ops->exchange(c->direct, &c->call, n, in, send, out, recv,
                                          &ticket));
         return c->direct->ops->wait(c->direct, ticket);
     }
-    for (int64_t at = 0; c->mpi && more; at += most) {
-        MDS_TRY(post_blocks(c, at, most, in, send, out, recv, &more));
-        MDS_TRY(wait_blocking(c));
-    }
+    for (int i = 0; i < n && c->mpi; i++)
+        MDS_TRY(exchange_blocks(c, in, send + i * ranks, out, recv + i * ranks));
     return end_blocking(c);
 }

@@ -66,6 +66,11 @@ static int ring_fits(const struct mds_config_run *run, int64_t ring)
     return run->config.model.seq_length % (p->ulysses * (ring > 1 ? 2 * ring : 1)) == 0;
 }
 
+static int expert_fits(const struct mds_config_run *run, int64_t expert)
+{
+    return run->config.model.experts.n % expert == 0;
+}
+
 static int pipeline_fits(const struct mds_config_run *run, int64_t pipeline)
 {
     const struct mds_model_config *m = &run->config.model;
@@ -161,8 +166,8 @@ static int64_t nearest_valid_size(const struct mds_config_run *run, int64_t wron
 static void fault_ranks_do_not_divide(const struct mds_config_run *run,
                                       struct mds_diag *diag)
 {
-    static fits_fn *const fits[MDS_AXES] = {tensor_fits, ulysses_fits, ring_fits, NULL,
-                                            pipeline_fits};
+    static fits_fn *const fits[MDS_AXES] = {tensor_fits, ulysses_fits, ring_fits,
+                                            expert_fits, NULL,         pipeline_fits};
     struct mds_parallel_config p = run->config.parallel;
     int64_t copy = mds_config_model_ranks(run);
     const struct mds_settings *s = &run->settings;
@@ -177,7 +182,7 @@ static void fault_ranks_do_not_divide(const struct mds_config_run *run,
                         s->set->options[mds_settings_row(s, mds_axes[i].key)].flag,
                         (long long)size);
     }
-    p.data = 0; /* of a copy */
+    p.data = 0; /* which is free */
     mds_axes_format(mds_axes, p.size, &sizes);
     mds_diag_fault(diag, NULL, "%lld %s into copies of %s = %lld ranks; start %s%s",
                    (long long)run->world,
@@ -208,6 +213,8 @@ int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
         return 0;
     }
     run->config.parallel.data = run->world / copy;
+    run->config.parallel.data_ranks =
+        run->config.parallel.data * run->config.parallel.expert;
     return 1;
 }
 
@@ -322,15 +329,34 @@ static void check_stages_interleave(const struct mds_config_run *run,
                                     struct mds_diag *diag)
 {
     const struct mds_config *c = &run->config;
-    int64_t unit = c->batch.micro * c->parallel.data * c->parallel.pipeline;
+    int64_t unit = c->batch.micro * c->parallel.data_ranks * c->parallel.pipeline;
     char what[160];
 
     snprintf(what, sizeof what,
              "micro-batch %lld x %lld data-parallel rank%s x %lld pipeline ranks, as "
              "interleaving needs",
-             (long long)c->batch.micro, (long long)c->parallel.data,
-             mds_plural(c->parallel.data), (long long)c->parallel.pipeline);
+             (long long)c->batch.micro, (long long)c->parallel.data_ranks,
+             mds_plural(c->parallel.data_ranks), (long long)c->parallel.pipeline);
     mds_config_check_stages(run, unit, what, diag);
+}
+
+static void check_expert_size(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    int64_t expert = run->config.parallel.expert, n = run->config.model.experts.n;
+
+    if (expert == 1 || (n > 0 && n % expert == 0))
+        return;
+    if (n == 0)
+        mds_diag_fault(diag, mds_config_origin(run, "parallel.expert"),
+                       "--expert-model-parallel-size %lld: the model has no experts; "
+                       "leave it out, or give --num-experts",
+                       (long long)expert);
+    else
+        mds_diag_fault(diag, mds_config_origin(run, "parallel.expert"),
+                       "--expert-model-parallel-size %lld does not divide the %lld "
+                       "experts, --num-experts; %lld would do",
+                       (long long)expert, (long long)n,
+                       (long long)nearest_valid_size(run, expert, expert_fits));
 }
 
 static void check_pipeline_size(struct mds_config_run *run, struct mds_diag *diag)
@@ -364,5 +390,6 @@ void mds_config_check_layout(struct mds_config_run *run, struct mds_diag *diag)
     check_tensor_size(run, diag);
     check_ulysses_size(run, diag);
     check_sequence_length(run, diag);
+    check_expert_size(run, diag);
     check_pipeline_size(run, diag);
 }

@@ -27,9 +27,6 @@ static const char requeued[] =
 
 static const char experts[] = "such option of experts; see --num-experts";
 static const char dropless[] = "no token is dropped";
-static const char spread[] =
-    "spreading of experts over ranks; each data rank has all experts, and "
-    "--zero-stage shards them";
 static const char distillation[] = "distillation from a teacher";
 static const char efficiency[] = "curriculum or dropping of tokens; see --seq-length";
 static const char decay_steps[] =
@@ -58,6 +55,7 @@ const struct mds_option_alias mds_megatron_aliases[] = {
     {"TP", "--tensor-model-parallel-size", NULL, NULL},
     {"PP", "--pipeline-model-parallel-size", NULL, NULL},
     {"SP", "--ds-sequence-parallel-size", NULL, NULL},
+    {"--moe-expert-parallel-size", "--expert-model-parallel-size", NULL, NULL},
     {"GRAD_ACC_STEPS", "--gradient-accumulation-steps", NULL, NULL},
     {"GRADIENT_ACCUMULATION_STEPS", "--gradient-accumulation-steps", NULL, NULL},
     {"TRAIN_ITER", "--train-iters", NULL, NULL},
@@ -148,7 +146,8 @@ const struct mds_option_foreign mds_megatron_accepted[] = {
     {"--fp8-wgrad", "it is on unless --no-fp8-wgrad is given"},
     {"--muon-tp-mode", "a matrix is made orthogonal as a whole, on one rank"},
     {"--moe-grouped-gemm", "experts' products are computed together"},
-    {"--moe-token-dispatcher-type", "rows do not leave their rank"},
+    {"--moe-token-dispatcher-type",
+     "rows go to experts of other ranks by an exchange of what each gets"},
     {"--moe-permute-fusion", "rows do not leave their rank"},
     {"--moe-router-dtype", "the router computes in f32"},
     {"--moe-per-layer-logging", "the busiest expert of any block is logged"},
@@ -283,9 +282,7 @@ const struct mds_option_foreign mds_megatron_unsupported[] = {
     {"--attention-chunk",
      "attention with keys on the host; see --attention-head-groups"},
     {"--num-experts-*", experts},
-    {"--expert-model-parallel-size", spread},
     {"--expert-*", experts},
-    {"--moe-expert-parallel-size", spread},
     {"--moe-*", experts},
     {"--mlp-type", experts},
     {"--topk", experts},

@@ -225,30 +225,54 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
     return e->host_start && e->staged ? MDS_OK : MDS_EMEM;
 }
 
+/* *out [units], freed by the caller = the ranks with the same weights of each unit. */
+static enum mds_rc groups_of_units(const struct mds_engine *e, struct mds_comm ***out)
+{
+    int units = mds_params_units(e->params);
+    struct mds_comm **group = mds_zalloc((size_t)units, sizeof *group);
+
+    if (!group)
+        return MDS_EMEM;
+    *out = group;
+    for (int i = 0; i < units; i++) {
+        unsigned axes = mds_params_sum_axes(e->params, i);
+
+        group[i] = mds_group(e->groups, axes);
+        if (!group[i])
+            return mds_fail(MDS_EBUG,
+                            "gradients are summed over axes %#x: no such group", axes);
+    }
+    return MDS_OK;
+}
+
 static enum mds_rc build_zero(struct mds_engine *e, int threads)
 {
     const struct mds_config *c = e->config;
     const struct mds_parallel_config *p = &c->parallel;
-    struct mds_zero_spec spec = {
-        .optim = &c->optim,
-        .params = e->params,
-        .dev = e->dev,
-        .group = mds_group(e->groups, mds_params_sum_axes(e->params)),
-        .stage_group = mds_group(e->groups, MDS_AXES_STAGE),
-        .stage = (int)p->zero_stage,
-        .optimizer = p->offload_optimizer,
-        .weights = p->offload_params,
-        .nvme_path = p->nvme_path,
-        .evaluation = c->train.skip_train,
-        .bucket_bytes = c->train.bucket_bytes,
-        .overlap = c->train.overlap_grad_reduce,
-        .host = e->host_dev,
-        .threads = threads};
+    struct mds_zero_spec spec = {.optim = &c->optim,
+                                 .params = e->params,
+                                 .dev = e->dev,
+                                 .group = mds_group(e->groups, MDS_AXES_TOKENS),
+                                 .stage_group = mds_group(e->groups, MDS_AXES_STAGE),
+                                 .stage_part =
+                                     mds_group(e->groups, MDS_AXES_STAGE_EXPERTS),
+                                 .stage = (int)p->zero_stage,
+                                 .optimizer = p->offload_optimizer,
+                                 .weights = p->offload_params,
+                                 .nvme_path = p->nvme_path,
+                                 .evaluation = c->train.skip_train,
+                                 .bucket_bytes = c->train.bucket_bytes,
+                                 .overlap = c->train.overlap_grad_reduce,
+                                 .host = e->host_dev,
+                                 .threads = threads};
+    struct mds_comm **groups = NULL;
+    enum mds_rc rc = groups_of_units(e, &groups);
 
-    if (!spec.group)
-        return mds_fail(MDS_EBUG, "gradients are summed over axes %#x: no such group",
-                        mds_params_sum_axes(e->params));
-    return mds_zero_create(&spec, &e->state, &e->zero);
+    spec.unit_group = groups;
+    if (!rc)
+        rc = mds_zero_create(&spec, &e->state, &e->zero);
+    free(groups);
+    return rc;
 }
 
 int64_t mds_engine_save_bytes(const struct mds_engine *e)
@@ -280,12 +304,19 @@ static enum mds_rc alloc_save_copy(struct mds_engine *e)
 /* Muon's matrices are exchanged among all ranks of a stage; a few channels do. */
 static enum mds_rc connect_stage(const struct mds_engine *e)
 {
-    struct mds_comm *stage = mds_group(e->groups, MDS_AXES_STAGE);
+    static const unsigned axes[] = {MDS_AXES_STAGE, MDS_AXES_STAGE_EXPERTS};
 
     if (e->config->optim.kind != MDS_MUON || e->config->train.skip_train)
         return MDS_OK;
-    mds_comm_limit_channels(stage, 8);
-    return mds_comm_add_collectives(stage);
+    for (int i = 0; i < 2; i++) {
+        struct mds_comm *stage = mds_group(e->groups, axes[i]);
+
+        if (!stage)
+            continue;
+        mds_comm_limit_channels(stage, 8);
+        MDS_TRY(mds_comm_add_collectives(stage));
+    }
+    return MDS_OK;
 }
 
 static enum mds_rc create_engine_parts(struct mds_engine *e,

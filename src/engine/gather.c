@@ -14,7 +14,7 @@ enum mds_rc mds_engine_whole_params(const struct mds_config *config,
     enum mds_rc rc;
 
     alone.parallel = (struct mds_parallel_config){
-        .tensor = 1, .ulysses = 1, .ring = 1, .pipeline = 1};
+        .tensor = 1, .ulysses = 1, .ring = 1, .expert = 1, .pipeline = 1};
     alone.train.type = MDS_TYPE_F32;
     MDS_TRY(mds_groups_create(&alone.parallel, 1, 0, NULL, &groups));
     rc = mds_engine_rank_params(&alone, &groups, out);
@@ -36,15 +36,18 @@ struct buffer_sizes {
     int64_t values, shards, whole;
 };
 
-/* *stage = the first stage that has the parameter; id -1: this one does not have it. */
-static enum mds_rc stage_of_param(const struct mds_engine *e, int id, int *stage)
+/* *first = the first rank along an axis that has the parameter; behind the last if none
+ * has. */
+static enum mds_rc find_along(const struct mds_engine *e, unsigned axis, int is_here,
+                              int *first)
 {
-    int stages = mds_groups_size(e->groups, MDS_AXIS_PIPELINE);
-    double vote = id >= 0 ? stages - mds_groups_rank(e->groups, MDS_AXIS_PIPELINE) : 0;
+    int ranks = mds_groups_size(e->groups, axis);
+    double vote = is_here ? ranks - mds_groups_rank(e->groups, axis) : 0;
 
-    MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXIS_PIPELINE), &vote, 1,
-                                    MDS_COMM_MAX));
-    *stage = stages - (int)vote;
+    if (ranks > 1)
+        MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, axis), &vote, 1,
+                                        MDS_COMM_MAX));
+    *first = ranks - (int)vote;
     return MDS_OK;
 }
 
@@ -81,21 +84,40 @@ static enum mds_rc gather_param(struct gather *g, int id)
     return MDS_OK;
 }
 
-/* Send g->whole from the stage that has it to the first stage. */
-static enum mds_rc send_param_to_stage0(const struct gather *g, int stage,
-                                        int64_t bytes)
+/* Send g->whole from the rank along an axis that has it to the first one. */
+static enum mds_rc send_to_first(const struct gather *g, unsigned axis, int from,
+                                 int64_t bytes)
 {
-    struct mds_comm *pipe = mds_group(g->e->groups, MDS_AXIS_PIPELINE);
-    int here = mds_groups_rank(g->e->groups, MDS_AXIS_PIPELINE);
+    struct mds_comm *group = mds_group(g->e->groups, axis);
+    int here = mds_groups_rank(g->e->groups, axis);
     struct mds_comm_p2p req = {0};
 
-    if (stage == 0 || (here != 0 && here != stage))
+    if (from == 0 || (here != 0 && here != from))
         return MDS_OK;
     if (here == 0)
-        MDS_TRY(mds_comm_recv_start(pipe, g->whole, bytes, stage, 0, &req));
+        MDS_TRY(mds_comm_recv_start(group, g->whole, bytes, from, 0, &req));
     else
-        MDS_TRY(mds_comm_send_start(pipe, g->whole, bytes, 0, 0, &req));
+        MDS_TRY(mds_comm_send_start(group, g->whole, bytes, 0, 0, &req));
     return mds_comm_p2p_wait(&req);
+}
+
+/* g->whole = the parameter, on the first stage's first ranks; id -1: this rank does not
+ * have it. */
+static enum mds_rc fetch_param(struct gather *g, int id, int64_t count)
+{
+    const struct mds_groups *groups = g->e->groups;
+    int64_t bytes = count * (int64_t)sizeof *g->whole;
+    int expert, stage;
+
+    MDS_TRY(find_along(g->e, MDS_AXIS_EXPERT, id >= 0, &expert));
+    MDS_TRY(find_along(g->e, MDS_AXIS_PIPELINE,
+                       expert < mds_groups_size(groups, MDS_AXIS_EXPERT), &stage));
+    if (stage == mds_groups_rank(groups, MDS_AXIS_PIPELINE)) {
+        if (id >= 0)
+            MDS_TRY(gather_param(g, id));
+        MDS_TRY(send_to_first(g, MDS_AXIS_EXPERT, expert, bytes));
+    }
+    return send_to_first(g, MDS_AXIS_PIPELINE, stage, bytes);
 }
 
 static int64_t largest_unit(const struct mds_params *ps)
@@ -161,12 +183,9 @@ static enum mds_rc gather_each(struct gather *g, const struct mds_params *whole,
 
     for (int i = 0; i < mds_params_n(whole); i++) {
         const struct mds_param *p = mds_params_get(whole, i);
-        int id = mds_params_find(g->e->params, p->spec.name), stage;
+        int id = mds_params_find(g->e->params, p->spec.name);
 
-        MDS_TRY(stage_of_param(g->e, id, &stage));
-        if (stage == mds_groups_rank(g->e->groups, MDS_AXIS_PIPELINE))
-            MDS_TRY(gather_param(g, id));
-        MDS_TRY(send_param_to_stage0(g, stage, p->count * (int64_t)sizeof *g->whole));
+        MDS_TRY(fetch_param(g, id, p->count));
         if (first && g->what == MDS_ZERO_GRAD)
             unscale_gradient(g->e, g->whole, p->count);
         if (first)

@@ -372,23 +372,19 @@ static void drop_signs_of_nan(double *x, int64_t n)
 
 /* Everything a step's control flow may depend on, summed over the world: losses,
  * targets, squared gradient norm; and, of rows with documents, the pairs that attention
- * sees.  Where ZeRO has no slices the norm of a data group is counted on its first
- * rank. */
+ * sees. */
 static enum mds_rc read_back(struct mds_engine *e, struct read *out)
 {
     int squares = squares_at(e), n = squares + 1 + 2 * (e->starts_here > 0);
     /* of a replica: all of them counted the same rows */
     double ranks = mds_groups_size(e->groups, MDS_AXES_ALL) /
-                   (double)mds_groups_size(e->groups, MDS_AXIS_DATA);
+                   (double)mds_groups_size(e->groups, MDS_AXES_BATCH);
     double sums[SUMS_MAX] = {0};
 
     MDS_TRY(mds_dev_copy_out(e->dev, sums, e->scalars,
                              (int64_t)(squares + 1) * (int64_t)sizeof *sums));
     if (!counts_losses(e))
         memset(sums, 0, (size_t)squares * sizeof *sums);
-    if (!mds_zero_is_sharded(e->zero) &&
-        mds_groups_rank(e->groups, mds_params_sum_axes(e->params)) > 0)
-        sums[squares] = 0;
     sums[squares + 1] = e->pairs.global / ranks;
     sums[squares + 2] = e->pairs.local / ranks;
     MDS_TRY(mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), sums, n,

@@ -134,8 +134,8 @@ static struct batch next_batch(const struct mds_infer_prompt *prompt, int64_t n,
 static enum mds_rc run_own(struct work *w, const struct mds_infer_prompt *prompt,
                            int64_t n)
 {
-    int64_t replicas = mds_groups_size(&w->m->groups, MDS_AXIS_DATA);
-    int64_t own = mds_groups_rank(&w->m->groups, MDS_AXIS_DATA);
+    int64_t replicas = mds_groups_size(&w->m->groups, MDS_AXES_BATCH);
+    int64_t own = mds_groups_rank(&w->m->groups, MDS_AXES_BATCH);
     struct batch b;
 
     for (int64_t at = 0, k = 0; at < n; at += b.B, k++) {
@@ -154,7 +154,7 @@ static enum mds_rc gather(const struct mds_infer_model *m, int32_t *made, int64_
     int32_t *all;
     enum mds_rc rc;
 
-    if (mds_groups_size(&m->groups, MDS_AXIS_DATA) == 1)
+    if (mds_groups_size(&m->groups, MDS_AXES_BATCH) == 1)
         return MDS_OK;
     all = mds_zalloc((size_t)ranks * (size_t)size, sizeof *all);
     if (!all)

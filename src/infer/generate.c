@@ -332,7 +332,7 @@ static enum mds_rc run_waiting(struct generation *g)
 static int is_full(const struct generation *g)
 {
     const int64_t batches = 16;
-    int64_t replicas = mds_groups_size(&g->m->groups, MDS_AXIS_DATA);
+    int64_t replicas = mds_groups_size(&g->m->groups, MDS_AXES_BATCH);
 
     return g->records * g->s->samples >=
            batches * replicas * g->m->run->config.batch.micro;

@@ -229,11 +229,15 @@ static enum mds_rc check_generation(const struct mds_infer_model *m)
                         "%s: generation shares a sequence's keys and values by heads "
                         "only; use --tensor-model-parallel-size instead",
                         what);
-    if (p->zero_stage == 3 && p->data > 1)
-        return mds_fail(
-            MDS_EUSER, "--zero-stage 3: ranks that generate different sequences do not "
-                       "fetch weights together; use --tensor-model-parallel-size, "
-                       "which shards them, too");
+    what = p->expert > 1                             ? "--expert-model-parallel-size"
+           : p->zero_stage == 3 && p->data_ranks > 1 ? "--zero-stage 3"
+                                                     : NULL;
+    if (what)
+        return mds_fail(MDS_EUSER,
+                        "%s: ranks that generate different sequences do not "
+                        "fetch weights together; use --tensor-model-parallel-size, "
+                        "which shards them, too",
+                        what);
     return MDS_OK;
 }
 
@@ -317,8 +321,9 @@ static void choose_batch(struct mds_infer_model *m, const struct mds_infer_need 
                          int64_t ranks)
 {
     struct mds_config *c = &m->run->config;
-    int64_t replicas =
-        mds_max(ranks / mds_axes_model_ranks(mds_axes, c->parallel.size), 1);
+    int64_t replicas = mds_max(ranks * c->parallel.expert /
+                                   mds_axes_model_ranks(mds_axes, c->parallel.size),
+                               1);
     int64_t row = c->model.seq_length + 1;
     int64_t rows = m->generates ? need->sequences : (need->tokens + row - 1) / row;
 

@@ -15,7 +15,8 @@ struct mds_zero {
     struct zero_gradients gradients;
     struct zero_states states;
     struct zero_host_update *host_update; /* NULL: the update is on the device */
-    struct zero_muon muon;                /* zeroed: not used */
+    struct zero_muon muon[2]; /* of units of the one group, and of the other; zeroed:
+                                 not used */
 };
 
 /* Wait for the update and gathers, so that weights and states may be changed. */

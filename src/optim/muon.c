@@ -54,7 +54,7 @@ static struct piece piece_of(const struct zero_muon *mu, const struct mds_param 
     struct mds_param_overlap o;
 
     if (parts->sharded)
-        mds_comm_shard(n, parts->size, rank / mu->tensor, &first, &n);
+        mds_comm_shard(n, mds_comm_size(mu->units), rank / mu->tensor, &first, &n);
     o = mds_param_overlap(parts->params, p, first, n);
     return (struct piece){.first = o.first,
                           .n = o.n,
@@ -143,7 +143,7 @@ static enum mds_rc list_matrices(struct zero_muon *mu)
         const struct mds_param *p = mds_params_get(mu->parts->params, id);
         struct zero_matrix *x = &mu->list[mu->n];
 
-        if (!mds_muon_takes(&p->spec))
+        if (!mds_muon_takes(&p->spec) || mu->parts->shard[p->unit].group != mu->units)
             continue;
         if (is_cut(p) && p->spec.parts != mu->tensor)
             return mds_fail(MDS_EBUG, "%s is on %d ranks, and Muon's group has %d",
@@ -182,20 +182,21 @@ static enum mds_rc alloc_work(struct zero_muon *mu, struct mds_arena *arena)
 }
 
 enum mds_rc mds_muon_init(struct zero_muon *mu, struct zero_states *states,
-                          const struct zero_array *gradients, struct mds_comm *group,
-                          struct mds_arena *arena)
+                          const struct zero_array *gradients, struct mds_comm *units,
+                          struct mds_comm *group, struct mds_arena *arena)
 {
     *mu = (struct zero_muon){.states = states,
                              .gradients = gradients,
                              .parts = states->parts,
+                             .units = units,
                              .group = group,
                              .rank = mds_comm_rank(group),
                              .size = mds_comm_size(group)};
-    mu->tensor = mu->size / mu->parts->size;
-    if (mu->tensor * mu->parts->size != mu->size ||
-        mu->rank / mu->tensor != mu->parts->rank)
+    mu->tensor = mu->size / mds_comm_size(units);
+    if (mu->tensor * mds_comm_size(units) != mu->size ||
+        mu->rank / mu->tensor != mds_comm_rank(units))
         return mds_fail(MDS_EBUG, "%s: not the ranks of %s and their tensor ranks",
-                        mds_comm_tag(group), mds_comm_tag(mu->parts->group));
+                        mds_comm_tag(group), mds_comm_tag(units));
     mu->send = mds_zalloc((size_t)mu->size, sizeof *mu->send);
     mu->recv = mds_zalloc((size_t)mu->size, sizeof *mu->recv);
     if (!mu->send || !mu->recv)
@@ -282,7 +283,7 @@ static enum mds_rc gather_directions(struct zero_muon *mu, struct round r)
     }
     if (!mu->parts->sharded && mu->tensor == 1) /* each has all of them */
         return MDS_OK;
-    return mds_comm_exchange(mu->group, parcel, mu->send, blocks, mu->recv);
+    return mds_comm_exchange(mu->group, 1, parcel, mu->send, blocks, mu->recv);
 }
 
 /* ---- the owner's part ---- */
@@ -397,7 +398,7 @@ static enum mds_rc exchange_results(struct zero_muon *mu, struct round r,
         mu->recv[owner] = (struct mds_comm_block){elem * at, elem * n};
         at += spaced(n);
     }
-    return mds_comm_exchange(mu->group, blocks, mu->send, mu->parcel, mu->recv);
+    return mds_comm_exchange(mu->group, 1, blocks, mu->send, mu->parcel, mu->recv);
 }
 
 /* *o = this rank's piece of the result of matrix i. */

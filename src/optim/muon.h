@@ -34,8 +34,8 @@ struct zero_muon {
     struct zero_states *states;         /* borrowed, as are the next three */
     const struct zero_array *gradients; /* summed, on the device */
     const struct zero_partition *parts;
-    struct mds_comm
-        *group; /* rank = tensor ranks x rank in parts->group + tensor rank */
+    struct mds_comm *units; /* the group of its units */
+    struct mds_comm *group; /* rank = tensor ranks x rank in `units` + tensor rank */
     int rank, size, tensor; /* tensor: ranks that the blocks of a matrix are on */
     struct zero_matrix *list;
     int n, done;                        /* matrices; updated in this step */
@@ -50,11 +50,11 @@ static inline int mds_muon_takes(const struct mds_param_spec *spec)
     return spec->in_block;
 }
 
-/* group: the ranks of parts->group and their tensor ranks, which come first; the
- * ZeRO group itself without tensor parallelism. */
+/* For the matrices of the units whose group is `units`.  group: these ranks and their
+ * tensor ranks, which come first; the same group without tensor parallelism. */
 enum mds_rc mds_muon_init(struct zero_muon *mu, struct zero_states *states,
-                          const struct zero_array *gradients, struct mds_comm *group,
-                          struct mds_arena *arena);
+                          const struct zero_array *gradients, struct mds_comm *units,
+                          struct mds_comm *group, struct mds_arena *arena);
 void mds_muon_fini(struct zero_muon *mu); /* a zeroed struct is fine */
 
 /* Update the matrices of a unit, and perhaps of later ones.  Call it for all units in

@@ -14,8 +14,9 @@ static void cut_units(struct zero_partition *p)
         s->at = p->own;
         s->n = s->block = count;
         if (p->sharded) {
-            mds_comm_shard(count, p->size, 0, &first, &s->block);
-            mds_comm_shard(count, p->size, p->rank, &s->first, &s->n);
+            mds_comm_shard(count, mds_partition_ranks(p, i), 0, &first, &s->block);
+            mds_comm_shard(count, mds_partition_ranks(p, i), mds_partition_rank(p, i),
+                           &s->first, &s->n);
         }
         p->own += s->block;
     }
@@ -70,21 +71,20 @@ static void place_second_moments(struct zero_partition *p, int groups)
 }
 
 enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *params,
-                               struct mds_comm *group, int sharded,
+                               struct mds_comm *group,
+                               struct mds_comm *const *unit_group, int sharded,
                                zero_choose_fn *choose)
 {
     int groups = 0;
 
-    *p = (struct zero_partition){.params = params,
-                                 .group = group,
-                                 .sharded = sharded,
-                                 .rank = mds_comm_rank(group),
-                                 .size = mds_comm_size(group),
-                                 .units = mds_params_units(params)};
+    *p = (struct zero_partition){
+        .params = params, .sharded = sharded, .units = mds_params_units(params)};
     p->shard = mds_zalloc((size_t)p->units, sizeof *p->shard);
     p->param_group = mds_zalloc((size_t)mds_params_n(params), sizeof *p->param_group);
     if (!p->shard || !p->param_group)
         return MDS_EMEM;
+    for (int i = 0; i < p->units; i++)
+        p->shard[i].group = unit_group ? unit_group[i] : group;
     cut_units(p);
     for (int i = 0; i < p->units; i++) {
         p->shard[i].first_group = groups;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which rank owns which elements of each unit, and what updates them.  Arithmetic only.
  *
- * Sharded, each unit is cut into one shard per rank of the group (mds_comm_shard);
- * otherwise every rank's shard is the whole unit. */
+ * A unit's group are the ranks that have the same weights of it.  Sharded, each unit is
+ * cut into one shard per rank of its group (mds_comm_shard); otherwise every rank's
+ * shard is the whole unit. */
 #ifndef MDS_OPTIM_PARTITION_H
 #define MDS_OPTIM_PARTITION_H
 
@@ -13,6 +14,7 @@
  * of a buffer of shards, in which each unit has `block` elements, the same number on
  * every rank. */
 struct zero_shard {
+    struct mds_comm *group; /* of the unit; borrowed */
     int64_t first, n, at, block;
     int first_group, groups; /* of the partition's parameter groups */
 };
@@ -40,9 +42,8 @@ struct zero_param_group {
 enum zero_layout { ZERO_WHOLE, ZERO_SHARDS, ZERO_SECOND };
 
 struct zero_partition {
-    struct mds_params *params; /* borrowed, as is the group */
-    struct mds_comm *group;
-    int sharded, rank, size, units;
+    struct mds_params *params; /* borrowed */
+    int sharded, units;
     struct zero_shard *shard;             /* [units] */
     struct zero_param_group *param_group; /* of all shards, in order */
     int64_t own;        /* length of a buffer of shards, in elements */
@@ -56,8 +57,21 @@ mds_partition_unit(const struct zero_partition *p, int unit)
     return mds_params_unit(p->params, unit);
 }
 
+/* The ranks of a unit's group, and this rank among them. */
+static inline int mds_partition_ranks(const struct zero_partition *p, int unit)
+{
+    return mds_comm_size(p->shard[unit].group);
+}
+
+static inline int mds_partition_rank(const struct zero_partition *p, int unit)
+{
+    return mds_comm_rank(p->shard[unit].group);
+}
+
+/* unit_group [units]: of each unit; NULL: `group` for all. */
 enum mds_rc mds_partition_init(struct zero_partition *p, struct mds_params *params,
-                               struct mds_comm *group, int sharded,
+                               struct mds_comm *group,
+                               struct mds_comm *const *unit_group, int sharded,
                                zero_choose_fn *choose);
 void mds_partition_fini(struct zero_partition *p); /* a zeroed struct is fine */
 

@@ -41,6 +41,14 @@ int mds_pool_enclosing(const struct zero_partition *parts)
     return n;
 }
 
+int mds_pool_has_inner(const struct zero_partition *parts)
+{
+    for (int i = 0; i < parts->units; i++)
+        if (mds_partition_unit(parts, i)->inner)
+            return 1;
+    return 0;
+}
+
 static enum mds_rc plan_slots(struct mds_pool *p, const struct zero_partition *parts,
                               mds_pool_count_fn *count, int slots)
 {

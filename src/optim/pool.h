@@ -6,7 +6,7 @@
 #include "device/arena.h"
 #include "optim/partition.h"
 
-enum { MDS_POOL_SLOTS = 4 };
+enum { MDS_POOL_SLOTS = 5 };
 
 struct mds_pool_slot {
     int64_t count;    /* capacity in elements */
@@ -40,6 +40,9 @@ enum mds_rc mds_pool_alloc(struct mds_pool *p, const struct zero_partition *part
 
 /* Number of units that enclose others. */
 int mds_pool_enclosing(const struct zero_partition *parts);
+
+/* Whether a unit is used within another that does not enclose it. */
+int mds_pool_has_inner(const struct zero_partition *parts);
 
 /* Add a slot of `count` elements that only this unit uses; it never gets another. */
 void mds_pool_reserve(struct mds_pool *p, int unit, int64_t count);

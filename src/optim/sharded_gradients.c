@@ -20,10 +20,11 @@ struct zero_gradient {
 };
 
 /* Number of whole gradients in memory at once if they are sharded, not counting units
- * that enclose others: the one being computed and, with overlap, one being reduced. */
+ * that enclose others: the one being computed, one within it, and, with overlap, one
+ * being reduced. */
 static int max_whole_gradients(const struct zero_gradients *g)
 {
-    return g->overlap ? 2 : 1;
+    return (g->overlap ? 2 : 1) + mds_pool_has_inner(g->parts);
 }
 
 static float *grad_at(const struct zero_gradients *g, const struct zero_range *p)
@@ -51,8 +52,9 @@ static enum mds_rc fill_buckets(struct zero_gradients *g, int64_t bytes)
     for (int i = g->parts->units - 1; i >= 0; i--) {
         const struct mds_param_unit *u = mds_partition_unit(g->parts, i);
 
-        if (!b || b->n >= enough) {
+        if (!b || b->n >= enough || b->group != g->parts->shard[i].group) {
             b = &g->bucket[g->buckets++];
+            b->group = g->parts->shard[i].group;
             b->first = u->first + u->count;
         }
         b->n += b->first - u->first;
@@ -80,7 +82,7 @@ static void measure_scratch(const struct zero_gradients *g, int64_t *first,
 
     *others = 0;
     for (int b = 0; b < g->buckets; b++)
-        *others = mds_max(*others, scratch_floats(parts->group, g->bucket[b].n));
+        *others = mds_max(*others, scratch_floats(g->bucket[b].group, g->bucket[b].n));
     for (int i = 0; i < parts->units; i++)
         block = mds_max(block, parts->shard[i].block);
     /* mds_comm_shard rounds up, by less than 64 for each member. */
@@ -203,7 +205,6 @@ static float *move_grad_to_reduction(struct zero_gradients *g, int unit,
 static enum mds_rc start_reduction(struct zero_gradients *g, struct zero_bucket *b,
                                    int unit)
 {
-    struct mds_comm *group = g->parts->group;
     struct zero_reduction *r;
     float *grad;
 
@@ -213,9 +214,9 @@ static enum mds_rc start_reduction(struct zero_gradients *g, struct zero_bucket 
     grad = g->sharded ? move_grad_to_reduction(g, unit, r)
                       : (float *)g->array.base + b->first;
     if (!g->parts->sharded)
-        return mds_comm_all_reduce_start(group, grad, b->n, MDSK_F32, r->scratch,
+        return mds_comm_all_reduce_start(b->group, grad, b->n, MDSK_F32, r->scratch,
                                          &r->req);
-    MDS_TRY(mds_comm_reduce_shards_start(group, grad, b->n, r->scratch, &r->req));
+    MDS_TRY(mds_comm_reduce_shards_start(b->group, grad, b->n, r->scratch, &r->req));
     return g->sharded && !g->overlap ? complete_reduction(g, r) : MDS_OK;
 }
 
@@ -362,6 +363,12 @@ enum mds_rc mds_gradients_sum_unit(struct zero_gradients *g, int unit,
     return MDS_OK;
 }
 
+/* Without shards, only the first rank of a unit's group counts it. */
+static int counts_unit(const struct zero_gradients *g, int unit)
+{
+    return g->parts->sharded || mds_partition_rank(g->parts, unit) == 0;
+}
+
 /* One launch for consecutive groups that are not duplicates. */
 static enum mds_rc unit_squares(struct zero_gradients *g, int unit, double *sum)
 {
@@ -387,6 +394,7 @@ enum mds_rc mds_gradients_squares(struct zero_gradients *g, double *sum)
 {
     mds_dev_zero(g->storage->dev, sum, sizeof *sum);
     for (int i = 0; i < g->parts->units; i++)
-        MDS_TRY(unit_squares(g, i, sum));
+        if (counts_unit(g, i))
+            MDS_TRY(unit_squares(g, i, sum));
     return MDS_OK;
 }

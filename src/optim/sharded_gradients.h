@@ -17,8 +17,9 @@ enum { ZERO_REDUCTIONS = 2 }; /* in flight: enough to keep the network busy */
 
 struct zero_gradient; /* of a unit: sharded_gradients.c */
 
-/* Neighbouring units whose gradients are reduced in one collective. */
+/* Neighbouring units of one group whose gradients are reduced in one collective. */
 struct zero_bucket {
+    struct mds_comm *group;
     int units;
     int64_t first, n; /* elements of all units */
     int waiting;      /* its units that are not complete */

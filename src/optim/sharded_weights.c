@@ -5,19 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of units gathered at once: one in use, and one being prefetched.  One more if
- * no unit has a buffer of its own, as the last units of a pass are the first of the
- * next. */
+/* Number of units gathered at once: one in use, one within it, and one being
+ * prefetched.  One more if no unit has a buffer of its own, as the last units of a pass
+ * are the first of the next. */
 static int max_gathered_units(const struct zero_weights *w)
 {
-    return 1 + (w->overlap != 0) + (mds_pool_enclosing(w->parts) == 0);
+    return 1 + mds_pool_has_inner(w->parts) + (w->overlap != 0) +
+           (mds_pool_enclosing(w->parts) == 0);
 }
 
 /* ---- memory ---- */
 
 static int64_t gathered_count(const struct zero_partition *parts, int unit)
 {
-    return parts->shard[unit].block * parts->size;
+    return parts->shard[unit].block * mds_partition_ranks(parts, unit);
 }
 
 /* The table of the prefetch order: 2 (n + 1) n numbers, for n units. */
@@ -107,10 +108,11 @@ static enum mds_rc start_unit_gather(struct zero_weights *w, int unit, int s)
     struct zero_range own = mds_partition_own(parts, unit);
     int64_t bytes = parts->shard[unit].block * w->array.elem;
     char *to = w->pool.slot[s].base;
-    const void *from =
-        mds_storage_to_device(w->storage, &w->array, &own, to + parts->rank * bytes);
+    const void *from = mds_storage_to_device(
+        w->storage, &w->array, &own, to + mds_partition_rank(parts, unit) * bytes);
 
-    return mds_comm_all_gather_start(parts->group, from, to, bytes, &w->fetch[s]);
+    return mds_comm_all_gather_start(parts->shard[unit].group, from, to, bytes,
+                                     &w->fetch[s]);
 }
 
 /* A buffer for a unit that has none; -1: all are in use. */
@@ -219,7 +221,7 @@ enum mds_rc mds_weights_gather(struct zero_weights *w, int unit)
 
     if (w->sharded || !w->parts->sharded)
         return MDS_OK;
-    MDS_TRY(mds_comm_gather_shards_start(w->parts->group,
+    MDS_TRY(mds_comm_gather_shards_start(w->parts->shard[unit].group,
                                          w->array.base + u->first * w->array.elem,
                                          u->count, (int)w->array.elem, req));
     return w->overlap ? MDS_OK : mds_comm_wait(req);

@@ -82,9 +82,15 @@ static enum mds_rc create_update(struct mds_zero *z, const struct mds_zero_spec 
                                       z->storage.host, &z->host_update);
     if (spec->optim->kind != MDS_MUON)
         return MDS_OK;
-    return mds_muon_init(&z->muon, &z->states, &z->gradients.array,
-                         spec->stage_group ? spec->stage_group : spec->group,
-                         z->storage.arena);
+    MDS_TRY(mds_muon_init(&z->muon[0], &z->states, &z->gradients.array, spec->group,
+                          spec->stage_group ? spec->stage_group : spec->group,
+                          z->storage.arena));
+    for (int i = 0; i < z->parts.units; i++)
+        if (z->parts.shard[i].group != spec->group)
+            return mds_muon_init(&z->muon[1], &z->states, &z->gradients.array,
+                                 z->parts.shard[i].group, spec->stage_part,
+                                 z->storage.arena);
+    return MDS_OK;
 }
 
 /* Only this function knows the ZeRO stage: it decides which of the three are
@@ -104,9 +110,9 @@ static enum mds_rc create_parts(struct mds_zero *z, const struct mds_zero_spec *
                                        .folder = spec->nvme_path,
                                        .threads = spec->threads,
                                        .dry = !mds_dev_kernels(spec->dev)};
-    MDS_TRY(
-        mds_partition_init(&z->parts, spec->params, spec->group, shard_states,
-                           spec->optim->kind == MDS_MUON ? blocks_by_muon : by_adamw));
+    MDS_TRY(mds_partition_init(
+        &z->parts, spec->params, spec->group, spec->unit_group, shard_states,
+        spec->optim->kind == MDS_MUON ? blocks_by_muon : by_adamw));
     MDS_TRY(mds_weights_init(&z->weights, &z->storage, shard_weights, spec->overlap,
                              spec->weights));
     if (spec->evaluation)
@@ -154,7 +160,8 @@ void mds_zero_destroy(struct mds_zero *z)
         mds_params_hook(z->parts.params, &none);
     mds_weights_wait(&z->weights); /* the next waits for the device */
     mds_host_update_destroy(z->host_update);
-    mds_muon_fini(&z->muon);
+    for (int i = 0; i < 2; i++)
+        mds_muon_fini(&z->muon[i]);
     mds_gradients_fini(&z->gradients);
     mds_states_fini(&z->states);
     mds_weights_fini(&z->weights);
@@ -218,8 +225,9 @@ enum mds_rc mds_zero_quiesce(struct mds_zero *z)
 static enum mds_rc update_unit(struct mds_zero *z, int unit)
 {
     MDS_TRY(mds_states_update_unit(&z->states, unit, &z->gradients.array));
-    if (z->muon.n > 0)
-        MDS_TRY(mds_muon_update_unit(&z->muon, unit));
+    for (int i = 0; i < 2; i++)
+        if (z->muon[i].n > 0)
+            MDS_TRY(mds_muon_update_unit(&z->muon[i], unit));
     return mds_weights_gather(&z->weights, unit);
 }
 

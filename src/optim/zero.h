@@ -51,8 +51,11 @@ struct mds_zero_spec {
     struct mds_params *params;            /* borrowed; complete */
     struct mds_dev *dev;                  /* borrowed */
     struct mds_comm *group;               /* borrowed: ranks with the same weights */
-    struct mds_comm *stage_group; /* borrowed: these and their tensor ranks, which come
+    struct mds_comm *const *unit_group;   /* [units]: the same of each unit, groups
+                                             borrowed; NULL: group for all */
+    struct mds_comm *stage_group; /* borrowed: `group` and its tensor ranks, which come
                                      first; for Muon; NULL: no tensor ranks */
+    struct mds_comm *stage_part;  /* the same of the units of another group */
     int stage;                    /* 0 .. 3 */
     int evaluation; /* no gradients, masters or moments: weights can be loaded, but no
                        step made, and nothing read back */
@@ -116,9 +119,9 @@ enum mds_rc mds_zero_finish(struct mds_zero *z);
  * members of `group` have the same rank in ZeRO groups of the same size and stage. */
 enum mds_rc mds_zero_sum_unit(struct mds_zero *z, int unit, struct mds_comm *group);
 
-/* *sum (f64 on the device, written) = sum of squares of this rank's gradients, without
- * duplicates.  If mds_zero_is_sharded, add the sums of all ranks to get that of the
- * group; otherwise each rank has the whole sum already. */
+/* *sum (f64 on the device, written) = sum of squares of the gradients that this rank
+ * counts: its shards, or whole units if it is the first rank that has them; without
+ * duplicates.  Add the sums of all ranks. */
 enum mds_rc mds_zero_grad_squares(struct mds_zero *z, double *sum);
 int mds_zero_is_sharded(const struct mds_zero *z);
 

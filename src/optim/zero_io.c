@@ -175,8 +175,9 @@ static enum mds_rc read_range(struct mds_zero *z, enum mds_zero_what what,
 
 void mds_zero_own_shard(const struct mds_zero *z, int unit, int64_t *first, int64_t *n)
 {
-    mds_comm_shard(mds_partition_unit(&z->parts, unit)->count, z->parts.size,
-                   z->parts.rank, first, n);
+    mds_comm_shard(mds_partition_unit(&z->parts, unit)->count,
+                   mds_partition_ranks(&z->parts, unit),
+                   mds_partition_rank(&z->parts, unit), first, n);
 }
 
 enum mds_rc mds_zero_read_shard(struct mds_zero *z, enum mds_zero_what what, int unit,
@@ -201,7 +202,7 @@ enum mds_rc mds_zero_read(struct mds_zero *z, enum mds_zero_what what, int unit,
         MDS_TRY(read_range(z, what, &own, host + own.first));
     if (!z->parts.sharded)
         return MDS_OK;
-    MDS_TRY(
-        mds_comm_gather_shards_start(z->parts.group, host, count, sizeof *host, &req));
+    MDS_TRY(mds_comm_gather_shards_start(z->parts.shard[unit].group, host, count,
+                                         sizeof *host, &req));
     return mds_comm_wait(&req);
 }

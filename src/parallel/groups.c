@@ -118,22 +118,46 @@ int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
  * next rank (1) and the previous one (-1) on two lanes: keys and values, and their
  * gradients, around the ring; activations to the next stage, their gradients back.  The
  * world exchanges host memory only; whether the ends need collectives depends on the
- * model, and whether a stage does, on the optimizer (engine.c). */
+ * model, and whether a stage does, on the optimizer (engine.c).  Where experts are on
+ * several ranks: these ranks, those with the same experts, and the latter's tensor
+ * ranks, which are a stage of their own to the optimizer. */
 static const struct need {
     unsigned axes;
     const char *tag; /* NULL: that of the axis */
     int collectives, lane[2];
+    int of_experts;
 } needs[] = {
-    {MDS_AXIS_TENSOR, NULL, 1, {0}},       {MDS_AXIS_ULYSSES, NULL, 1, {0}},
-    {MDS_AXIS_RING, NULL, 0, {1, 1}},      {MDS_AXES_TOKENS, "data", 1, {0}},
-    {MDS_AXIS_PIPELINE, NULL, 0, {1, -1}}, {MDS_GROUP_ENDS, "ends", 0, {0}},
-    {MDS_AXES_STAGE, "stage", 0, {0}},     {MDS_AXES_ALL, "world", 0, {0}},
+    {MDS_AXIS_TENSOR, NULL, 1, {0}, 0},
+    {MDS_AXIS_ULYSSES, NULL, 1, {0}, 0},
+    {MDS_AXIS_RING, NULL, 0, {1, 1}, 0},
+    {MDS_AXES_TOKENS, "data", 1, {0}, 0},
+    {MDS_AXIS_PIPELINE, NULL, 0, {1, -1}, 0},
+    {MDS_GROUP_ENDS, "ends", 0, {0}, 0},
+    {MDS_AXES_STAGE, "stage", 0, {0}, 0},
+    {MDS_AXIS_EXPERT, "experts", 1, {0}, 1},
+    {MDS_AXES_SAME_EXPERTS, "same experts", 1, {0}, 1},
+    {MDS_AXES_STAGE_EXPERTS, "stage's experts", 0, {0}, 1},
+    {MDS_AXES_ALL, "world", 0, {0}, 0},
 };
 
 enum { NEEDS = sizeof needs / sizeof *needs };
 
-static enum mds_rc connect_group(struct mds_comm *comm, const struct need *need)
+static enum mds_rc add_needed(struct mds_groups *g, const struct need *need)
 {
+    if (need->of_experts && mds_groups_size(g, MDS_AXIS_EXPERT) == 1)
+        return MDS_OK;
+    return add_group(g, need->axes, need->tag);
+}
+
+/* Exchanges of rows would take much of a GPU's memory with all channels (comm.h). */
+static enum mds_rc connect_group(const struct mds_groups *g, const struct need *need)
+{
+    struct mds_comm *comm = mds_group(g, need->axes);
+
+    if (!comm)
+        return MDS_OK;
+    if (need->axes == MDS_AXIS_EXPERT)
+        mds_comm_limit_channels(comm, 8);
     if (need->collectives)
         MDS_TRY(mds_comm_add_collectives(comm));
     for (int tag = 0; tag < 2; tag++)
@@ -152,9 +176,9 @@ enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, in
     MDS_TRY(mds_grid_init(&grid, mds_axes, c->size, world));
     mds_groups_init(&g, &grid, rank, dev);
     for (int i = 0; i < NEEDS && !rc; i++)
-        rc = add_group(&g, needs[i].axes, needs[i].tag);
+        rc = add_needed(&g, &needs[i]);
     for (int i = 0; i < NEEDS && !rc; i++)
-        rc = connect_group(g.made[i].comm, &needs[i]);
+        rc = connect_group(&g, &needs[i]);
     if (rc)
         mds_groups_fini(&g);
     else

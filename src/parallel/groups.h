@@ -39,8 +39,10 @@ enum mds_rc mds_groups_add(struct mds_groups *g, unsigned axes);
 
 /* Create all groups that training needs, for rank `rank` of `world`: one for each axis
  * except data, ranks with the same weights (MDS_AXES_TOKENS), those of a pipeline stage
- * (MDS_AXES_STAGE), MDS_GROUP_ENDS and the world (MDS_AXES_ALL).  Collective over the
- * world, unless dry.  MDS_EUSER if the sizes of *c do not divide world. */
+ * (MDS_AXES_STAGE), MDS_GROUP_ENDS and the world (MDS_AXES_ALL); where experts are on
+ * several ranks, also these (MDS_AXIS_EXPERT) and those with the same experts
+ * (MDS_AXES_SAME_EXPERTS, MDS_AXES_STAGE_EXPERTS).  Collective over the world, unless
+ * dry.  MDS_EUSER if the sizes of *c do not divide world. */
 enum mds_rc mds_groups_create(const struct mds_parallel_config *c, int world, int rank,
                               struct mds_dev *dev, struct mds_groups *out);
 

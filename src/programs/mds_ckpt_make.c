@@ -29,10 +29,11 @@ struct serial_ranks {
 static void owned_elements(void *ctx, int unit, int64_t *first, int64_t *n)
 {
     const struct serial_ranks *c = ctx;
+    unsigned axes = mds_params_sum_axes(c->local, unit);
 
     mds_comm_shard(mds_params_unit(c->local, unit)->count,
-                   mds_groups_size(&c->groups, MDS_AXES_TOKENS),
-                   mds_groups_rank(&c->groups, MDS_AXES_TOKENS), first, n);
+                   mds_groups_size(&c->groups, axes), mds_groups_rank(&c->groups, axes),
+                   first, n);
 }
 
 static enum mds_rc read_values(void *ctx, enum mds_ckpt_what what, int unit,

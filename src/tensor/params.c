@@ -16,7 +16,7 @@ struct mds_params {
     struct mds_param_unit *unit;
     int units;
     int64_t count;
-    unsigned sum_axes; /* of all parameters */
+    unsigned partial; /* of all parameters */
     struct mds_param_hooks hooks;
 };
 
@@ -75,6 +75,11 @@ void mds_params_set_encloses(struct mds_params *ps, int unit)
     ps->unit[unit].encloses = 1;
 }
 
+void mds_params_set_inner(struct mds_params *ps, int unit)
+{
+    ps->unit[unit].inner = 1;
+}
+
 uint64_t mds_param_hash(const char *name)
 {
     uint64_t h = UINT64_C(14695981039346656037);
@@ -124,8 +129,8 @@ enum mds_rc mds_params_add(struct mds_params *ps, const struct mds_param_spec *s
     u->count = mds_round_up(p->offset + p->count, MDS_UNIT_ALIGN) - u->first;
     u->params++;
     ps->count += p->count;
-    ps->sum_axes =
-        ps->n > 0 ? ps->sum_axes & mds_param_sum_axes(spec) : mds_param_sum_axes(spec);
+    ps->partial = ps->n > 0 ? ps->partial & spec->partial : spec->partial;
+    u->apart = u->params > 1 ? u->apart & spec->axes : spec->axes;
     ps->hash[ps->n] = mds_param_hash(spec->name);
     *id = ps->n++;
     return MDS_OK;
@@ -156,14 +161,15 @@ const struct mds_param_unit *mds_params_unit(const struct mds_params *ps, int un
     return &ps->unit[unit];
 }
 
-unsigned mds_params_sum_axes(const struct mds_params *ps)
+unsigned mds_params_sum_axes(const struct mds_params *ps, int unit)
 {
-    return ps->sum_axes;
+    return ps->partial & ~ps->unit[unit].apart;
 }
 
 unsigned mds_params_early_axes(const struct mds_params *ps, int id)
 {
-    return mds_param_sum_axes(&ps->list[id].spec) & ~ps->sum_axes;
+    return mds_param_sum_axes(&ps->list[id].spec) &
+           ~mds_params_sum_axes(ps, ps->list[id].unit);
 }
 
 int mds_params_find(const struct mds_params *ps, const char *name)

@@ -58,6 +58,8 @@ struct mds_param_unit {
     void *weight;         /* dtype [count]; NULL while not gathered */
     float *grad;          /* [count]; NULL while there is none */
     int encloses;         /* mds_params_set_encloses */
+    int inner;            /* mds_params_set_inner */
+    unsigned apart;       /* axes along which ranks have other shards of all of it */
 };
 
 /* Elements. */
@@ -87,6 +89,9 @@ enum mds_rc mds_params_add_unit(struct mds_params *ps, const char *name, int *un
  * use (weights or gradient).  Otherwise only one unit is in use at a time. */
 void mds_params_set_encloses(struct mds_params *ps, int unit);
 
+/* This unit is used while another one is, which does not enclose it. */
+void mds_params_set_inner(struct mds_params *ps, int unit);
+
 /* Append a parameter to the last unit; *id counts from 0.  The spec is copied. */
 enum mds_rc mds_params_add(struct mds_params *ps, const struct mds_param_spec *spec,
                            int *id);
@@ -104,10 +109,11 @@ static inline unsigned mds_param_sum_axes(const struct mds_param_spec *s)
     return s->partial & ~s->axes;
 }
 
-/* sum_axes: the sum axes that all parameters have in common; the storage's owner sums
- * over these after grad_ready.  early_axes: the other sum axes of one parameter; the
- * layer that computes its gradient sums over these before grad_ready. */
-unsigned mds_params_sum_axes(const struct mds_params *ps);
+/* sum_axes: the axes along which all gradients are partial, less those along which the
+ * unit is sharded; the storage's owner sums the unit over these after grad_ready.
+ * early_axes: the other sum axes of one parameter; the layer that computes its gradient
+ * sums over these before grad_ready. */
+unsigned mds_params_sum_axes(const struct mds_params *ps, int unit);
 unsigned mds_params_early_axes(const struct mds_params *ps, int id);
 
 /* The id of the parameter with that name, or -1. */

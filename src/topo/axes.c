@@ -2,11 +2,12 @@
 #include "topo/axes.h"
 
 const struct mds_axis mds_axes[] = {
-    {"tensor", "tp", "parallel.tensor"},
-    {"Ulysses", "ulysses", "parallel.ulysses"},
-    {"ring", "ring", "parallel.ring"},
-    {"data", "dp", NULL},
-    {"pipeline", "pipe", "parallel.pipeline"},
+    {"tensor", "tp", "parallel.tensor", 0},
+    {"Ulysses", "ulysses", "parallel.ulysses", 0},
+    {"ring", "ring", "parallel.ring", 0},
+    {"expert", "ep", "parallel.expert", 1},
+    {"data", "dp", NULL, 0},
+    {"pipeline", "pipe", "parallel.pipeline", 0},
     {0},
 };
 
@@ -22,7 +23,7 @@ void mds_axes_format(const struct mds_axis *table, const int64_t *size,
     while (table[i].name)
         i++;
     while (i-- > 0)
-        if (size[i] != 0) {
+        if (size[i] > table[i].rare) {
             mds_str_add(out, "%s%s %lld", x, table[i].name, (long long)size[i]);
             x = " x ";
         }

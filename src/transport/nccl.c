@@ -191,31 +191,33 @@ static enum mds_rc nccl_broadcast(struct mds_direct *d,
                     ticket);
 }
 
-static ncclResult_t queue_exchange(const struct mds_direct *d, const char *in,
+static ncclResult_t queue_exchange(const struct mds_direct *d, int n, const char *in,
                                    const struct mds_comm_block *send, char *out,
                                    const struct mds_comm_block *recv)
 {
     const struct mds_nccl_stream *st = &((const struct group *)d)->stream[0];
     ncclResult_t code = nccl->ncclGroupStart();
 
-    for (int p = 0; code == ncclSuccess && p < d->peers->size; p++) {
-        if (p != d->peers->rank && send[p].bytes > 0)
-            code = nccl->ncclSend(in + send[p].at, (size_t)send[p].bytes, ncclInt8, p,
+    for (int i = 0; code == ncclSuccess && i < n * d->peers->size; i++) {
+        int p = i % d->peers->size;
+
+        if (p != d->peers->rank && send[i].bytes > 0)
+            code = nccl->ncclSend(in + send[i].at, (size_t)send[i].bytes, ncclInt8, p,
                                   st->comm, st->stream);
-        if (p != d->peers->rank && recv[p].bytes > 0 && code == ncclSuccess)
-            code = nccl->ncclRecv(out + recv[p].at, (size_t)recv[p].bytes, ncclInt8, p,
+        if (p != d->peers->rank && recv[i].bytes > 0 && code == ncclSuccess)
+            code = nccl->ncclRecv(out + recv[i].at, (size_t)recv[i].bytes, ncclInt8, p,
                                   st->comm, st->stream);
     }
     return code == ncclSuccess ? nccl->ncclGroupEnd() : code;
 }
 
 static enum mds_rc nccl_exchange(struct mds_direct *d, const struct mds_comm_call *call,
-                                 const char *in, const struct mds_comm_block *send,
-                                 char *out, const struct mds_comm_block *recv,
-                                 int64_t *ticket)
+                                 int n, const char *in,
+                                 const struct mds_comm_block *send, char *out,
+                                 const struct mds_comm_block *recv, int64_t *ticket)
 {
     MDS_TRY(begin_collective(d, call));
-    return end_call(d, 0, call, queue_exchange(d, in, send, out, recv), ticket);
+    return end_call(d, 0, call, queue_exchange(d, n, in, send, out, recv), ticket);
 }
 
 /* ---- messages ---- */

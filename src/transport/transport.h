@@ -104,7 +104,7 @@ struct mds_direct_ops {
     enum mds_rc (*broadcast)(struct mds_direct *d, const struct mds_comm_call *call,
                              void *buf, int64_t *ticket);
     enum mds_rc (*exchange)(struct mds_direct *d, const struct mds_comm_call *call,
-                            const char *in, const struct mds_comm_block *send,
+                            int n, const char *in, const struct mds_comm_block *send,
                             char *out, const struct mds_comm_block *recv,
                             int64_t *ticket);
     enum mds_rc (*message)(struct mds_direct *d, const struct mds_comm_call *call,

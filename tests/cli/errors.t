@@ -130,7 +130,12 @@ test_expect_success 'experts' '
     fails "experts have no biases" pretrain --num-experts 4 &&
     fails "experts are not computed in FP8" pretrain $experts --bf16 --fp8-format hybrid --kv-channels 16 &&
     fails "blocks with experts are not computed in tiles" pretrain $experts --sequence-tile 8 --recompute-granularity full &&
-    fails "not supported here: there is no spreading of experts over ranks" pretrain $experts --expert-model-parallel-size 2 &&
+    fails "the model has no experts; leave it out, or give --num-experts" pretrain --expert-model-parallel-size 2 \
+        --dry-run --world-size 2 &&
+    fails "size 3 does not divide the 4 experts, --num-experts; 2 would do" pretrain $experts --expert-model-parallel-size 3 \
+        --dry-run --world-size 6 &&
+    fails "copies of pipeline 1 x expert 4 x ring 1 x Ulysses 1 x tensor 1 = 4 ranks; start 4 or 8; or give --expert-model-parallel-size 2" \
+        pretrain $experts --expert-model-parallel-size 4 --dry-run --world-size 6 &&
     fails "inner width, --moe-ffn-hidden-size 50; 2 would do" pretrain $experts --moe-ffn-hidden-size 50 \
         --dry-run --world-size 4 --tensor-model-parallel-size 4 &&
     fails "must be at least 0" pretrain $experts --moe-aux-loss-coeff -1

@@ -93,7 +93,7 @@ static struct mds_config config_of(int64_t S, int64_t H, int64_t A, int64_t tile
     c.batch = (struct mds_batch_config){.micro = 1, .global = 1, .accumulation = 1};
     c.optim = (struct mds_optim_config){.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
     c.parallel =
-        (struct mds_parallel_config){.size = {1, 1, 1, 1, 1}, .virtual_stages = 1};
+        (struct mds_parallel_config){.size = {1, 1, 1, 1, 1, 1}, .virtual_stages = 1};
     c.train = (struct mds_train_config){.seed = 3,
                                         .type = MDS_TYPE_BF16,
                                         .act.recompute = MDS_RECOMPUTE_FULL,

@@ -155,7 +155,7 @@ static void test_exchange(void)
         recv[p] = (struct mds_comm_block){4 * n * p, (p + 2 * world.rank) % 3 * 2000};
     }
     put(a, MDSK_F32, n + world.ranks);
-    must(mds_comm_exchange(group, a, send, b, recv), "exchange");
+    must(mds_comm_exchange(group, 1, a, send, b, recv), "exchange");
     get(b, MDSK_F32, n * world.ranks);
     for (int64_t p = 0; p < world.ranks; p++)
         for (int64_t i = 0; p != world.rank && i < recv[p].bytes / 4; i++)

@@ -12,27 +12,28 @@
 
 enum { TENSOR = 1, EXPERT = 2, DATA = 4, STAGE = 8 };
 
-static const struct mds_axis table[] = {{"tensor", "tp", "parallel.tensor"},
-                                        {"expert", "expert", "parallel.expert"},
-                                        {"data", "dp", NULL},
-                                        {"pipeline", "pipe", "parallel.pipeline"},
+static const struct mds_axis table[] = {{"tensor", "tp", "parallel.tensor", 0},
+                                        {"expert", "expert", "parallel.expert", 0},
+                                        {"data", "dp", NULL, 0},
+                                        {"pipeline", "pipe", "parallel.pipeline", 0},
                                         {0}};
 
 /* Ranks of data and of experts see other tokens.  sum: as one would say it by hand. */
 static const struct {
     const char *name;
+    int unit;
     enum mds_shard shard;
     unsigned axes, partial, sum;
 } params[] = {
-    {"matrix", MDS_SHARD_ROWS, TENSOR, DATA | EXPERT, DATA | EXPERT},
-    {"norm of slices", MDS_SHARD_NONE, 0, DATA | EXPERT | TENSOR,
+    {"matrix", 0, MDS_SHARD_ROWS, TENSOR, DATA | EXPERT, DATA | EXPERT},
+    {"norm of slices", 0, MDS_SHARD_NONE, 0, DATA | EXPERT | TENSOR,
      DATA | EXPERT | TENSOR},
-    {"norm of rows", MDS_SHARD_NONE, 0, DATA | EXPERT, DATA | EXPERT},
-    {"expert", MDS_SHARD_ROWS, EXPERT, DATA | EXPERT, DATA},
-    {"expert's matrix", MDS_SHARD_COLS, TENSOR | EXPERT, DATA | EXPERT, DATA},
+    {"norm of rows", 0, MDS_SHARD_NONE, 0, DATA | EXPERT, DATA | EXPERT},
+    {"expert", 1, MDS_SHARD_ROWS, EXPERT, DATA | EXPERT, DATA},
+    {"expert's matrix", 1, MDS_SHARD_COLS, TENSOR | EXPERT, DATA | EXPERT, DATA},
 };
 
-enum { PARAMS = sizeof params / sizeof *params, ROWS = 12, COLS = 40 };
+enum { PARAMS = sizeof params / sizeof *params, UNITS = 2, ROWS = 12, COLS = 40 };
 
 static struct mds_params *make_params(const struct mds_groups *g)
 {
@@ -40,7 +41,6 @@ static struct mds_params *make_params(const struct mds_groups *g)
     int id;
 
     must(mds_params_create(MDSK_F32, &ps), "params");
-    must(mds_params_add_unit(ps, "all", &id), "unit");
     for (int i = 0; i < PARAMS; i++) {
         struct mds_param_spec s = {.rows = ROWS,
                                    .cols = COLS,
@@ -50,6 +50,8 @@ static struct mds_params *make_params(const struct mds_groups *g)
                                    .parts = mds_groups_size(g, params[i].axes),
                                    .part = mds_groups_rank(g, params[i].axes)};
 
+        if (params[i].unit == mds_params_units(ps))
+            must(mds_params_add_unit(ps, params[i].name, &id), "unit");
         snprintf(s.name, sizeof s.name, "%s", params[i].name);
         must(mds_params_add(ps, &s, &id), "param");
     }
@@ -69,18 +71,21 @@ static float bits_of(unsigned axes, int rank)
 
 static void backward(const struct mds_par *p, struct mds_params *ps)
 {
-    must(mds_params_grad_begin(ps, 0), "grad_begin");
     for (int id = 0; id < PARAMS; id++) {
         int64_t n = mds_params_get(ps, id)->count;
         unsigned early = mds_params_early_axes(ps, id);
-        float *grad = mds_param_grad(ps, id);
+        float *grad;
 
+        if (id == 0 || params[id].unit > params[id - 1].unit)
+            must(mds_params_grad_begin(ps, params[id].unit), "grad_begin");
+        grad = mds_param_grad(ps, id);
         for (int64_t i = 0; i < n; i++)
             grad[i] = (float)(1u << world.rank);
         if (early)
             must(mds_par_sum(p, early, grad, n), "sum");
+        if (id + 1 == PARAMS || params[id + 1].unit > params[id].unit)
+            must(mds_params_grad_ready(ps, params[id].unit), "grad_ready");
     }
-    must(mds_params_grad_ready(ps, 0), "grad_ready");
 }
 
 static int wrong_in(struct mds_zero *z, const struct mds_params *ps)
@@ -88,12 +93,13 @@ static int wrong_in(struct mds_zero *z, const struct mds_params *ps)
     float got[PARAMS * ROWS * COLS + MDS_UNIT_ALIGN * PARAMS];
     int bad = 0;
 
-    must(mds_zero_read(z, MDS_ZERO_GRAD, 0, got), "read");
     for (int id = 0; id < PARAMS; id++) {
         const struct mds_param *p = mds_params_get(ps, id);
+        int64_t at = p->offset - mds_params_unit(ps, p->unit)->first;
 
+        must(mds_zero_read(z, MDS_ZERO_GRAD, p->unit, got), "read");
         for (int64_t i = 0; i < p->count; i++)
-            bad += got[p->offset + i] != bits_of(params[id].sum, world.rank);
+            bad += got[at + i] != bits_of(params[id].sum, world.rank);
     }
     return bad;
 }
@@ -103,19 +109,24 @@ static int sums_are_wrong(const struct mds_groups *g, struct mds_dev *dev, int s
     static const struct mds_optim_config optim = {
         .beta1 = 0.9, .beta2 = 0.95, .eps = 1};
     struct mds_params *ps = make_params(g);
+    struct mds_comm *groups[UNITS];
     struct mds_arena arena = {0};
     struct mds_par p = {.dev = dev, .groups = g, .arena = &arena};
     struct mds_zero_spec spec = {.optim = &optim,
                                  .params = ps,
                                  .dev = dev,
-                                 .group = mds_group(g, mds_params_sum_axes(ps)),
+                                 .group = mds_group(g, DATA | EXPERT),
+                                 .unit_group = groups,
                                  .stage = stage,
                                  .threads = 1};
     struct mds_zero *z = NULL;
     int bad;
 
-    if (!spec.group)
-        quit("no group for what all parameters have in common");
+    for (int u = 0; u < UNITS; u++) {
+        groups[u] = mds_group(g, mds_params_sum_axes(ps, u));
+        if (!groups[u])
+            quit("no group for what a unit's parameters have in common");
+    }
     must(mds_arena_init(&arena, dev, "axes", 4 << 20), "arena");
     must(mds_zero_create(&spec, &arena, &z), "create");
     must(mds_zero_init_weights(z, 7), "start");
@@ -148,7 +159,7 @@ static int groups_are_wrong(const struct mds_groups *g)
 
 int main(void)
 {
-    static const unsigned sets[] = {DATA,   EXPERT,          TENSOR | EXPERT,
+    static const unsigned sets[] = {DATA,   DATA | EXPERT,   TENSOR | EXPERT,
                                     TENSOR, TENSOR | DATA,   STAGE,
                                     0,      EXPERT | TENSOR, MDS_AXES_ALL};
     const int64_t size[] = {2, 2, 0, 1};

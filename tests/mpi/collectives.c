@@ -134,26 +134,29 @@ static void test_reduce_scatter(void)
     check(bad, "reduce_scatter, to outside and in place");
 }
 
-/* Rank a sends (a + 2 b) % 5 * step numbers to rank b, from number b of its own on:
- * blocks overlap, and some are empty.  Of itself it receives nothing. */
+/* Rank a sends (a + 2 b) % 5 * step numbers to rank b, from number b of its own on, and
+ * as a second block two numbers behind these: blocks overlap, and some are empty.  Of
+ * itself it receives nothing. */
 static int exchange(int64_t step)
 {
     static float in[MOST], out[64 * MOST];
-    struct mds_comm_block send[64], recv[64];
+    struct mds_comm_block send[2 * 64], recv[2 * 64];
     int bad = 0;
 
     fill(in, world.rank, MOST);
     for (int p = 0; p < world.ranks; p++) {
         int64_t to = (world.rank + 2 * p) % 5 * step,
-                from = (p + 2 * world.rank) % 5 * step;
+                from = (p + 2 * world.rank) % 5 * step, at = (int64_t)p * MOST;
 
         send[p] = (struct mds_comm_block){4 * p, 4 * to};
-        recv[p] = (struct mds_comm_block){4 * (int64_t)p * MOST, 4 * from};
-        out[p * (int64_t)MOST] = out[p * (int64_t)MOST + from] = 77;
+        recv[p] = (struct mds_comm_block){4 * at, 4 * from};
+        send[world.ranks + p] = (struct mds_comm_block){4 * (p + to), 8};
+        recv[world.ranks + p] = (struct mds_comm_block){4 * (at + from), 8};
+        out[at] = out[at + from + 2] = 77;
     }
-    must(mds_comm_exchange(all, in, send, out, recv), "exchange");
+    must(mds_comm_exchange(all, 2, in, send, out, recv), "exchange");
     for (int p = 0; p < world.ranks; p++) {
-        int64_t n = p == world.rank ? 0 : recv[p].bytes / 4;
+        int64_t n = p == world.rank ? 0 : recv[p].bytes / 4 + 2;
 
         for (int64_t i = 0; i < n; i++)
             bad += out[p * (int64_t)MOST + i] != number(p, world.rank + i);

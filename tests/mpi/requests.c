@@ -299,7 +299,7 @@ static void use_everything(struct mds_comm *c, float *a, float *b, float *w)
     reduce_scatter(c, a, b, 10, MDSK_F32, w);
     must(mds_comm_all_gather(c, a, b, 12), "all_gather");
     must(mds_comm_all_to_all(c, a, b, 20), "all_to_all");
-    must(mds_comm_exchange(c, a, to, b, from), "exchange");
+    must(mds_comm_exchange(c, 1, a, to, b, from), "exchange");
     must(mds_comm_broadcast(c, a, 333, 0), "broadcast");
     must(mds_comm_all_reduce_f64(c, d, 3, MDS_COMM_MAX), "f64");
     must(mds_comm_barrier(c), "barrier");

@@ -382,8 +382,7 @@ static double group_squares(struct run *r)
 
     must(mds_zero_grad_squares(r->z, r->squares), "squares");
     s = *r->squares;
-    if (mds_zero_is_sharded(r->z))
-        must(mds_comm_all_reduce_f64(all, &s, 1, MDS_COMM_SUM), "squares");
+    must(mds_comm_all_reduce_f64(all, &s, 1, MDS_COMM_SUM), "squares");
     return s;
 }
 

@@ -140,6 +140,7 @@ static void test_accepted_flags(void **state)
         "--num-experts 8 --moe-router-topk 2 --moe-router-load-balancing-type aux_loss "
         "--moe-aux-loss-coeff 1e-3 --moe-grouped-gemm --expert-model-parallel-size 2 "
         "--moe-router-dtype fp32 --moe-token-dispatcher-type alltoall "
+        "--disable-bias-linear "
         "--global-batch-size 1024 --rampup-batch-size 32 32 1953125 ";
     static const char dense[] =
         "--use-mcore-models --no-masked-softmax-fusion --no-position-embedding "
@@ -168,13 +169,11 @@ static void test_accepted_flags(void **state)
     assert_int_equal(r.run->config.parallel.zero_stage, 1);
     close_reading(&r);
     snprintf(both, sizeof both, "%s%s", experts, dense);
-    r = read_config(both);
-    assert_int_equal(r.rc, MDS_EUSER);
-    assert_int_equal(r.diag.faults, 1);
-    assert_said(
-        &r.diag,
-        "option --expert-model-parallel-size is not supported here: there is no "
-        "spreading of experts over ranks");
+    r = resolve(both, 8);
+    assert_int_equal(r.rc, MDS_OK);
+    assert_int_equal(r.run->config.parallel.expert, 2);
+    assert_int_equal(r.run->config.parallel.data, 4);
+    assert_int_equal(r.run->config.batch.accumulation, 128);
     assert_said(&r.diag, "--moe-grouped-gemm, --moe-router-dtype, "
                          "--moe-token-dispatcher-type");
     close_reading(&r);

@@ -45,6 +45,7 @@ struct mds_config gpt_shape(void)
                                               .pipeline = 1,
                                               .ulysses = 1,
                                               .ring = 1,
+                                              .expert = 1,
                                               .data = 1,
                                               .virtual_stages = 1};
     c.train.seed = 5;

@@ -134,7 +134,7 @@ static void rings_are_balanced(void **state)
 static void groups_have_their_members(void **state)
 {
     struct mds_parallel_config c = {
-        .tensor = 2, .pipeline = 2, .ulysses = 2, .ring = 3};
+        .tensor = 2, .pipeline = 2, .ulysses = 2, .ring = 3, .expert = 1};
     struct mds_groups g = {0};
 
     (void)state;
@@ -168,7 +168,7 @@ static void groups_have_their_members(void **state)
 static void only_ends_are_tied(void **state)
 {
     struct mds_parallel_config c = {
-        .tensor = 1, .pipeline = 4, .ulysses = 1, .ring = 1};
+        .tensor = 1, .pipeline = 4, .ulysses = 1, .ring = 1, .expert = 1};
 
     (void)state;
     for (int rank = 0; rank < 4; rank++) {
@@ -186,7 +186,7 @@ static void only_ends_are_tied(void **state)
 static void batches_have_rows(void **state)
 {
     struct mds_parallel_config c = {
-        .tensor = 2, .pipeline = 1, .ulysses = 2, .ring = 2};
+        .tensor = 2, .pipeline = 1, .ulysses = 2, .ring = 2, .expert = 1};
     struct mds_groups g = {0};
     struct mds_par p = {.groups = &g, .sequence_parallel = 1};
 
@@ -247,7 +247,7 @@ static void travel(struct mds_par *p, const void *x, void *y, int chunks)
 static void rows_are_sent_in_chunks(void **state)
 {
     struct mds_parallel_config c = {
-        .tensor = 4, .pipeline = 1, .ulysses = 1, .ring = 1};
+        .tensor = 4, .pipeline = 1, .ulysses = 1, .ring = 1, .expert = 1};
     const struct mds_dev_spec dry = {.name = "dry"};
     struct mds_groups g = {0};
     struct mds_arena arena = {0};
@@ -277,7 +277,7 @@ static void rows_are_sent_in_chunks(void **state)
 static void chunks_have_rows(void **state)
 {
     struct mds_parallel_config c = {
-        .tensor = 2, .pipeline = 1, .ulysses = 1, .ring = 1};
+        .tensor = 2, .pipeline = 1, .ulysses = 1, .ring = 1, .expert = 1};
     struct mds_groups g = {0};
     struct mds_par p = {.groups = &g, .sequence_parallel = 1, .chunks = 8}, tile;
 
@@ -313,7 +313,7 @@ enum { RING_R = 4, RING_U = 2, RING_B = 2, RING_S = 64, RING_BYTES = 1 << 20 };
 static void ring_init(struct ring_rank *r, int rank, enum mdsk_dtype dtype)
 {
     struct mds_parallel_config c = {
-        .tensor = 1, .pipeline = 1, .ulysses = RING_U, .ring = RING_R};
+        .tensor = 1, .pipeline = 1, .ulysses = RING_U, .ring = RING_R, .expert = 1};
     const struct mds_dev_spec dry = {.name = "dry"};
 
     *r = (struct ring_rank){.a = {.A = 6, .G = 2, .D = 8}};

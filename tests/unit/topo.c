@@ -13,16 +13,17 @@
 
 /* A table with an axis that the program does not have, between tensor and data. */
 enum { TENSOR = 1, EXPERT = 2, DATA = 4, STAGE = 8 };
-static const struct mds_axis with_expert[] = {{"tensor", "tp", "parallel.tensor"},
-                                              {"expert", "expert", "parallel.expert"},
-                                              {"data", "dp", NULL},
-                                              {"pipeline", "pipe", "parallel.pipeline"},
-                                              {0}};
+static const struct mds_axis with_expert[] = {
+    {"tensor", "tp", "parallel.tensor", 0},
+    {"expert", "expert", "parallel.expert", 0},
+    {"data", "dp", NULL, 0},
+    {"pipeline", "pipe", "parallel.pipeline", 0},
+    {0}};
 
 static struct mds_grid make_grid(int world, int64_t tensor, int64_t ulysses,
                                  int64_t ring, int64_t pipeline)
 {
-    const int64_t size[MDS_AXES] = {tensor, ulysses, ring, 0, pipeline};
+    const int64_t size[MDS_AXES] = {tensor, ulysses, ring, 1, 0, pipeline};
     struct mds_grid g;
 
     assert_int_equal(mds_grid_init(&g, mds_axes, size, world), MDS_OK);
@@ -173,10 +174,10 @@ static void expect_refusal(const struct mds_axis *table, const int64_t *size, in
 
 static void test_refusals(void **state)
 {
-    static const struct mds_axis nothing_is_left[] = {{"tensor", "tp", "t"}, {0}};
-    const int64_t most = 1 << 20, a[] = {4, 1, 1, 0, 1}, b[] = {2, 2, 1, 0, 1},
-                  c[] = {most, most, most, 0, most}, d[] = {0, 1, 1, 0, 1},
-                  e[] = {1, 1, 1, 0, -2};
+    static const struct mds_axis nothing_is_left[] = {{"tensor", "tp", "t", 0}, {0}};
+    const int64_t most = 1 << 20, a[] = {4, 1, 1, 1, 0, 1}, b[] = {2, 2, 1, 1, 0, 1},
+                  c[] = {most, most, most, 1, 0, most}, d[] = {0, 1, 1, 1, 0, 1},
+                  e[] = {1, 1, 1, 1, 0, -2};
 
     (void)state;
     expect_refusal(mds_axes, a, 6, MDS_EUSER,

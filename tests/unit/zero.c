@@ -187,7 +187,7 @@ static void a_range_has_one_rule(void **state)
             struct fixture f;
 
             open_fixture(&f, "dry", size / 2, size, MDSK_F32);
-            assert_int_equal(mds_partition_init(&parts, f.ps, f.comm, 1, rule_of),
+            assert_int_equal(mds_partition_init(&parts, f.ps, f.comm, NULL, 1, rule_of),
                              MDS_OK);
             for (; mds_partition_next_range(&parts, longest, &p); all += p.n) {
                 struct zero_param_group g = {.first = p.first};
@@ -476,7 +476,8 @@ static void check_launches(int64_t skip, double launches)
         w[k] = 8;
         rounded[k] = 0;
     }
-    assert_int_equal(mds_partition_init(&parts, f.ps, f.comm, 0, only_adamw), MDS_OK);
+    assert_int_equal(mds_partition_init(&parts, f.ps, f.comm, NULL, 0, only_adamw),
+                     MDS_OK);
     x.dev = f.dev;
     assert_int_equal(mds_adamw.update(&update, &parts, &x), MDS_OK);
     assert_true(mds_dev_ledger(f.dev)->op[MDS_OP_ADAMW].calls == launches);

@@ -322,7 +322,7 @@ static void a_lone_rank_has_a_parcel(void **state)
 
     (void)state;
     open_fixture(&f, "cpu", MDSK_F32, &muon, 0, 1);
-    assert_true(f.z->muon.parcel < f.arena.base + f.arena.now.used);
+    assert_true(f.z->muon[0].parcel < f.arena.base + f.arena.now.used);
     close_fixture(&f);
 }
 
@@ -363,7 +363,7 @@ static void dry_devices_need_the_same_memory(void **state)
                        MDS_PLACE_DEVICE);
             step(&f, 0);
             peak[dry] = f.arena.peak;
-            assert_true(f.z->muon.parcel < f.arena.base + f.arena.now.used);
+            assert_true(f.z->muon[0].parcel < f.arena.base + f.arena.now.used);
             close_fixture(&f);
         }
         assert_int_equal(peak[0], peak[1]);
