@@ -98,7 +98,8 @@ struct mdsk_combine {
  *
  *   x       [R k,F], gated [R k,2F]   dtype
  *   y       [R k,F]; no alias         dtype
- *   weight  [R,k]                     f32 */
+ *   weight  [R,k]                     f32
+ *   from    or NULL: weight[c], of the copies */
 struct mdsk_weigh {
     enum mdsk_activation_kind kind;
     int64_t R, F, k;
@@ -111,7 +112,7 @@ struct mdsk_weigh {
 
 /* dx[c] = weight[from[c]] f'(x[c]) dy[c],  dweight[from[c]] = sum of f(x[c]) dy[c]
  *
- *   x  as forward;  dy [R k,F];  dx like x; no alias   dtype
+ *   x, from  as forward;  dy [R k,F];  dx like x; no alias   dtype
  *   dweight [R,k]  f32, written */
 struct mdsk_weigh_bwd {
     enum mdsk_activation_kind kind;

@@ -69,6 +69,12 @@ MDSK_DISPATCH static float dot(int64_t n, const float *x, const float *y)
     return sum;
 }
 
+/* The index of a copy's weight. */
+static int64_t weight_at(const int32_t *from, int64_t c)
+{
+    return from ? from[c] : c;
+}
+
 int mdsk_weigh_cpu(void *stream, const struct mdsk_weigh *a)
 {
     int threads = mdsk_threads_for(a->R * a->k * a->F);
@@ -86,7 +92,7 @@ int mdsk_weigh_cpu(void *stream, const struct mdsk_weigh *a)
         float *y = mdsk_fill(a->dtype, a->y, c * a->F, mine + wide);
 
         mdsk_activate_row(a->kind, a->F, x, y);
-        scale(a->F, a->weight[a->from[c]], y, y);
+        scale(a->F, a->weight[weight_at(a->from, c)], y, y);
         mdsk_put(a->dtype, y, a->F, a->y, c * a->F);
     }
     return 0;
@@ -111,8 +117,8 @@ int mdsk_weigh_bwd_cpu(void *stream, const struct mdsk_weigh_bwd *a)
         float *dx = mdsk_fill(a->dtype, a->dx, c * wide, other + a->F);
 
         mdsk_activate_row(a->kind, a->F, x, y);
-        a->dweight[a->from[c]] = dot(a->F, y, dy);
-        scale(a->F, a->weight[a->from[c]], dy, y);
+        a->dweight[weight_at(a->from, c)] = dot(a->F, y, dy);
+        scale(a->F, a->weight[weight_at(a->from, c)], dy, y);
         mdsk_activate_row_bwd(a->kind, a->F, x, y, dx);
         mdsk_put(a->dtype, dx, wide, a->dx, c * wide);
     }

@@ -88,7 +88,7 @@ template <class T, class A> struct weigh {
     template <int N> __device__ void run(int64_t c, int64_t at) const
     {
         constexpr int wide = A::is_gated ? 2 : 1;
-        float v[N], w = a.weight[a.from[c]];
+        float v[N], w = a.weight[a.from ? a.from[c] : c];
 
         activate<A>((const T *)a.x + c * wide * a.F, a.F, at, v);
 #pragma unroll
@@ -110,7 +110,7 @@ __global__ void weigh_bwd_kernel(struct mdsk_weigh_bwd a)
 
     if (c >= a.R * a.k)
         return;
-    w = a.weight[a.from[c]];
+    w = a.weight[a.from ? a.from[c] : c];
     for (int64_t at = threadIdx.x * N; at < a.F; at += 32 * N) {
         float y[N], dy[N];
 
@@ -125,7 +125,7 @@ __global__ void weigh_bwd_kernel(struct mdsk_weigh_bwd a)
     }
     sum = warp_sum(sum);
     if (threadIdx.x == 0)
-        a.dweight[a.from[c]] = sum;
+        a.dweight[a.from ? a.from[c] : c] = sum;
 }
 
 /* f over rows of `width` elements, by vectors where these fit. */

@@ -232,6 +232,19 @@ static void back_weigh(struct back *k, const struct mds_step *f)
     give(k, f->in[1], s->out[1]);
 }
 
+static void back_spread(struct back *k, const struct mds_step *f)
+{
+    struct mds_step *s = mds_add_step(k->p, MDS_STEP_SPREAD_BWD, -1);
+
+    for (int i = 0; i < 4; i++)
+        s->in[i] = f->in[i];
+    s->in[4] = k->grad[f->out[0]];
+    s->out[0] = gradient_like(k, f->in[0], 0);
+    s->out[1] = gradient_like(k, f->in[1], 0);
+    give(k, f->in[0], s->out[0]);
+    give(k, f->in[1], s->out[1]);
+}
+
 static void back(struct back *k, const struct mds_step *f)
 {
     switch ((enum mds_step_op)f->op) {
@@ -264,6 +277,9 @@ static void back(struct back *k, const struct mds_step *f)
         break;
     case MDS_STEP_WEIGH:
         back_weigh(k, f);
+        break;
+    case MDS_STEP_SPREAD:
+        back_spread(k, f);
         break;
     case MDS_STEP_GATHER:
     case MDS_STEP_ENTER:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What ranks exchange in a block's forward: Megatron's f and g around tensor-parallel
- * linear layers, their sequence-parallel forms, and Ulysses' all-to-alls around
- * attention.  Backward's follow from these (backward.c). */
+ * linear layers, their sequence-parallel forms, Ulysses' all-to-alls around attention,
+ * and copies of rows for experts of other ranks.  Backward's follow from these
+ * (backward.c). */
 #include "block/build.h"
 #include "block/passes.h"
 
@@ -114,11 +115,35 @@ static int is_partial(const struct mds_step *s)
            s->op == MDS_STEP_COMBINE;
 }
 
+/* Where other ranks have some of the experts, the steps between dispatch and combine
+ * (experts, weigh, experts) are one, which sends copies there and takes results back. */
+static void spread(struct mds_step_list *p)
+{
+    for (int i = 0; i + 2 < p->steps; i++) {
+        const struct mds_step up = p->step[i], weigh = p->step[i + 1];
+        struct mds_step *s = &p->step[i];
+
+        if (up.op != MDS_STEP_EXPERTS)
+            continue;
+        *s = mds_step_of(MDS_STEP_SPREAD, -1);
+        s->in[0] = up.in[0];
+        s->in[1] = weigh.in[1];
+        s->in[2] = weigh.in[2];
+        s->in[3] = up.in[1];
+        s->out[0] = p->step[i + 2].out[0];
+        mds_remove_step(p, i + 2);
+        mds_remove_step(p, i + 1);
+    }
+}
+
 void mds_block_exchange(struct mds_step_list *p, const struct mds_block_ranks *r)
 {
-    const struct mds_step_list old = *p;
     mds_tid now[MDS_LIST_TENSORS], gathered[MDS_LIST_TENSORS];
+    struct mds_step_list old;
 
+    if (r->expert > 1)
+        spread(p);
+    old = *p;
     for (mds_tid t = 0; t < old.tensors; t++)
         now[t] = t;
     memset(gathered, 0xff, sizeof gathered);

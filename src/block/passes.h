@@ -26,6 +26,7 @@ struct mds_block_ranks {
     int tensor;       /* ranks: more than one sum partial results */
     int sequence;     /* each of them has a slice of the rows between GEMMs */
     int ulysses;      /* ranks that share attention's heads */
+    int expert;       /* ranks that share the experts */
     int64_t copied;   /* columns that q, k and v have more in attention, on all of these
                          together: copies of key/value heads */
     int64_t sum_work; /* bytes that summing a tensor [rows, hidden] needs meanwhile */

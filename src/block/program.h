@@ -68,6 +68,8 @@ enum mds_arg {
  *   experts        x of copies, first      y: the linear layer of each copy's expert
  *   weigh          u of copies, weights, map               weight times activation
  *   combine        x of copies, map        of each row the sum over its copies
+ *   spread         copies, weights, map, first             what experts, weigh, experts
+ *                                          make of them, on the ranks of each expert
  *   gather         x, rows of this rank    x, rows of all tensor ranks
  *   enter          x                       x: the same; its gradient is summed
  *   reduce         partial sums            their sum, working memory
@@ -93,6 +95,7 @@ enum mds_arg {
  *   experts' x     dy of copies, first     dx
  *   experts' w     x of copies, first, dy
  *   weigh'         u of copies, weights, map, dy           du, d weights
+ *   spread'        copies, weights, map, first, dy         d copies, d weights
  *   prefetch       none                    none: starts to copy the next block's x, or
  *                                          o and log-sum-exp, from where they are saved
  *
@@ -114,6 +117,7 @@ enum mds_arg {
     X(EXPERTS, "experts", -1, 0)                                                       \
     X(WEIGH, "weigh", -1, 0)                                                           \
     X(COMBINE, "combine", -1, 0)                                                       \
+    X(SPREAD, "spread", -1, 0)                                                         \
     X(GATHER, "gather", -1, 0)                                                         \
     X(ENTER, "enter", -1, 0)                                                           \
     X(REDUCE, "reduce", -1, 0)                                                         \
@@ -134,6 +138,7 @@ enum mds_arg {
     X(EXPERTS_BWD_X, "experts' x", -1, 0)                                              \
     X(EXPERTS_BWD_W, "experts' w", -1, 0)                                              \
     X(WEIGH_BWD, "weigh'", -1, 0)                                                      \
+    X(SPREAD_BWD, "spread'", -1, 0)                                                    \
     X(CAST, "cast", -1, 0)                                                             \
     X(PREFETCH, "prefetch", -1, 0)                                                     \
     X(ACQUIRE, "acquire", -1, 0)                                                       \

@@ -134,4 +134,5 @@ void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
     id->norm2 = mds_gpt_add_norm(reg, full, H, partial);
     if (reg->g->cfg.experts.n == 0)
         add_mlp_biases(reg, name, &id->mlp);
+    mds_gpt_add_spread(reg, name, &id->mlp);
 }

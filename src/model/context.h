@@ -49,7 +49,8 @@ struct expert_ids {
 struct mlp_ids {
     struct linear_ids up, down;
     struct norm_ids router;    /* gamma: the weight */
-    struct expert_ids *expert; /* [experts]; NULL without */
+    struct expert_ids *expert; /* [experts of this rank]; NULL without */
+    int unit;                  /* of the experts: the block's if each rank has all */
 };
 
 struct block_ids {

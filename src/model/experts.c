@@ -53,19 +53,50 @@ static struct norm_ids add_router(struct registrar *reg, const char *layer)
     return mds_gpt_add_summed(reg, &s, m->experts.n * m->hidden);
 }
 
+int mds_gpt_experts_here(const struct mds_gpt *g)
+{
+    return (int)g->cfg.experts.n / mds_groups_size(g->groups, MDS_AXIS_EXPERT);
+}
+
+static void add_experts_here(struct registrar *reg, const char *layer,
+                             struct mlp_ids *id)
+{
+    int n = mds_gpt_experts_here(reg->g);
+    int first = n * mds_groups_rank(reg->g->groups, MDS_AXIS_EXPERT);
+
+    id->expert = mds_zalloc((size_t)n, sizeof *id->expert);
+    if (!id->expert) {
+        reg->rc = MDS_EMEM;
+        return;
+    }
+    for (int e = 0; e < n; e++)
+        id->expert[e] = add_expert(reg, layer, first + e);
+}
+
+void mds_gpt_add_spread(struct registrar *reg, const char *layer, struct mlp_ids *id)
+{
+    char name[48];
+
+    if (mds_groups_size(reg->g->groups, MDS_AXIS_EXPERT) == 1)
+        return;
+    snprintf(name, sizeof name, "%.24s.experts", layer);
+    id->unit = mds_gpt_add_unit(reg, name);
+    if (reg->rc)
+        return;
+    mds_params_set_inner(reg->g->ps, id->unit);
+    reg->apart = MDS_AXIS_EXPERT;
+    add_experts_here(reg, layer, id);
+    reg->apart = 0;
+}
+
 void mds_gpt_add_experts(struct registrar *reg, const char *layer, struct mlp_ids *id)
 {
     const struct mds_model_config *m = &reg->g->cfg;
     int64_t F =
         m->experts.ffn_hidden / mds_groups_size(reg->g->groups, MDS_AXIS_TENSOR);
 
-    id->expert = mds_zalloc((size_t)m->experts.n, sizeof *id->expert);
-    if (!id->expert) {
-        reg->rc = MDS_EMEM;
-        return;
-    }
-    for (int e = 0; e < m->experts.n; e++)
-        id->expert[e] = add_expert(reg, layer, e);
+    if (mds_groups_size(reg->g->groups, MDS_AXIS_EXPERT) == 1)
+        add_experts_here(reg, layer, id);
     id->router = add_router(reg, layer);
     id->up = (struct linear_ids){.weight = -1,
                                  .bias = -1,
@@ -307,82 +338,102 @@ static int first_weight(const struct block_pass *b, int layer, int64_t *step)
     int first = layer == LAYER_UP ? id[0].up : id[0].down;
 
     *step = 0;
-    if (b->c->g->cfg.experts.n > 1)
+    if (mds_gpt_experts_here(b->c->g) > 1)
         *step = mds_params_get(ps, layer == LAYER_UP ? id[1].up : id[1].down)->offset -
                 mds_params_get(ps, first)->offset;
     return first;
 }
 
-static int64_t copies_of(const struct block_pass *b)
+enum mds_rc mds_gpt_experts_product(const struct block_pass *b, int layer,
+                                    struct expert_rows rows, const void *x, void *y)
 {
-    return mds_par_rows(&b->c->par) * b->c->g->cfg.experts.topk;
-}
-
-enum mds_rc mds_gpt_experts(void *ctx, const struct mds_block_call *call)
-{
-    const struct block_pass *b = ctx;
-    const struct linear_ids *l = width_of(b, call->step->layer);
+    const struct linear_ids *l = width_of(b, layer);
     int64_t step;
-    int first = first_weight(b, call->step->layer, &step);
-    struct mdsk_experts_fwd a = {.rows = copies_of(b),
-                                 .E = b->c->g->cfg.experts.n,
+    int first = first_weight(b, layer, &step);
+    struct mdsk_experts_fwd a = {.rows = rows.n,
+                                 .E = mds_gpt_experts_here(b->c->g),
                                  .in = l->in,
                                  .out = l->out,
                                  .step = step,
                                  .dtype = b->c->par.dtype,
                                  .by_rows = mds_gpt_generates(b->c),
-                                 .first = call->in[1],
+                                 .first = rows.first,
                                  .w = mds_gpt_weight(b->c, first),
-                                 .x = call->in[0],
-                                 .y = call->out[0]};
+                                 .x = x,
+                                 .y = y};
 
     return mds_op_experts_fwd(b->c->par.dev, &a);
 }
 
-enum mds_rc mds_gpt_experts_bwd_x(void *ctx, const struct mds_block_call *call)
+enum mds_rc mds_gpt_experts_product_bwd_x(const struct block_pass *b, int layer,
+                                          struct expert_rows rows, const void *dy,
+                                          void *dx)
 {
-    const struct block_pass *b = ctx;
-    const struct linear_ids *l = width_of(b, call->step->layer);
+    const struct linear_ids *l = width_of(b, layer);
     int64_t step;
-    int first = first_weight(b, call->step->layer, &step);
-    struct mdsk_experts_bwd_input a = {.rows = copies_of(b),
-                                       .E = b->c->g->cfg.experts.n,
+    int first = first_weight(b, layer, &step);
+    struct mdsk_experts_bwd_input a = {.rows = rows.n,
+                                       .E = mds_gpt_experts_here(b->c->g),
                                        .in = l->in,
                                        .out = l->out,
                                        .step = step,
                                        .dtype = b->c->par.dtype,
-                                       .first = call->in[1],
+                                       .first = rows.first,
                                        .w = mds_gpt_weight(b->c, first),
-                                       .dy = call->in[0],
-                                       .dx = call->out[0]};
+                                       .dy = dy,
+                                       .dx = dx};
 
     return mds_op_experts_bwd_input(b->c->par.dev, &a);
 }
 
-enum mds_rc mds_gpt_experts_bwd_w(void *ctx, const struct mds_block_call *call)
+enum mds_rc mds_gpt_experts_product_bwd_w(const struct block_pass *b, int layer,
+                                          struct expert_rows rows, const void *x,
+                                          const void *dy)
 {
-    const struct block_pass *b = ctx;
-    const struct linear_ids *l = width_of(b, call->step->layer);
+    const struct linear_ids *l = width_of(b, layer);
     int64_t step;
-    int first = first_weight(b, call->step->layer, &step);
-    struct mdsk_experts_bwd_weight a = {.rows = copies_of(b),
-                                        .E = b->c->g->cfg.experts.n,
+    int first = first_weight(b, layer, &step);
+    struct mdsk_experts_bwd_weight a = {.rows = rows.n,
+                                        .E = mds_gpt_experts_here(b->c->g),
                                         .in = l->in,
                                         .out = l->out,
                                         .step = step,
                                         .dtype = b->c->par.dtype,
-                                        .first = call->in[1],
+                                        .first = rows.first,
                                         .dw = mds_gpt_grad(b->c, first),
-                                        .x = call->in[0],
-                                        .dy = call->in[2]};
+                                        .x = x,
+                                        .dy = dy};
 
     for (int e = 0; e < a.E; e++) {
         const struct expert_ids *id = &b->id->mlp.expert[e];
 
         /* all or none: they are written together */
         a.write = mds_params_test_and_clear_uninit(
-            b->c->g->ps, call->step->layer == LAYER_UP ? id->up : id->down,
-            l->in * l->out);
+            b->c->g->ps, layer == LAYER_UP ? id->up : id->down, l->in * l->out);
     }
     return mds_op_experts_bwd_weight(b->c->par.dev, &a);
+}
+
+static struct expert_rows copies_of(const struct block_pass *b, const int32_t *first)
+{
+    return (struct expert_rows){mds_par_rows(&b->c->par) * b->c->g->cfg.experts.topk,
+                                first};
+}
+
+enum mds_rc mds_gpt_experts(void *ctx, const struct mds_block_call *call)
+{
+    return mds_gpt_experts_product(ctx, call->step->layer, copies_of(ctx, call->in[1]),
+                                   call->in[0], call->out[0]);
+}
+
+enum mds_rc mds_gpt_experts_bwd_x(void *ctx, const struct mds_block_call *call)
+{
+    return mds_gpt_experts_product_bwd_x(
+        ctx, call->step->layer, copies_of(ctx, call->in[1]), call->in[0], call->out[0]);
+}
+
+enum mds_rc mds_gpt_experts_bwd_w(void *ctx, const struct mds_block_call *call)
+{
+    return mds_gpt_experts_product_bwd_w(
+        ctx, call->step->layer, copies_of(ctx, call->in[1]), call->in[0], call->in[2]);
 }

@@ -65,11 +65,31 @@ struct block_pass {
     int put_message;
 };
 
-/* ---- experts.c: their operations ---- */
+/* ---- experts.c: their operations ----
+ *
+ * The products are those of the experts of this rank, whose rows begin at first
+ * [experts + 1] on the device; rows: of all of them.  layer: LAYER_UP or LAYER_DOWN. */
 
 mds_perform_fn mds_gpt_route, mds_gpt_route_bwd, mds_gpt_dispatch, mds_gpt_combine,
     mds_gpt_weigh, mds_gpt_weigh_bwd, mds_gpt_experts, mds_gpt_experts_bwd_x,
     mds_gpt_experts_bwd_w;
+
+struct expert_rows {
+    int64_t n; /* at least 1 of memory */
+    const int32_t *first;
+};
+enum mds_rc mds_gpt_experts_product(const struct block_pass *b, int layer,
+                                    struct expert_rows rows, const void *x, void *y);
+enum mds_rc mds_gpt_experts_product_bwd_x(const struct block_pass *b, int layer,
+                                          struct expert_rows rows, const void *dy,
+                                          void *dx);
+enum mds_rc mds_gpt_experts_product_bwd_w(const struct block_pass *b, int layer,
+                                          struct expert_rows rows, const void *x,
+                                          const void *dy);
+
+/* ---- spread.c: the same where they are on several ranks ---- */
+
+mds_perform_fn mds_gpt_spread, mds_gpt_spread_bwd;
 
 /* ---- head_groups.c ---- */
 

@@ -22,6 +22,7 @@ src_model_libmds_model_a_SOURCES = \
   src/model/operations_linear.c \
   src/model/register.c \
   src/model/saved.c src/model/saved.h \
+  src/model/spread.c \
   src/model/step.c
 model_libs = src/model/libmds_model.a $(parallel_libs) $(block_libs)
 

@@ -21,6 +21,7 @@ struct registrar {
     enum mds_rc rc;
     int fp8;           /* of the linear layers that follow */
     int64_t norm_sums; /* of the unit so far */
+    unsigned apart;    /* axes along which ranks have parameters of their own */
 };
 
 int mds_gpt_add_unit(struct registrar *reg, const char *name);
@@ -205,7 +206,12 @@ enum mds_rc mds_gpt_head_norms_bwd(const struct context *c,
 
 /* ---- experts.c: experts in place of the MLP ---- */
 
+/* The router, and experts if each rank has all of them; add_spread: a unit of those of
+ * this rank if not, behind the block's. */
 void mds_gpt_add_experts(struct registrar *reg, const char *layer, struct mlp_ids *id);
+void mds_gpt_add_spread(struct registrar *reg, const char *layer, struct mlp_ids *id);
+/* How many this rank has. */
+int mds_gpt_experts_here(const struct mds_gpt *g);
 
 /* ---- block.c ---- */
 

@@ -13,6 +13,7 @@ int mds_gpt_add_param(struct registrar *reg, struct mds_param_spec *spec)
     spec->partial |= MDS_AXES_TOKENS;
     spec->parts = mds_groups_size(groups, spec->axes);
     spec->part = mds_groups_rank(groups, spec->axes);
+    spec->axes |= reg->apart;
     /* For the gradient norm only the first rank of a stage that has the parameter
      * counts it; among ranks with other tokens, ZeRO decides. */
     if (mds_groups_rank(groups, MDS_AXES_STAGE & ~(spec->axes | MDS_AXES_TOKENS)) > 0)

@@ -77,8 +77,8 @@ enum mds_rc mds_check_weigh(struct mds_dev *dev, const struct mdsk_weigh *a)
 {
     if (!numbers_ok(a->R, a->k, a->k) || a->F < 1)
         return mds_contract_broken("weigh", numbers);
-    if (!a->from || !a->weight || !a->x || !a->y)
-        return mds_contract_broken("weigh", "from, weight, x, y given");
+    if (!a->weight || !a->x || !a->y)
+        return mds_contract_broken("weigh", "weight, x, y given");
     return mds_contract_dtype(dev, "weigh", a->dtype);
 }
 
@@ -86,9 +86,8 @@ enum mds_rc mds_check_weigh_bwd(struct mds_dev *dev, const struct mdsk_weigh_bwd
 {
     if (!numbers_ok(a->R, a->k, a->k) || a->F < 1)
         return mds_contract_broken("weigh_bwd", numbers);
-    if (!a->from || !a->weight || !a->x || !a->dy || !a->dx || !a->dweight)
-        return mds_contract_broken("weigh_bwd",
-                                   "from, weight, x, dy, dx, dweight given");
+    if (!a->weight || !a->x || !a->dy || !a->dx || !a->dweight)
+        return mds_contract_broken("weigh_bwd", "weight, x, dy, dx, dweight given");
     if (a->dx == a->x || a->dx == a->dy)
         return mds_contract_broken("weigh_bwd", "dx is not x or dy");
     return mds_contract_dtype(dev, "weigh_bwd", a->dtype);

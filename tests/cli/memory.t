@@ -33,6 +33,10 @@ done <<'END'
 1 --disable-bias-linear --num-experts 5 --recompute-granularity selective --recompute-modules layernorm mlp_act --bf16
 2 --disable-bias-linear --num-experts 5 --moe-aux-loss-coeff 1 --tensor-model-parallel-size 2 --sequence-parallel
 2 --disable-bias-linear --num-experts 5 --moe-aux-loss-coeff 1 --context-parallel-size 2 --zero-stage 3
+2 --disable-bias-linear --num-experts 4 --expert-model-parallel-size 2 --zero-stage 1
+4 --disable-bias-linear --num-experts 8 --expert-model-parallel-size 2 --bf16 --zero-stage 3
+4 --disable-bias-linear --num-experts 8 --expert-model-parallel-size 2 --recompute-granularity full --tensor-model-parallel-size 2 --sequence-parallel
+2 --disable-bias-linear --num-experts 4 --expert-model-parallel-size 2 --optimizer muon --bf16 --zero-stage 2
 1 --recompute-granularity selective --sequence-tile 50 --attention-head-groups 4 --bf16 --qk-layernorm
 1 --cpu-offloading-num-layers 2 --micro-batch-size 4
 1 --activation-memory 8 --sequence-tile 50

@@ -36,6 +36,7 @@ all_steps() {
         steps $gated --num-experts 8 --moe-ffn-hidden-size 4096 &&
         steps $gated --num-experts 8 --recompute-granularity full --world-size 2 --tensor-model-parallel-size 2 \
             --sequence-parallel &&
+        steps $gated --num-experts 8 --moe-ffn-hidden-size 4096 --world-size 2 --expert-model-parallel-size 2 &&
         steps --use-parallel-residual --recompute-granularity selective &&
         steps --world-size 2 --tensor-model-parallel-size 2 &&
         steps --world-size 2 --tensor-model-parallel-size 2 --partition-activations \

@@ -42,6 +42,7 @@ function add_grid() {
     if (pp > 1) add("pp" pp (chunk ? "i" : ""), "--pipeline-model-parallel-size " pp)
     if (chunk) options = options " --num-layers-per-virtual-pipeline-stage " chunk
     if (dp > 1) add("dp" dp, "")
+    if (ep > 1) add("ep" ep, "--expert-model-parallel-size " ep)
     options = options " --micro-batch-size " micro_batch(pp, dp)
 }
 
@@ -288,6 +289,43 @@ function routed(form) {
     untiled = 0
 }
 
+# The same of experts on several ranks: of data ranks, with the others' axes around them.
+function spread(form) {
+    model = form
+    untiled = 1
+    for (ep = 2; ep <= 4; ep *= 2) {
+        on(1, 0, 1, 1, 1, ep)
+        each_stage()
+        exact(0, "none", "mod", ep)
+        exact(2, "nvme", "sel", 1)
+        away(2)
+        half("bf16", ep == 2 ? 3 : 1, "full")
+        half("fp16", 0, "none")
+    }
+    ep = 2
+    on(1, 0, 1, 1, 1, 4)
+    each_stage()
+    exact(1, "none", "full", 2)
+    exact(3, "none", "none", 3)
+    on(2, 0, 1, 1, 1, 2)
+    exact(0, "none", "part", 2)
+    exact(3, "none", "none", 1)
+    on(2, 1, 1, 1, 1, 4)
+    exact(1, "none", "none", 0)
+    exact(2, "none", "sel", 1)
+    on(1, 0, 1, 1, 2, 2)
+    exact(0, "none", "none", 1)
+    exact(1, "none", "full", 2)
+    on(1, 0, 2, 1, 1, 2)
+    exact(1, "none", "none", 1)
+    on(1, 0, 1, 2, 1, 4)
+    exact(3, "none", "sel", 0)
+    on(2, 1, 1, 1, 2, 2)
+    exact(1, "cpu", "full", 2)
+    ep = 1
+    untiled = 0
+}
+
 # Muon, wherever matrices have several ranks, or what makes their gradients does.
 function muon(form) {
     model = form
@@ -449,6 +487,9 @@ BEGIN {
     muon("gpt+muon")
     muon("llama+muon")
     muon_experts("llama+experts+muon")
+    spread("llama+experts8")
+    spread("gpt+experts8+lone")
+    spread("llama+experts8+muon")
     routed("llama+experts")
     routed("gpt+expert1")
     routed("llama+experts+docs")

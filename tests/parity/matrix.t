@@ -51,6 +51,9 @@ options_of() {
     qkvbias) echo '--add-qkv-bias' ;;
     experts) echo '--disable-bias-linear --num-experts 5 --moe-ffn-hidden-size 96
         --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.1 --moe-z-loss-coeff 0.01' ;;
+    experts8) echo '--disable-bias-linear --num-experts 8 --moe-ffn-hidden-size 48
+        --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.1 --moe-z-loss-coeff 0.01' ;;
+    lone) echo '--moe-router-topk 1 --moe-router-pre-softmax' ;;
     expert1) echo '--disable-bias-linear --num-experts 3 --moe-router-topk 1 --moe-router-pre-softmax' ;;
     docs) echo '--pack-documents on' ;;
     stride) echo '--window-stride 40' ;;

@@ -46,9 +46,9 @@ static struct mds_model_config model_of(int bits)
         .experts = {.n = bits & EXPERTS ? 5 : 0, .topk = 2, .ffn_hidden = 2 * HIDDEN}};
 }
 
-static const struct mds_block_ranks ranks[] = {{1, 0, 1, 0, 0},   {2, 0, 1, 0, 512},
-                                               {2, 1, 1, 0, 512}, {1, 0, 2, 0, 0},
-                                               {2, 1, 2, 0, 512}, {1, 0, 4, 0, 0}};
+static const struct mds_block_ranks ranks[] = {
+    {1, 0, 1, 1, 0, 0}, {2, 0, 1, 1, 0, 512}, {2, 1, 1, 1, 0, 512},
+    {1, 0, 2, 2, 0, 0}, {2, 1, 2, 2, 0, 512}, {1, 0, 4, 1, 0, 0}};
 enum { RANKS = sizeof ranks / sizeof *ranks };
 
 /* Parts that are saved: all, not norms, not the activation, neither, attention's
