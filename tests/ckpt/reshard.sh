@@ -142,4 +142,41 @@ done
 pretrain 1 --train-iters 8 --load save-one --no-load-optim --metrics-jsonl go.jsonl &&
     ! near 1e-5 one.jsonl go.jsonl > figures
 tap_line $? "without moments other losses: $(cat figures)"
+
+# Experts of any number of ranks, also by way of mds_ckpt: two or one of the four on each.
+model="$model --disable-bias-linear --num-experts 4 --moe-ffn-hidden-size 48
+    --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.1"
+ep2="4 --expert-model-parallel-size 2 --zero-stage 1"
+ep4="4 --expert-model-parallel-size 4"
+tp2="2 --tensor-model-parallel-size 2 --sequence-parallel"
+pretrain 1 --train-iters 8 --metrics-jsonl experts.jsonl
+for from in ep2 ep4; do
+    eval words=\$$from
+    # shellcheck disable=SC2154,SC2086  # words is set; ranks first
+    {
+        pretrain $words --train-iters 8 --metrics-jsonl "$from.jsonl"
+        pretrain $words --train-iters 8 --exit-interval 4 --save "save-$from"
+        [ $? -eq 85 ]
+        tap_line $? "$from stops with status 85"
+        pretrain $words --train-iters 8 --load "save-$from" --metrics-jsonl go.jsonl &&
+            near 0 "$from.jsonl" go.jsonl > figures
+        tap_line $? "$from -> $from: $(cat figures)"
+    }
+    for to in 1 "$ep2" "$ep4" "$tp2"; do
+        # shellcheck disable=SC2086  # words, ranks first
+        pretrain $to --train-iters 8 --load "save-$from" --metrics-jsonl go.jsonl &&
+            near 1e-5 experts.jsonl go.jsonl > figures
+        tap_line $? "$from -> $to: $(cat figures)"
+        echo > figures
+    done
+done
+mv go.jsonl straight.jsonl
+rm -rf made
+# shellcheck disable=SC2086  # words
+mds_ckpt reshard save-ep4 made --world-size 4 --expert-model-parallel-size 2 --zero-stage 3 > log 2>&1 &&
+    mds_ckpt verify made >> log 2>&1 && mds_ckpt diff save-ep4 made >> log 2>&1 &&
+    test "$(find made -name 'rank_*' | wc -l)" -eq 4 &&
+    pretrain $tp2 --train-iters 8 --load made --metrics-jsonl go.jsonl &&
+    near 0 straight.jsonl go.jsonl > figures
+tap_line $? "ep4 -> made anew for ep2: $(cat figures)"
 finish

@@ -34,6 +34,8 @@ for kind in gpt llama; do
 done
 test_expect_success 'all experts are the MLP, in any layout; the router is that of a new run' '
     mds_ckpt upcycle --experts 5 --topk 3 llama llama-one && mds_ckpt diff --weights llama-one llama-5 &&
+    mds_ckpt upcycle --experts 4 llama llama-ep --world-size 4 --expert-model-parallel-size 2 --zero-stage 1 &&
+    test -e llama-ep/iter_0000000/rank_00003.h5 && mds_ckpt verify llama-ep && mds_ckpt diff --weights llama-4 llama-ep &&
     test "$(mds_ckpt info --tensors llama-one | grep -c "layer.*experts.*weight")" -eq 45
 '
 test_expect_success 'it trains, and its experts become different' '
