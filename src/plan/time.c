@@ -236,6 +236,17 @@ static double data_s(const struct mds_network *net, const struct mds_config *c,
            exposed_s(gather, forward / (double)c->batch.accumulation, exposed_beside);
 }
 
+/* Rows that go to experts of other ranks, and back, with nothing beside them; and what
+ * ranks with the same experts exchange of these. */
+static double experts_s(const struct mds_network *net, const struct mds_config *c,
+                        const struct mds_dry_step *r, double compute_s)
+{
+    if (c->parallel.expert == 1)
+        return 0;
+    return group_s(net, r, MDS_AXIS_EXPERT) + group_s(net, r, MDS_AXES_STAGE_EXPERTS) +
+           data_s(net, c, traffic_along(r, MDS_AXES_SAME_EXPERTS), compute_s);
+}
+
 /* Whether states that are elsewhere come to the device for their update, with nothing
  * beside it (docs/adr/0043). */
 static int states_come_and_go(const struct mds_config *c)
@@ -342,7 +353,8 @@ static void set_rank_times(const struct mds_machine *m, const struct mds_config 
     e->sequence_s = group_s(&net, r, MDS_AXIS_ULYSSES) +
                     ring_s(m, c, &r->ledger, group_s(&net, r, MDS_AXIS_RING));
     e->data_s = group_s(&net, r, MDS_AXES_ALL) + group_s(&net, r, MDS_AXES_STAGE) +
-                data_s(&net, c, traffic_along(r, MDS_AXES_TOKENS), e->compute_s);
+                data_s(&net, c, traffic_along(r, MDS_AXES_TOKENS), e->compute_s) +
+                experts_s(&net, c, r, e->compute_s);
     e->pipeline_s =
         group_s(&net, r, MDS_AXIS_PIPELINE) + group_s(&net, r, MDS_GROUP_ENDS);
     e->host_s = host_s(m, c, per_node, r, e->compute_s + e->tensor_s + e->sequence_s);
