@@ -54,6 +54,26 @@ test_expect_success 'Ulysses ranks with copies of key/value heads: near one rank
     losses copies 4 "$llama" --ds-sequence-parallel-size 4 && near llama1 copies &&
     losses again 4 "$llama" --ds-sequence-parallel-size 4 && test_cmp copies again
 '
+# clear_routers FILE: set the routers of two blocks, in a safetensors file, to 0
+clear_routers() {
+    perl -e 'open F, "+<:raw", $ARGV[0]; read F, $n, 8; $n = unpack "Q<", $n; read F, $h, $n;
+        while ($h =~ /"[^"]*router[^"]*":\{[^}]*"data_offsets":\[(\d+),(\d+)\]/g) {
+            seek F, 8 + $n + $1, 0; print F "\0" x ($2 - $1); $done++
+        }
+        exit($done != 2)' "$1"
+}
+# All scores are equal at first, so the first two experts get every token: rows come to one
+# rank in several rounds, and experts of others have none.
+experts="$llama --num-experts 8 --moe-ffn-hidden-size 32 --init-weights w.safetensors"
+test_expect_success 'a router that sends all tokens to the experts of one rank' '
+    mds_pretrain ${experts% --init*} --seq-length 64 --train-iters 1 --lr 0 --global-batch-size 8 --threads 1 \
+        --data-path tokens.h5 --eval-iters 0 --export-weights w.safetensors >out 2>&1 && clear_routers w.safetensors &&
+    losses even1 1 "$experts" &&
+    losses even2 2 "$experts" --expert-model-parallel-size 2 --zero-stage 1 && near even1 even2 &&
+    losses even4 4 "$experts" --expert-model-parallel-size 4 --micro-batch-size 1 && near even1 even4 &&
+    grep "iteration.:1,.*expert_load_most.:4,.*experts_idle.:12," even4.jsonl &&
+    losses again 4 "$experts" --expert-model-parallel-size 4 --micro-batch-size 1 && test_cmp even4 again
+'
 # Chunks and stages share the buffers that stay; the copies change no bit.
 test_expect_success 'blocks on the host between forward and backward, of stages and chunks' '
     model="--num-layers 12 --hidden-size 48 --num-attention-heads 4 --micro-batch-size 2
