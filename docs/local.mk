@@ -66,6 +66,7 @@ EXTRA_DIST += \
   docs/adr/0040-experts-on-hopper.md \
   docs/adr/0043-muon-in-every-layout.md \
   docs/adr/0044-results-that-go-on.md \
+  docs/adr/0046-experts-on-several-ranks.md \
   docs/adr/0042-what-is-made-of-tables.md \
   docs/adr/0045-a-smaller-house.md \
   docs/architecture.md \
