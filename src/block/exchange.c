@@ -116,7 +116,8 @@ static int is_partial(const struct mds_step *s)
 }
 
 /* Where other ranks have some of the experts, the steps between dispatch and combine
- * (experts, weigh, experts) are one, which sends copies there and takes results back. */
+ * (experts, weigh, experts) are one, which sends copies there and takes results
+ * back. */
 static void spread(struct mds_step_list *p)
 {
     for (int i = 0; i + 2 < p->steps; i++) {

@@ -228,9 +228,9 @@ enum mds_rc mds_comm_gather_records(struct mds_comm *c, const void *in, int64_t 
 
 /* Blocks of any lengths, n from each rank to each: send in's blocks send[i, p] to rank
  * p, and receive out's blocks recv[i, p] from it, for all ranks p but this one; send
- * and recv [n, size].  What p sends is as long as what is received of it, block by block.
- * Blocks of `in` may overlap; those of out do not, nor with in's.  in and out are given
- * even if nothing is sent or received.  Blocking. */
+ * and recv [n, size].  What p sends is as long as what is received of it, block by
+ * block.  Blocks of `in` may overlap; those of out do not, nor with in's.  in and out
+ * are given even if nothing is sent or received.  Blocking. */
 enum mds_rc mds_comm_exchange(struct mds_comm *c, int n, const void *in,
                               const struct mds_comm_block *send, void *out,
                               const struct mds_comm_block *recv);

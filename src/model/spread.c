@@ -4,7 +4,8 @@
  *
  * Copies come in rounds, in each at most `most` from each rank to each, so memory does
  * not depend on the router; one that sends all rows to one expert takes more rounds.
- * In a round the rows of an expert are in the order of ranks, and of these in their own.
+ * In a round the rows of an expert are in the order of ranks, and of these in their
+ * own.
  * Nothing of a round is kept: backward sends its copies again, and makes again what it
  * reads of the first layer.
  *

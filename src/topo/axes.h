@@ -45,8 +45,8 @@ extern const struct mds_axis mds_axes[]; /* ends with a row whose name is NULL *
 void mds_axes_format(const struct mds_axis *table, const int64_t *size,
                      struct mds_str *out);
 
-/* Ranks of which any multiple is a grid: the product of all sizes except that of the row
- * without a key (data parallelism). */
+/* Ranks of which any multiple is a grid: the product of all sizes except that of the
+ * row without a key (data parallelism). */
 int64_t mds_axes_model_ranks(const struct mds_axis *table, const int64_t *size);
 
 #endif
