@@ -316,6 +316,8 @@ function spread(form) {
     on(1, 0, 1, 1, 2, 2)
     exact(0, "none", "none", 1)
     exact(1, "none", "full", 2)
+    chunk = model ~ /^gpt/ ? 2 : 1
+    exact(3, "none", "none", 0)
     on(1, 0, 2, 1, 1, 2)
     exact(1, "none", "none", 1)
     on(1, 0, 1, 2, 1, 4)
