@@ -132,6 +132,16 @@ test_expect_success 'a plan of a tiny model' '
     grep "longest sequence: [1-9]" out &&
     test_must_fail mds_launch plan --layout given 2>err && grep "layout given: plan varies what .* leave --layout out" err
 '
+# memory N: of the best layout of a model of which most is experts, which N ranks share
+memory() {
+    mds_launch plan --machine h100 --nodes 2 -- --model-size-key GENOS_10B --seq-length 8192 --micro-batch-size 1 \
+        --global-batch-size 1024 --bf16 --data-path "" --expert-model-parallel-size "$1" >planned && cat planned >&2 &&
+        awk '$1 == 1 && $6 == "GiB" { print $5 }' planned
+}
+test_expect_success 'a plan takes the ranks that share experts as they are given, and counts their messages' '
+    memory 1 >one && memory 8 >eight && paste one eight | awk "{ exit !(\$2 > 0 && \$2 < \$1 / 2) }" &&
+    grep "gradients and weights [1-9]" planned && ! memory 3 && ! grep "layouts fit" planned
+'
 test_expect_success 'plan and submit read the data as the job will, and say how long it is' '
     MODEL_SIZE_KEY=GENSLM_25M && TRAIN_ITERS=10000 && export MODEL_SIZE_KEY TRAIN_ITERS &&
     submit() { mds_launch submit debug 2 1:00:00 P --machine polaris --print "$@" >out 2>err; } &&
