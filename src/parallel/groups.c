@@ -134,9 +134,9 @@ static const struct need {
     {MDS_AXIS_PIPELINE, NULL, 0, {1, -1}, 0},
     {MDS_GROUP_ENDS, "ends", 0, {0}, 0},
     {MDS_AXES_STAGE, "stage", 0, {0}, 0},
-    {MDS_AXIS_EXPERT, "experts", 1, {0}, 1},
-    {MDS_AXES_SAME_EXPERTS, "same experts", 1, {0}, 1},
-    {MDS_AXES_STAGE_EXPERTS, "stage's experts", 0, {0}, 1},
+    {MDS_AXIS_EXPERT, NULL, 1, {0}, 1},
+    {MDS_AXES_SAME_EXPERTS, "same ep", 1, {0}, 1},
+    {MDS_AXES_STAGE_EXPERTS, "same ep tp", 0, {0}, 1},
     {MDS_AXES_ALL, "world", 0, {0}, 0},
 };
 
