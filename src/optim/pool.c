@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "optim/pool.h"
 #include "base/alloc.h"
+#include "base/minmax.h"
 
 #include <stdlib.h>
 
@@ -20,7 +21,8 @@ int64_t mds_pool_plan(struct mds_pool *p, const int64_t *count, int n, int slots
             p->slot[at].count = count[i];
     }
     for (int s = 0; s < p->slots; s++) {
-        p->slot[s].unit = p->slot[s].reserved_for = -1;
+        p->slot[s].unit = -1;
+        p->slot[s].reserved_for = MDS_POOL_ANY;
         sum += p->slot[s].count;
     }
     return sum;
@@ -41,28 +43,27 @@ int mds_pool_enclosing(const struct zero_partition *parts)
     return n;
 }
 
-int mds_pool_has_inner(const struct zero_partition *parts)
-{
-    for (int i = 0; i < parts->units; i++)
-        if (mds_partition_unit(parts, i)->inner)
-            return 1;
-    return 0;
-}
-
 static enum mds_rc plan_slots(struct mds_pool *p, const struct zero_partition *parts,
                               mds_pool_count_fn *count, int slots)
 {
-    int64_t *counts = mds_zalloc((size_t)parts->units, sizeof *counts);
+    int64_t *counts = mds_zalloc((size_t)parts->units, sizeof *counts), inner = 0;
 
     if (!counts)
         return MDS_EMEM;
-    for (int i = 0; i < parts->units; i++)
-        counts[i] = mds_partition_unit(parts, i)->encloses ? 0 : count(parts, i);
+    for (int i = 0; i < parts->units; i++) {
+        const struct mds_param_unit *u = mds_partition_unit(parts, i);
+
+        counts[i] = u->encloses || u->inner ? 0 : count(parts, i);
+        inner = mds_max(inner, u->inner ? count(parts, i) : 0);
+    }
     mds_pool_plan(p, counts, parts->units, slots);
     free(counts);
+    p->parts = parts;
     for (int i = 0; i < parts->units; i++)
         if (mds_partition_unit(parts, i)->encloses)
             mds_pool_reserve(p, i, count(parts, i));
+    if (inner > 0)
+        mds_pool_reserve(p, MDS_POOL_INNER, inner);
     return MDS_OK;
 }
 
@@ -70,7 +71,7 @@ enum mds_rc mds_pool_alloc(struct mds_pool *p, const struct zero_partition *part
                            mds_pool_count_fn *count, int slots, struct mds_arena *arena,
                            enum mds_mem_tag tag, int64_t elem)
 {
-    if (slots + mds_pool_enclosing(parts) > MDS_POOL_SLOTS)
+    if (slots + mds_pool_enclosing(parts) >= MDS_POOL_SLOTS)
         return mds_fail(MDS_EBUG, "%d units enclose others: not enough buffers",
                         mds_pool_enclosing(parts));
     MDS_TRY(plan_slots(p, parts, count, slots));
@@ -102,8 +103,10 @@ static int is_better_slot(const struct mds_pool_slot *a, const struct mds_pool_s
 
 int mds_pool_pick(const struct mds_pool *p, int unit, int64_t count)
 {
-    int best = -1, only = -1;
+    int best = -1, only = MDS_POOL_ANY;
 
+    if (p->parts && mds_partition_unit(p->parts, unit)->inner)
+        only = MDS_POOL_INNER;
     for (int s = 0; s < p->slots; s++)
         if (p->slot[s].reserved_for == unit)
             only = unit;

@@ -7,6 +7,7 @@
 #include "optim/partition.h"
 
 enum { MDS_POOL_SLOTS = 5 };
+enum { MDS_POOL_ANY = -1, MDS_POOL_INNER = -2 };
 
 struct mds_pool_slot {
     int64_t count;    /* capacity in elements */
@@ -14,11 +15,12 @@ struct mds_pool_slot {
     int unit;         /* the unit whose elements it holds; -1: none */
     int users;        /* 0: it may be reused for another unit */
     int prefetched;   /* filled for a user who has not acquired it yet */
-    int reserved_for; /* the only unit that may use it; -1: any */
+    int reserved_for; /* the only unit that may use it; or any, or inner ones */
     int64_t stamp;    /* time of the last use, in uses */
 };
 
 struct mds_pool {
+    const struct zero_partition *parts; /* borrowed; NULL: no unit is inner */
     int slots;
     struct mds_pool_slot slot[MDS_POOL_SLOTS];
     int64_t clock;
@@ -32,7 +34,8 @@ int64_t mds_pool_plan(struct mds_pool *p, const int64_t *count, int n, int slots
 /* Size the slots for count(parts, unit) elements of `elem` bytes per unit, and allocate
  * them from the arena.  Units that enclose others (tensor/params.h) get a reserved slot
  * each, as they might otherwise occupy the only slot that is large enough for the next
- * unit.  All other units share `slots` slots. */
+ * unit.  Inner units, of which one is in use at a time, share a slot.  All other units
+ * share `slots` slots. */
 typedef int64_t mds_pool_count_fn(const struct zero_partition *parts, int unit);
 enum mds_rc mds_pool_alloc(struct mds_pool *p, const struct zero_partition *parts,
                            mds_pool_count_fn *count, int slots, struct mds_arena *arena,
@@ -41,10 +44,8 @@ enum mds_rc mds_pool_alloc(struct mds_pool *p, const struct zero_partition *part
 /* Number of units that enclose others. */
 int mds_pool_enclosing(const struct zero_partition *parts);
 
-/* Whether a unit is used within another that does not enclose it. */
-int mds_pool_has_inner(const struct zero_partition *parts);
-
-/* Add a slot of `count` elements that only this unit uses; it never gets another. */
+/* Add a slot of `count` elements that only this unit uses (or inner ones); it never gets
+ * another. */
 void mds_pool_reserve(struct mds_pool *p, int unit, int64_t count);
 
 /* The slot that holds the unit, or -1. */

@@ -20,11 +20,11 @@ struct zero_gradient {
 };
 
 /* Number of whole gradients in memory at once if they are sharded, not counting units
- * that enclose others: the one being computed, one within it, and, with overlap, one
+ * that enclose others, and inner ones: the one being computed and, with overlap, one
  * being reduced. */
 static int max_whole_gradients(const struct zero_gradients *g)
 {
-    return (g->overlap ? 2 : 1) + mds_pool_has_inner(g->parts);
+    return g->overlap ? 2 : 1;
 }
 
 static float *grad_at(const struct zero_gradients *g, const struct zero_range *p)

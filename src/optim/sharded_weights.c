@@ -5,13 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of units gathered at once: one in use, one within it, and one being
- * prefetched.  One more if no unit has a buffer of its own, as the last units of a pass
- * are the first of the next. */
+/* Number of units gathered at once: one in use, and one being prefetched.  One more if
+ * no unit has a buffer of its own, as the last units of a pass are the first of the
+ * next.  Inner units have another. */
 static int max_gathered_units(const struct zero_weights *w)
 {
-    return 1 + mds_pool_has_inner(w->parts) + (w->overlap != 0) +
-           (mds_pool_enclosing(w->parts) == 0);
+    return 1 + (w->overlap != 0) + (mds_pool_enclosing(w->parts) == 0);
 }
 
 /* ---- memory ---- */
