@@ -44,8 +44,8 @@ enum mds_rc mds_pool_alloc(struct mds_pool *p, const struct zero_partition *part
 /* Number of units that enclose others. */
 int mds_pool_enclosing(const struct zero_partition *parts);
 
-/* Add a slot of `count` elements that only this unit uses (or inner ones); it never gets
- * another. */
+/* Add a slot of `count` elements that only this unit uses, or inner ones; it never
+ * gets another. */
 void mds_pool_reserve(struct mds_pool *p, int unit, int64_t count);
 
 /* The slot that holds the unit, or -1. */
