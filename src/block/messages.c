@@ -4,8 +4,8 @@
  * last one of the loop that it is in.
  *
  * Messages between tensor ranks may travel in chunks of rows.  A linear layer sends a
- * chunk of the sum that follows when it has computed it; one right behind a gather waits
- * for a chunk when it needs it. */
+ * chunk of the sum that follows when it has computed it; one right behind a gather
+ * waits for a chunk when it needs it. */
 #include "block/build.h"
 #include "block/passes.h"
 

@@ -15,7 +15,8 @@
  *
  * Only place knows addresses.
  *
- * Each is one file (chunks are in that of messages).  After each the list is checked: mds_block_check. */
+ * Each is one file (chunks are in that of messages).  After each the list is checked:
+ * mds_block_check. */
 #ifndef MDS_BLOCK_PASSES_H
 #define MDS_BLOCK_PASSES_H
 
@@ -87,8 +88,8 @@ void mds_block_fetch_input(struct mds_step_list *backward);
 void mds_block_put_o(struct mds_step_list *forward);
 void mds_block_fetch_o(struct mds_step_list *backward);
 
-/* The messages of these layers (bits) travel in chunks of rows: a linear layer starts the
- * sum that follows, chunk by chunk. */
+/* The messages of these layers (bits) travel in chunks of rows: a linear layer starts
+ * the sum that follows, chunk by chunk. */
 void mds_block_chunks(struct mds_step_list *p, unsigned layers);
 
 /* Frame the steps of heads: each group copies its part of the weights of q, k and v, of

@@ -112,8 +112,8 @@ uint32_t *mds_gpt_fp8_grad_amax(const struct context *c, const struct linear_ids
     return id->fp8 ? &c->fp8_amax->grad[id->weight] : NULL;
 }
 
-/* w: a weight, or a copy of some heads (head_groups.c).  Its largest magnitude is that of
- * its last cast; those of copies are searched each time. */
+/* w: a weight, or a copy of some heads (head_groups.c).  Its largest magnitude is that
+ * of its last cast; those of copies are searched each time. */
 static enum mds_rc cast_weight(const struct context *c, const struct linear_ids *id,
                                const void *w, int by_rows, struct mdsk_fp8_operand *out)
 {

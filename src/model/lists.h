@@ -122,8 +122,8 @@ int64_t mds_gpt_chunk_left(const struct block_pass *b, const struct mds_step *s,
 enum mds_rc mds_gpt_wait_rows(struct block_pass *b, const struct mds_step *s,
                               int64_t rows);
 
-/* [rows, H] of each tensor rank; their sum: all of it, in the same place, or this rank's
- * shard [slice rows, H]; and mds_gpt_sum_work bytes. */
+/* [rows, H] of each tensor rank; their sum: all of it, in the same place, or this
+ * rank's shard [slice rows, H]; and mds_gpt_sum_work bytes. */
 struct partial_sums {
     void *partial, *sum, *work;
 };

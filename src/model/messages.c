@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages between tensor ranks: rows that all gather, and partial sums.  They travel in
- * chunks of rows if their step says so. */
+/* Messages between tensor ranks: rows that all gather, and partial sums.  They travel
+ * in chunks of rows if their step says so. */
 #include "model/lists.h"
 
 #include "base/minmax.h"

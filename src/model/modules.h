@@ -83,9 +83,10 @@ struct linear_ids mds_gpt_add_weights(struct registrar *reg, const char *layer,
 int mds_gpt_add_biases(struct registrar *reg, const char *layer,
                        const struct linears *l);
 
-/* The input x [R, in].  cast: FP8 only: x as codes by rows already, if they are there.  codes, of mds_gpt_fp8_codes_bytes: forward writes there what
- * the weight's gradient is computed from, and backward reads it instead of x.  amax: of
- * x, as the kernel that wrote it has left it there. */
+/* The input x [R, in].  cast: FP8 only: x as codes by rows already, if they are
+ * there.  codes, of mds_gpt_fp8_codes_bytes: forward writes there what the weight's
+ * gradient is computed from, and backward reads it instead of x.  amax: of x, as the
+ * kernel that wrote it has left it there. */
 struct linear_input {
     const void *x;
     void *codes;    /* NULL: they are not saved, or it is not FP8 */

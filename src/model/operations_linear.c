@@ -126,8 +126,8 @@ static struct mdsk_fp8_operand codes_from(struct mdsk_fp8_operand codes, int64_t
 
 /* ---- operations ---- */
 
-/* The input of all rows; in FP8 cast here where the result leaves in chunks, so that all
- * have one scale. */
+/* The input of all rows; in FP8 cast here where the result leaves in chunks, so that
+ * all have one scale. */
 static enum mds_rc input_of(const struct block_pass *b,
                             const struct mds_block_call *call,
                             const struct linear_ids *l, struct linear_input *x)

@@ -49,9 +49,8 @@ static enum mds_rc fill(void *ctx, const struct mds_params *local,
 /* Whether a line of the saved configuration sets one of these. */
 static int is_replaced(const char *line)
 {
-    static const char *const keys[] = {
-        "  experts:",       "  expert_topk:", "  fp8_format:",
-        "  sequence_tile:", "  tensor_chunks:"};
+    static const char *const keys[] = {"  experts:", "  expert_topk:", "  fp8_format:",
+                                       "  sequence_tile:", "  tensor_chunks:"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strncmp(line, keys[i], strlen(keys[i])) == 0)

@@ -274,10 +274,10 @@ static int64_t saved_by_codes(int64_t R, int64_t C)
 }
 
 /* Codes of norms' results and of the activation's are saved in their place, where all
- * rows are cast at once, where no block in bf16 has the same memory, and where the layer
- * that reads them does not run again.  Where they cannot be, as of blocks that leave, the
- * activation's is not saved either.  Without weights' gradients in FP8 all is saved as in
- * bf16. */
+ * rows are cast at once, where no block in bf16 has the same memory, and where the
+ * layer that reads them does not run again.  Where they cannot be, as of blocks that
+ * leave, the activation's is not saved either.  Without weights' gradients in FP8 all
+ * is saved as in bf16. */
 static void fp8_saves_codes(void **state)
 {
     (void)state;

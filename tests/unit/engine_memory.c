@@ -439,9 +439,9 @@ static void a_large_run_is_measured(void **state)
 
 /* With tiles the working set of a token is ten vectors: input, q k v, attention's
  * result, the gradients of the last two and of the stream; besides a log-sum-exp a
- * head, and what the token and its target are.  With eight groups of heads q k v, their
- * gradients and attention's sums are an eighth.  Nothing else grows with the sequence, however long:
- * 2^42 elements here. */
+ * head, and what the token and its target are.  With eight groups of heads q k v,
+ * their gradients and attention's sums are an eighth.  Nothing else grows with the
+ * sequence, however long: 2^42 elements here. */
 static void a_token_costs_what_it_must(void **state)
 {
     static const struct {
