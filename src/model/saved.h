@@ -14,9 +14,10 @@ struct saved {
     void *x;      /* [Rs,H] the input on the device; NULL: not there */
     void *x_away; /* on the host, or this tensor rank's shard; or NULL */
     int x_on_host;
-    void *o_away;   /* on the host, or NULL: attention's result [R,A D], all heads of */
-    void *lse_away; /* the rank or of Ulysses' tokens; its log-sum-exp [R,A] f32 */
-    void *slab;     /* all that it saves but its input */
+    /* Attention's result, heads inside: as many as [R,A D]; its log-sum-exp [R,A] f32:
+     * on the host, or NULL. */
+    void *o_away, *lse_away;
+    void *slab; /* all that it saves but its input */
     /* --cpu-offloading-num-layers: the block's memory on the host, or NULL; of so many
      * bytes, from x on. */
     void *host;
