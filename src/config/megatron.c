@@ -277,10 +277,9 @@ const struct mds_option_foreign mds_megatron_accepted[] = {
 /* Of the same flags, those without which the run would be another.  Flags for models
  * other than a GPT are unknown. */
 const struct mds_option_foreign mds_megatron_unsupported[] = {
-    {"--mlp-tile",
-     "tiles of the MLP alone; see --recompute-modules mlp, --sequence-tile"},
-    {"--attention-chunk",
-     "attention with keys on the host; see --attention-head-groups"},
+    {"--mlp-tile", "option of this name any more; see --recompute-modules mlp, "
+                   "--sequence-tile"},
+    {"--attention-chunk", "option of this name any more; see --attention-head-groups"},
     {"--num-experts-*", experts},
     {"--expert-*", experts},
     {"--moe-*", experts},

@@ -732,6 +732,14 @@ static const struct mds_option rows[] = {
     {.help = NULL},
 };
 
+static const struct mds_option_foreign gone[] = {
+    {"train.mlp_tile", "see --recompute-modules mlp, --sequence-tile"},
+    {"MDS_MLP_TILE", "see --recompute-modules mlp, --sequence-tile"},
+    {"train.attention_chunk", "see --attention-head-groups"},
+    {"MDS_ATTENTION_CHUNK", "see --attention-head-groups"},
+    {.name = NULL},
+};
+
 const struct mds_option_set mds_pretrain_options = {
     .program = "mds_pretrain",
     .version = PACKAGE_VERSION,
@@ -750,6 +758,7 @@ const struct mds_option_set mds_pretrain_options = {
     .aliases = mds_megatron_aliases,
     .accepted = mds_megatron_accepted,
     .unsupported = mds_megatron_unsupported,
+    .gone = gone,
     .examples = mds_pretrain_examples,
     .env_prefix = "MDS_",
     .env_others = mds_script_variables,

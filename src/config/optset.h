@@ -137,6 +137,8 @@ struct mds_option_set {
     const struct mds_option_alias *aliases; /* ends with a row of zeros; may be NULL */
     const struct mds_option_foreign *accepted; /* ends with a row of zeros; or NULL */
     const struct mds_option_foreign *unsupported; /* likewise */
+    const struct mds_option_foreign *gone; /* keys and variables of earlier versions, in
+                                              whose files they are; likewise */
     const struct mds_option_example *examples; /* ends with a row of zeros; or NULL */
     const char *env_prefix; /* environment names that start so must be known; or NULL */
     const char *const *env_others; /* NULL-terminated names in the environment that

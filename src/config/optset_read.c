@@ -294,9 +294,11 @@ static void check_unknown_variable(const struct mds_option_set *set, const char 
         (set->env_others && mds_str_is_in(name, set->env_others)))
         return;
     if (prefix && strncmp(name, prefix, strlen(prefix)) == 0) {
+        const char *gone = mds_foreign_why(set->gone, name);
+
         near = mds_name_nearest(set, MDS_NAME_ENV, name);
         mds_diag_fault(diag, "environment", "unknown variable %s; %s", name,
-                       mds_str_hint(near, "unset it", hint));
+                       gone ? gone : mds_str_hint(near, "unset it", hint));
     } else if (unread) {
         mds_diag_warn(diag, "environment", "%s is not read: %s", name, unread);
     } else if ((near = find_misspelt_name(set, name)) != NULL) {
@@ -347,6 +349,14 @@ static void fault_unknown_key(const struct mds_settings *s, const char *path,
                    mds_str_hint(near, "--show-config lists the keys", hint));
 }
 
+/* What an earlier version has written: 0 was the default. */
+static void warn_gone(const struct mds_node *n, const char *path, const char *why,
+                      const char *origin, struct mds_diag *diag)
+{
+    if (n->kind != MDS_NODE_SCALAR || strcmp(n->text, "0") != 0)
+        mds_diag_warn(diag, origin, "%s is gone, and ignored; %s", path, why);
+}
+
 /* A list's words joined by blanks; NULL if it holds anything else. */
 static char *join_list(const struct mds_node *list)
 {
@@ -366,12 +376,16 @@ static void read_tree_value(struct mds_settings *s, enum mds_level level,
                             const struct mds_node *n, const char *path,
                             const char *origin, struct mds_diag *diag)
 {
+    const char *gone = mds_foreign_why(s->set->gone, path);
     struct mds_name name;
     const struct mds_option *o;
     char *joined;
 
     if (mds_name_find(s->set, MDS_NAME_KEY, path, &name)) {
-        fault_unknown_key(s, path, origin, diag);
+        if (gone)
+            warn_gone(n, path, gone, origin, diag);
+        else
+            fault_unknown_key(s, path, origin, diag);
         return;
     }
     o = &s->set->options[name.row];

@@ -412,6 +412,7 @@ format2="--num-layers 1 --hidden-size 4 --num-attention-heads 2 --ffn-hidden-siz
     --global-batch-size 4 --lr 1e-2 --train-iters 6 --eval-iters 0 --threads 1 --data-path n.h5"
 test_expect_success 'a checkpoint of format 2, written by an earlier version, is resumed' '
     tar xzf "$srcdir/tests/data/checkpoint-format2.tar.gz" && mds_ckpt verify format2 &&
+    mds_ckpt reshard format2 resharded && { mds_ckpt diff format2 resharded >out || :; } && grep "63 lists.* 0 differ" out &&
     mds_ckpt info format2 | grep "^tokens: 512$" &&
     mds_data make --tokenizer nucleotide --output n.h5 "$srcdir/tests/data/lambda.fna.gz" &&
     mds_pretrain $format2 --load format2 --metrics-jsonl format2.jsonl >out 2>&1 &&

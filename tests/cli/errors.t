@@ -121,6 +121,13 @@ test_expect_success 'names that are nearly right' '
     fails "did you mean GPT13B?" env MODEL_SIZE_KEY=GPT13 mds_pretrain --show-config &&
     fails "did you mean AuroraGPT-7B?" env MODEL_ARCH=AuroraGPT-7Bx mds_pretrain --show-config
 '
+test_expect_success 'what earlier versions had: flags and variables are refused, keys of their files are not' '
+    fails "no option of this name any more; see --recompute-modules mlp" pretrain --mlp-tile 4 &&
+    fails "unknown variable MDS_ATTENTION_CHUNK; see --attention-head-groups" env MDS_ATTENTION_CHUNK=4 mds_pretrain $small &&
+    printf "train:\n  attention_chunk: 0\n  mlp_tile: 64\n" >gone.yaml &&
+    mds_pretrain $small --config gone.yaml --show-config 2>err &&
+    grep "gone.yaml:3: train.mlp_tile is gone, and ignored; see --recompute-modules mlp" err && ! grep attention_chunk err
+'
 test_expect_success 'options of later versions are refused with a reason' '
     fails "--moe-router-score-function" pretrain --moe-router-score-function sigmoid && grep "see --num-experts" err
 '
