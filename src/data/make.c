@@ -129,17 +129,8 @@ static int64_t count_bytes(const struct mds_make *m)
 /* The output must not replace an input, nor, by default, anything. */
 static enum mds_rc check_output(const struct mds_make *m)
 {
-    struct stat out, in;
-
-    if (stat(m->output, &out))
-        return MDS_OK;
     for (int i = 0; i < m->n_inputs; i++)
-        if (stat(m->inputs[i], &in) == 0 && in.st_dev == out.st_dev &&
-            in.st_ino == out.st_ino)
-            return mds_fail(MDS_EUSER,
-                            "%s: is an input and would be overwritten; give --output "
-                            "another name",
-                            m->output);
+        MDS_TRY(mds_output_check_apart(m->output, m->inputs[i]));
     return mds_output_check_new(m->output, m->overwrite);
 }
 

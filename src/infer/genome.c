@@ -2,13 +2,17 @@
 /* The only home of htslib/faidx.h. */
 #include "infer/genome.h"
 #include "base/alloc.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "data/fasta.h"
 
 #include <config.h>
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 unsigned char mds_genome_base(char letter)
@@ -41,6 +45,20 @@ struct mds_genome {
     char *path;
 };
 
+/* An index of what the file was before is made again. */
+static void remove_old_index(const char *path)
+{
+    struct mds_str index = {0};
+    struct stat genome, of;
+
+    mds_str_add(&index, "%s.fai", path);
+    if (!index.failed && !stat(path, &genome) && !stat(index.s, &of) &&
+        of.st_mtime < genome.st_mtime && unlink(index.s))
+        mds_warn("%s: is older than its FASTA, and cannot be replaced: %s", index.s,
+                 strerror(errno));
+    mds_str_fini(&index);
+}
+
 static enum mds_rc open_genome(const char *path, int flags, struct mds_genome **out)
 {
     struct mds_genome *g;
@@ -51,6 +69,8 @@ static enum mds_rc open_genome(const char *path, int flags, struct mds_genome **
     g = mds_zalloc(1, sizeof *g);
     if (!g)
         return MDS_EMEM;
+    if (flags & FAI_CREATE)
+        remove_old_index(path);
     g->path = mds_strdup(path);
     if (g->path)
         g->index = fai_load3(path, NULL, NULL, flags);

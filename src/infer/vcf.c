@@ -48,6 +48,9 @@ struct mds_vcf {
     char *final; /* its name, which the one at out_path gets */
 };
 
+/* What the header does not name: text does without. */
+static const int undeclared = BCF_ERR_CTG_UNDEF | BCF_ERR_TAG_UNDEF;
+
 /* ---- in ---- */
 
 /* A text whose last line does not end was cut short; what is compressed by bgzip, and
@@ -150,7 +153,7 @@ static enum mds_rc read_record(struct mds_vcf *v, bcf1_t *b, int *found)
     if (got == -1)
         return MDS_OK;
     v->number++;
-    if (got < -1 || b->errcode & ~BCF_ERR_CTG_UNDEF || !has_all_columns(v) ||
+    if (got < -1 || b->errcode & ~undeclared || !has_all_columns(v) ||
         bcf_unpack(b, BCF_UN_STR) < 0)
         return mds_fail(MDS_EUSER,
                         "%s: record %" PRId64 " is damaged, or the file is cut short",
@@ -194,6 +197,11 @@ struct mds_variant mds_vcf_variant(const struct mds_vcf *v,
 }
 
 /* ---- out ---- */
+
+static const char *const keys[] = {[MDS_VCF_LLR] = "LLR",
+                                   [MDS_VCF_LLR_FWD] = "LLR_FWD",
+                                   [MDS_VCF_LLR_RC] = "LLR_RC",
+                                   [MDS_VCF_JSD] = "JSD"};
 
 /* What is behind the last flush goes: it may end anywhere. */
 static enum mds_rc fail_to_write(const struct mds_vcf *v)
@@ -243,6 +251,8 @@ static enum mds_rc write_header(struct mds_vcf *v, const char *model)
     struct mds_str by = {0};
     int bad = 0;
 
+    for (int k = 0; k < MDS_VCF_KEYS; k++) /* of an earlier run, or of something else */
+        bcf_hdr_remove(v->header, BCF_HL_INFO, keys[k]);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         bad |= bcf_hdr_append(v->header, lines[i]);
     mds_str_add(&by, "##mds_infer=%s", model);
@@ -275,11 +285,6 @@ enum mds_rc mds_vcf_write_to(struct mds_vcf *v, const char *path, const char *mo
     return v->out_path ? begin(v, mode_of(path), model) : MDS_EMEM;
 }
 
-static const char *const keys[] = {[MDS_VCF_LLR] = "LLR",
-                                   [MDS_VCF_LLR_FWD] = "LLR_FWD",
-                                   [MDS_VCF_LLR_RC] = "LLR_RC",
-                                   [MDS_VCF_JSD] = "JSD"};
-
 float *mds_vcf_scores_alloc(size_t n, struct mds_vcf_scores *s)
 {
     float *all = mds_zalloc(MDS_VCF_KEYS * n + 1, sizeof *all);
@@ -303,7 +308,8 @@ static int put_scores(const struct mds_vcf *v, bcf1_t *b, const char *key,
         if (isnan(x[i]))
             bcf_float_set_missing(out[i]);
     }
-    bad = any ? bcf_update_info_float(v->header, b, key, out, n) : 0;
+    /* none: without those of an earlier run */
+    bad = bcf_update_info_float(v->header, b, key, out, any ? n : 0);
     free(out);
     return bad;
 }
@@ -320,7 +326,14 @@ enum mds_rc mds_vcf_write(struct mds_vcf *v, struct mds_vcf_record *r,
         return mds_fail(MDS_EUSER, "%s: record %s:%" PRId64 " takes no INFO LLR",
                         v->path, bcf_hdr_id2name(v->header, b->rid),
                         (int64_t)b->pos + 1);
-    b->errcode = 0; /* its contig may not be in the header, and that is no matter */
+    if (b->errcode & undeclared && hts_get_format(v->out)->format == bcf)
+        return mds_fail(
+            MDS_EUSER,
+            "%s: record %s:%" PRId64 " has a contig, filter or INFO that its "
+            "header does not name, so it cannot be written as BCF; write "
+            ".vcf.gz, or add the line (bcftools reheader)",
+            v->path, bcf_hdr_id2name(v->header, b->rid), (int64_t)b->pos + 1);
+    b->errcode = 0;
     errno = 0;
     if (bcf_write(v->out, v->header, b))
         return fail_to_write(v);

@@ -39,6 +39,19 @@ enum mds_rc mds_output_check_new(const char *path, int overwrite)
         "%s: exists already; give another name, or --overwrite to replace it", path);
 }
 
+enum mds_rc mds_output_check_apart(const char *path, const char *input)
+{
+    struct stat out, in;
+
+    if (!path || !input || stat(path, &out) || stat(input, &in) ||
+        !S_ISREG(out.st_mode) || in.st_dev != out.st_dev || in.st_ino != out.st_ino)
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "%s: is an input and would be overwritten; give the output another "
+                    "name",
+                    path);
+}
+
 enum mds_rc mds_output_open(const char *path, struct mds_output *out)
 {
     struct mds_output o = {0};

@@ -18,6 +18,9 @@ struct mds_output {
  * by the option --overwrite. */
 enum mds_rc mds_output_check_new(const char *path, int overwrite);
 
+/* MDS_EUSER if both names are of one file; NULL is of none. */
+enum mds_rc mds_output_check_apart(const char *path, const char *input);
+
 /* Create path.partial, so that an unwritable folder is reported before any long work.
  * If several processes write the same file, the last to open it wins and the others
  * fail at commit. */

@@ -8,6 +8,7 @@
 #include "infer/generate.h"
 #include "infer/genome.h"
 #include "infer/variants.h"
+#include "io/output.h"
 #include "programs/ranks.h"
 #include "programs/subcommands.h"
 #include "train/dry_run.h"
@@ -257,6 +258,22 @@ static enum mds_rc measure(struct task *t, const struct mds_infer_model *m,
                            : mds_infer_score_measure(&t->sequences, m, need);
 }
 
+/* No output may replace an input, with --overwrite neither. */
+static enum mds_rc check_outputs(const struct mds_invocation *c)
+{
+    const struct options *o = c->settings.values;
+    const struct mds_infer_inputs in = inputs_of(c);
+    const char *const output[] = {o->output, o->per_token, o->track};
+
+    for (int k = 0; k < 3; k++) {
+        MDS_TRY(mds_output_check_apart(output[k], o->vcf));
+        MDS_TRY(mds_output_check_apart(output[k], o->fasta));
+        for (size_t i = 0; i < in.n; i++)
+            MDS_TRY(mds_output_check_apart(output[k], in.path[i]));
+    }
+    return MDS_OK;
+}
+
 /* ranks 0: as many as the layout needs. */
 static enum mds_rc prepare(const struct mds_invocation *c, struct task *t,
                            struct mds_infer_model *m, int64_t ranks)
@@ -264,6 +281,7 @@ static enum mds_rc prepare(const struct mds_invocation *c, struct task *t,
     const struct options *o = c->settings.values;
     struct mds_infer_need need = {.batch_tokens = o->batch_tokens};
 
+    MDS_TRY(check_outputs(c));
     MDS_TRY(find_model(c, m));
     if (t->embeds)
         MDS_TRY(mds_infer_model_want_hidden(m, o->layer));

@@ -111,6 +111,31 @@ test_expect_success 'variants in VCF and BCF, plain and compressed: what was the
     done &&
     test_must_fail score_vcf --output out.vcf 2>err && grep "out.vcf: exists already" err
 '
+test_expect_success 'scores of an earlier run, and tags of the same names, are replaced' '
+    score_vcf --strand both --output first.vcf && sed "s/ID=JSD,Number=A,Type=Float/ID=JSD,Number=1,Type=String/" first.vcf >marked.vcf &&
+    mds_infer score --load model --vcf marked.vcf --fasta g.fa --window 12 --threads 1 --output second.vcf &&
+    test "$(grep -c "^##INFO=<ID=JSD,Number=A,Type=Float" second.vcf)" = 1 && ! grep "ID=JSD,Number=1" second.vcf &&
+    ! grep "LLR_RC=" second.vcf && grep -v "^#" first.vcf | cut -f 1-7 >want && grep -v "^#" second.vcf | cut -f 1-7 >is && test_cmp want is
+'
+test_expect_success 'an index older than its FASTA is made again' '
+    cp g.fa other.fa && mds_infer score --load model --vcf v.vcf --fasta other.fa --window 90 --threads 1 >before &&
+    sed "2s/^.*/&ACGT/" g.fa >other.fa && touch -d "1 minute ago" other.fa.fai &&
+    mds_infer score --load model --vcf v.vcf --fasta other.fa --window 90 --threads 1 >was &&
+    rm other.fa.fai && mds_infer score --load model --vcf v.vcf --fasta other.fa --window 90 --threads 1 >is && test_cmp was is &&
+    ! test_cmp before is
+'
+test_expect_success 'tags that the header does not name: in text, but not in BCF' '
+    awk -F "\t" -v OFS="\t" "/^#/ { print; next } { \$8 = \"XX=1\"; print }" v.vcf >undeclared.vcf &&
+    mds_infer score --load model --vcf undeclared.vcf --fasta g.fa --window 90 --threads 1 --output u.vcf && grep "XX=1;LLR=" u.vcf &&
+    test_must_fail mds_infer score --load model --vcf undeclared.vcf --fasta g.fa --window 90 --threads 1 --output u.bcf 2>err &&
+    grep "header does not name, so it cannot be written as BCF" err
+'
+test_expect_success 'no output replaces an input' '
+    for out in g.fa v.vcf; do
+        cp $out saved && test_must_fail score_vcf --output $out --overwrite 2>err &&
+        grep "$out: is an input and would be overwritten" err && cmp saved $out || return 1
+    done
+'
 # Divergence the slow way: each codon behind each prefix of both windows, whose probability is what
 # `score` says of it with and without it.
 cat >next.awk <<'AWK'
