@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ckpt/weights.h"
 #include "base/alloc.h"
+#include "ckpt/index.h"
 #include "ckpt/safetensors.h"
 
 #include <stdlib.h>
@@ -80,8 +81,16 @@ struct mds_weights_reader {
     struct mds_safetensors *file;
 };
 
+/* Rows of words may be padded otherwise than those in the file. */
+static int has_rows(const struct mds_st_tensor *t, const struct mds_param *p,
+                    int64_t vocab)
+{
+    return t->shape[0] == p->spec.rows ||
+           (mds_ckpt_is_by_word(p->spec.name) && t->shape[0] >= vocab);
+}
+
 static enum mds_rc check_tensor(const char *path, const struct mds_st_tensor *t,
-                                const struct mds_param *p)
+                                const struct mds_param *p, int64_t vocab)
 {
     int64_t shape[2] = {0, 0};
     int ndim = shape_of(p, shape);
@@ -93,7 +102,7 @@ static enum mds_rc check_tensor(const char *path, const struct mds_st_tensor *t,
     if (t->dtype != MDS_ST_F32)
         return mds_fail(MDS_EUSER, "%s: %s is %s; F32 is needed", path, t->name,
                         mds_st_dtype_name(t->dtype));
-    if (t->ndim != ndim || t->shape[0] != shape[0] ||
+    if (t->ndim != ndim || !has_rows(t, p, vocab) ||
         (ndim == 2 && t->shape[1] != shape[1]))
         return mds_fail(MDS_EUSER, "%s: %s is %lld x %lld; this model's is %lld x %lld",
                         path, t->name, (long long)(t->ndim > 0 ? t->shape[0] : 1),
@@ -103,12 +112,12 @@ static enum mds_rc check_tensor(const char *path, const struct mds_st_tensor *t,
 }
 
 static enum mds_rc check_tensors(const char *path, const struct mds_safetensors *f,
-                                 const struct mds_params *ps)
+                                 const struct mds_params *ps, int64_t vocab)
 {
     for (int id = 0; id < mds_params_n(ps); id++) {
         const struct mds_param *p = mds_params_get(ps, id);
 
-        MDS_TRY(check_tensor(path, mds_safetensors_find(f, p->spec.name), p));
+        MDS_TRY(check_tensor(path, mds_safetensors_find(f, p->spec.name), p, vocab));
     }
     for (size_t i = 0; i < f->count; i++)
         if (mds_params_find(ps, f->tensors[i].name) < 0)
@@ -118,7 +127,7 @@ static enum mds_rc check_tensors(const char *path, const struct mds_safetensors 
 }
 
 enum mds_rc mds_weights_reader_open(const char *path, const struct mds_params *whole,
-                                    struct mds_weights_reader **out)
+                                    int64_t vocab, struct mds_weights_reader **out)
 {
     struct mds_weights_reader *r = mds_zalloc(1, sizeof *r);
     enum mds_rc rc;
@@ -127,7 +136,7 @@ enum mds_rc mds_weights_reader_open(const char *path, const struct mds_params *w
         return MDS_EMEM;
     rc = mds_safetensors_open(path, &r->file);
     if (!rc)
-        rc = check_tensors(path, r->file, whole);
+        rc = check_tensors(path, r->file, whole, vocab);
     if (rc)
         mds_weights_reader_close(r);
     else
@@ -152,10 +161,15 @@ void mds_weights_reader_fill(const struct mds_weights_reader *r,
     memset(out, 0, (size_t)n * sizeof *out);
     for (int id = u->first_param; id < u->first_param + u->params; id++) {
         const struct mds_param *p = mds_params_get(local, id);
-        const float *data = mds_safetensors_find(r->file, p->spec.name)->data;
+        const struct mds_st_tensor *t = mds_safetensors_find(r->file, p->spec.name);
+        int64_t elements = t->shape[0] * (t->ndim > 1 ? t->shape[1] : 1);
         struct mds_param_overlap here = mds_param_overlap(local, p, first, n);
 
-        for (int64_t i = 0; i < here.n; i++)
-            out[here.at + i] = data[mds_param_whole_index(p, here.first + i)];
+        for (int64_t i = 0; i < here.n; i++) {
+            int64_t at = mds_param_whole_index(p, here.first + i);
+
+            if (at < elements)
+                out[here.at + i] = ((const float *)t->data)[at];
+        }
     }
 }

@@ -25,13 +25,14 @@ void mds_weights_writer_abort(struct mds_weights_writer *w);
 struct mds_weights_reader;
 
 /* MDS_EUSER names the first tensor that is missing, has the wrong shape or type, or is
- * not in the model. */
+ * not in the model.  Of rows of words `vocab` must be there: how many are padding
+ * depends on the layout. */
 enum mds_rc mds_weights_reader_open(const char *path, const struct mds_params *whole,
-                                    struct mds_weights_reader **out);
+                                    int64_t vocab, struct mds_weights_reader **out);
 void mds_weights_reader_close(struct mds_weights_reader *r); /* NULL is fine */
 
 /* Read elements first .. first + n - 1 of a unit of `local`, one rank's registry; gaps
- * become 0. */
+ * and padding become 0. */
 void mds_weights_reader_fill(const struct mds_weights_reader *r,
                              const struct mds_params *local, int unit, int64_t first,
                              int64_t n, float *out);

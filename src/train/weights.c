@@ -30,7 +30,7 @@ enum mds_rc mds_run_start_weights(const struct run *r)
         return mds_zero_init_weights(mds_engine_zero(r->engine),
                                      (uint64_t)r->config->train.seed);
     MDS_TRY(mds_engine_whole_params(r->config, &whole));
-    rc = mds_weights_reader_open(path, whole, &reader);
+    rc = mds_weights_reader_open(path, whole, r->config->model.vocab, &reader);
     f.reader = reader;
     if (!rc)
         rc = mds_zero_load(mds_engine_zero(r->engine), fill_from_file, &f, 0);

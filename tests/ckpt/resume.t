@@ -530,6 +530,12 @@ test_expect_success 'export gives what --export-weights does' '
     pretrain --train-iters 1 --init-weights y.safetensors --metrics-jsonl y.jsonl &&
     steps x.jsonl >x && steps y.jsonl >y && test_cmp x y
 '
+test_expect_success 'weights in a file start a run whose vocabulary is padded otherwise' '
+    pretrain --train-iters 1 --make-vocab-size-divisible-by 96 --init-weights x.safetensors --metrics-jsonl y.jsonl &&
+    steps y.jsonl >y && test_cmp x y && rm -f y.jsonl &&
+    pretrain --train-iters 1 --make-vocab-size-divisible-by 96 --export-weights y.safetensors &&
+    pretrain --train-iters 1 --init-weights y.safetensors
+'
 test_expect_success 'diff: the same bits, a tolerance, other weights, another function' '
     cp -r a twin && mds_ckpt diff a twin >out && grep "108 lists of numbers compared, 0 differ" out &&
     test_must_fail mds_ckpt diff a c/iter_0000004 >out 2>err &&
