@@ -24,6 +24,7 @@ enum status {
     NO_CONTIG,
     REF_MISMATCH,
     NO_WINDOW,
+    SAME_TOKENS,
     STATUSES
 };
 
@@ -42,6 +43,8 @@ static const struct {
     [NO_WINDOW] = {"no_window",
                    "do not fit into a window, or are behind the last whole "
                    "token of the sequence"},
+    [SAME_TOKENS] = {"same_tokens",
+                     "have the tokens of REF: beside an N, or the same bases"},
 };
 
 struct allele {
@@ -78,7 +81,7 @@ struct scoring {
     struct reference reference[REFERENCES];
     int next_reference;
     unsigned char *bases, *with; /* of a window; with an allele */
-    int32_t *ids;
+    int32_t *ids, *with_ids;     /* their tokens */
     int64_t base_room;
     int64_t skip; /* what is left of what an earlier job wrote */
     /* what came of it */
@@ -156,7 +159,7 @@ static int has_bases_only(const char *allele)
 
 static enum mds_rc need_bases(struct scoring *g, int64_t n)
 {
-    void *bases, *with, *ids;
+    void *bases, *with, *ids, *with_ids;
 
     if (n <= g->base_room)
         return MDS_OK;
@@ -166,7 +169,9 @@ static enum mds_rc need_bases(struct scoring *g, int64_t n)
     g->with = with ? with : g->with;
     ids = mds_realloc(g->ids, (size_t)n, sizeof *g->ids);
     g->ids = ids ? ids : g->ids;
-    if (!bases || !with || !ids)
+    with_ids = mds_realloc(g->with_ids, (size_t)n, sizeof *g->with_ids);
+    g->with_ids = with_ids ? with_ids : g->with_ids;
+    if (!bases || !with || !ids || !with_ids)
         return MDS_EMEM;
     g->base_room = n;
     return MDS_OK;
@@ -215,16 +220,14 @@ static int uses_strand(const struct scoring *g, int strand)
     return g->s->strand == MDS_INFER_BOTH || g->s->strand == strand;
 }
 
-/* bases[n], which are reversed for the other strand. */
-static enum mds_rc add_window(struct scoring *g, unsigned char *bases, int64_t n,
-                              int strand, int64_t *item)
+/* Tokens of bases[n], which are reversed for the other strand.  Returns how many. */
+static int64_t encode(const struct scoring *g, unsigned char *bases, int64_t n,
+                      int strand, int32_t *ids)
 {
-    size_t tokens;
-
     if (strand == MDS_INFER_REVERSE)
         mds_bases_reverse(bases, (size_t)n);
-    tokens = mds_tokenizer_encode(g->m->vocabulary.tokenizer, bases, (size_t)n, g->ids);
-    return mds_infer_batch_add(g->batch, g->ids, (int64_t)tokens, item);
+    return (int64_t)mds_tokenizer_encode(g->m->vocabulary.tokenizer, bases, (size_t)n,
+                                         ids);
 }
 
 static const struct reference *find_reference(const struct scoring *g,
@@ -250,10 +253,10 @@ static void forget_references(struct scoring *g)
     }
 }
 
-/* The window as it is; g->bases has it. */
+/* The window as it is; g->ids has its tokens. */
 static enum mds_rc add_reference(struct scoring *g, const char *chrom,
                                  const struct mds_infer_window *w, int strand,
-                                 int64_t *item)
+                                 int64_t tokens, int64_t *item)
 {
     const struct reference *same = find_reference(g, chrom, w, strand);
     struct reference *r = &g->reference[g->next_reference];
@@ -265,7 +268,7 @@ static enum mds_rc add_reference(struct scoring *g, const char *chrom,
         r->chrom = mds_strdup(chrom);
         if (!r->chrom)
             return MDS_EMEM;
-        MDS_TRY(add_window(g, g->bases, w->n, strand, &r->item));
+        MDS_TRY(mds_infer_batch_add(g->batch, g->ids, tokens, &r->item));
         g->next_reference = (g->next_reference + 1) % REFERENCES;
         same = r;
     }
@@ -287,6 +290,7 @@ static enum mds_rc add_strand(struct scoring *g, const struct mds_variant *v,
                               const unsigned char *alt, int strand, struct allele *a)
 {
     struct mds_infer_window w;
+    int64_t tokens;
 
     if (!mds_infer_window_place(is, place_of(g, strand), g->s->window,
                                 token_bases(g->m), &w)) {
@@ -296,8 +300,14 @@ static enum mds_rc add_strand(struct scoring *g, const struct mds_variant *v,
     MDS_TRY(need_bases(g, w.read));
     MDS_TRY(mds_genome_read(g->genome, v->chrom, w.first, w.read, g->bases));
     mds_infer_window_apply(is, &w, g->bases, alt, g->with);
-    MDS_TRY(add_window(g, g->with, w.n, strand, &a->alt[strand]));
-    return add_reference(g, v->chrom, &w, strand, &a->ref[strand]);
+    tokens = encode(g, g->with, w.n, strand, g->with_ids);
+    encode(g, g->bases, w.n, strand, g->ids);
+    if (memcmp(g->ids, g->with_ids, (size_t)tokens * sizeof *g->ids) == 0) {
+        a->status = SAME_TOKENS;
+        return MDS_OK;
+    }
+    MDS_TRY(mds_infer_batch_add(g->batch, g->with_ids, tokens, &a->alt[strand]));
+    return add_reference(g, v->chrom, &w, strand, tokens, &a->ref[strand]);
 }
 
 static enum mds_rc add_allele(struct scoring *g, const struct mds_variant *v, int i,
@@ -541,5 +551,6 @@ enum mds_rc mds_infer_variants_run(const struct mds_infer_variants *s,
     free(g.bases);
     free(g.with);
     free(g.ids);
+    free(g.with_ids);
     return rc;
 }

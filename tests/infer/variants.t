@@ -215,16 +215,18 @@ test_expect_success 'what cannot be scored is named, counted, and stays in the f
 	one 2999 long =7 A
 	short 95 last =1 !
 	short 96 behind AA C
+	gap 199 beside =1 !
 	gap 205 inside =1 A
+	gap 300 equal =1 =
 	other 1 missing A C
 	END
     score_vcf >table 2>err && cat table err && column 10 table | tr "\n" " " >is &&
-    echo "ok symbolic symbolic ok symbolic no_allele ambiguous ref_mismatch no_window no_window no_window ref_mismatch ambiguous no_contig " >want &&
+    echo "ok symbolic symbolic ok symbolic no_allele ambiguous ref_mismatch no_window no_window no_window ref_mismatch same_tokens ambiguous same_tokens no_contig " >want &&
     tr -d "\n" <want >w && test_cmp w is &&
     grep "2 not scored: have a REF that is not what the FASTA has there: is it another assembly?; the first is one:105 CCCCCCCC A" err &&
     grep "1 not scored: are on sequences that the FASTA does not have" err &&
     awk -F "\t" "NR > 1 && (\$10 == \"ok\") == (\$6 == \"nan\") { exit 1 }" table &&
-    score_vcf --output named.vcf && test "$(grep -v -c "^#" named.vcf)" -eq 13 && grep "star.*LLR=\.,-*[0-9]" named.vcf &&
+    score_vcf --output named.vcf && test "$(grep -v -c "^#" named.vcf)" -eq 15 && grep "star.*LLR=\.,-*[0-9]" named.vcf &&
     ! grep "symbolic.*LLR=" named.vcf
 '
 test_expect_success 'windows: as long as the model takes' '
