@@ -210,6 +210,10 @@ void mds_settings_check_paths(const struct mds_settings *s, struct mds_diag *dia
 int mds_option_set_reads(const struct mds_option_set *set, const char *name,
                          const char **near);
 
+/* The argument that sets what the environment variable `name` sets, too; or NULL. */
+const char *mds_option_set_overrides(const struct mds_option_set *set, const char *name,
+                                     int argc, char *const *argv);
+
 /* The option with that YAML key, which must exist. */
 const struct mds_option *mds_option_of(const struct mds_option_set *set,
                                        const char *key);

@@ -280,6 +280,23 @@ int mds_option_set_reads(const struct mds_option_set *set, const char *name,
     return 0;
 }
 
+const char *mds_option_set_overrides(const struct mds_option_set *set, const char *name,
+                                     int argc, char *const *argv)
+{
+    struct mds_name variable, flag;
+    char word[64];
+
+    if (mds_name_find(set, MDS_NAME_ENV, name, &variable))
+        return NULL;
+    for (int i = 0; i < argc; i++) {
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(argv[i], "="), argv[i]);
+        if (mds_name_find(set, MDS_NAME_FLAG, word, &flag) == 0 &&
+            flag.row == variable.row)
+            return argv[i];
+    }
+    return NULL;
+}
+
 /* An unknown variable: a fault if it has the program's prefix, a warning if it looks
  * like a misspelling. */
 static void check_unknown_variable(const struct mds_option_set *set, const char *name,

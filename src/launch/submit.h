@@ -14,14 +14,22 @@
 enum mds_rc mds_submit(struct mds_launch_options *options, char *const *operands,
                        size_t operand_count, int argc, char *const *argv);
 
+/* This program's arguments without `sweep` and the table, and those of them that are
+ * operands of `submit`. */
+struct mds_sweep_line {
+    int argc;
+    char *const *argv;
+    size_t operand_count;
+    char *const *operands;
+};
+
 /* Submit one run per combination of the values in the table at path, a YAML map from
- * variables to lists of values.  Those that do not fit are skipped and counted.  argv:
- * this program's arguments without `sweep` and the table.  command: executes this
- * program's command line, `submit`, as if it had been started anew in the environment
- * of now; returns its exit status. */
+ * variables to lists of values.  Those that do not fit are skipped and counted.
+ * command: executes this program's command line, `submit`, as if it had been started
+ * anew in the environment of now; returns its exit status. */
 typedef int mds_sweep_command(int argc, char **argv);
 enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path,
-                      int argc, char *const *argv, mds_sweep_command *command);
+                      const struct mds_sweep_line *line, mds_sweep_command *command);
 
 /* A script does what these say in this program's place, and they return only if it
  * cannot start.  (scripts.c)

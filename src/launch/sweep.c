@@ -22,6 +22,7 @@ struct variable {
 struct table {
     struct variable variable[MAX_VARIABLES];
     int variables, runs;
+    const struct mds_sweep_line *line;
 };
 
 /* ---- the table ---- */
@@ -40,10 +41,27 @@ static enum mds_rc check_variable(const struct mds_tree *tree, const struct mds_
                     n->key, mds_str_hint(near, "see mds_pretrain --help", hint));
 }
 
+/* What sets the same on the command line, where it would win in every run; or NULL. */
+static const char *find_override(const struct mds_sweep_line *l, const char *name)
+{
+    static const char *const operands[] = {"QUEUE", "NUM_NODES", "DURATION", "PROJECT"};
+    const char *word =
+        mds_option_set_overrides(&mds_launch_options, name, l->argc, l->argv);
+
+    for (size_t i = 0; i < l->operand_count && i < sizeof operands / sizeof *operands;
+         i++)
+        if (strcmp(operands[i], name) == 0)
+            return l->operands[i];
+    return word ? word
+                : mds_option_set_overrides(mds_launch_options.passed_to, name, l->argc,
+                                           l->argv);
+}
+
 static enum mds_rc add_variable(struct table *t, const struct mds_tree *tree,
                                 const struct mds_node *n)
 {
     struct variable *a = &t->variable[t->variables];
+    const char *given;
 
     if (t->variables == MAX_VARIABLES)
         return mds_fail(MDS_EUSER, "%s:%d: more than %d variables", tree->name, n->line,
@@ -54,6 +72,12 @@ static enum mds_rc add_variable(struct table *t, const struct mds_tree *tree,
             "%s:%d: %s is not a variable; a sweep is a map such as SEQ_LEN: [2k, 32k]",
             tree->name, n->line, n->key);
     MDS_TRY(check_variable(tree, n));
+    given = find_override(t->line, n->key);
+    if (given)
+        return mds_fail(MDS_EUSER,
+                        "%s:%d: %s would not vary, as '%s' is on the command line; "
+                        "leave one of them out",
+                        tree->name, n->line, n->key, given);
     *a = (struct variable){.name = n->key, .first = n, .count = 1};
     if (n->kind == MDS_NODE_LIST) {
         a->first = n->first;
@@ -75,9 +99,10 @@ static enum mds_rc add_variable(struct table *t, const struct mds_tree *tree,
     return MDS_OK;
 }
 
-static enum mds_rc read_table(const struct mds_tree *tree, struct table *t)
+static enum mds_rc read_table(const struct mds_tree *tree,
+                              const struct mds_sweep_line *line, struct table *t)
 {
-    *t = (struct table){.runs = 1};
+    *t = (struct table){.runs = 1, .line = line};
     if (!tree->root || tree->root->kind != MDS_NODE_MAP)
         return mds_fail(MDS_EUSER, "%s: not a sweep: must be a map of lists",
                         tree->name);
@@ -134,7 +159,7 @@ static void set_environment_of_run(const struct table *t, int run, struct mds_st
 
 /* `submit` as a command line of its own, in the environment of one run.  Returns its
  * exit status. */
-static int submit_run(int argc, char *const *argv, const char *tag,
+static int submit_run(const struct mds_sweep_line *l, const char *tag,
                       mds_sweep_command *command)
 {
     struct mds_argv w = {0};
@@ -142,16 +167,15 @@ static int submit_run(int argc, char *const *argv, const char *tag,
 
     mds_argv_add_split(&w, "mds_launch submit --tag");
     mds_argv_add(&w, "%s", tag);
-    for (int i = 0; i < argc; i++)
-        mds_argv_add(&w, "%s", argv[i]);
+    for (int i = 0; i < l->argc; i++)
+        mds_argv_add(&w, "%s", l->argv[i]);
     status = w.failed ? EXIT_FAILURE : command((int)w.n, w.v);
     mds_argv_fini(&w);
     return status;
 }
 
 /* Returns how many were submitted. */
-static int submit_all_runs(const struct table *t, int argc, char *const *argv,
-                           mds_sweep_command *command)
+static int submit_all_runs(const struct table *t, mds_sweep_command *command)
 {
     int submitted = 0;
 
@@ -160,7 +184,7 @@ static int submit_all_runs(const struct table *t, int argc, char *const *argv,
 
         set_environment_of_run(t, run, &said, &tag);
         printf("run %d of %d: %s\n", run + 1, t->runs, said.s ? said.s : "");
-        if (submit_run(argc, argv, tag.s ? tag.s : "", command) == 0)
+        if (submit_run(t->line, tag.s ? tag.s : "", command) == 0)
             submitted++;
         else
             mds_warn("run %d is skipped: %s", run + 1, said.s ? said.s : "");
@@ -171,7 +195,7 @@ static int submit_all_runs(const struct table *t, int argc, char *const *argv,
 }
 
 enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path,
-                      int argc, char *const *argv, mds_sweep_command *command)
+                      const struct mds_sweep_line *line, mds_sweep_command *command)
 {
     struct mds_tree *tree = NULL;
     struct table t;
@@ -179,9 +203,9 @@ enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path
     enum mds_rc rc;
 
     MDS_TRY(mds_tree_load(path, &tree));
-    rc = read_table(tree, &t);
+    rc = read_table(tree, line, &t);
     if (!rc)
-        submitted = submit_all_runs(&t, argc, argv, command);
+        submitted = submit_all_runs(&t, command);
     mds_tree_destroy(tree);
     if (!rc && !options->print)
         printf("%d of %d runs %s\n", submitted, t.runs,

@@ -171,12 +171,14 @@ static int execute_submit(int argc, char **argv);
 static enum mds_rc launch_run_sweep(const struct mds_invocation *c)
 {
     char **rest = c->argv + 1;
-    int n = 0;
+    struct mds_sweep_line line = {.argv = rest,
+                                  .operand_count = c->operand_count - 1,
+                                  .operands = c->operand + 1};
 
     for (int i = 1; i < c->argc; i++)
         if (c->argv[i] != c->settings.operands[0] && c->argv[i] != c->operand[0])
-            rest[n++] = c->argv[i];
-    return mds_sweep(launch_options(c), c->operand[0], n, rest, execute_submit);
+            rest[line.argc++] = c->argv[i];
+    return mds_sweep(launch_options(c), c->operand[0], &line, execute_submit);
 }
 
 static enum mds_rc launch_run_status(const struct mds_invocation *c)

@@ -157,5 +157,14 @@ test_expect_success 'sweeps that are none' '
     echo "NCCL_ALGO: [Ring, Tree]" >bad.yaml &&
     test_must_fail mds_launch sweep bad.yaml 2>err && grep "no program reads NCCL_ALGO; see" err
 '
+test_expect_success 'what the command line sets does not vary' '
+    echo "LR: [1e-3, 2e-3]" >lr.yaml && echo "NUM_NODES: [1, 2]" >nodes.yaml &&
+    for word in "--lr 1e-4" --lr=1e-4; do
+        test_must_fail mds_launch sweep lr.yaml -- $word 2>err && cat err &&
+        grep "lr.yaml:1: LR would not vary, as .--lr.* is on the command line" err || return 1
+    done &&
+    test_must_fail mds_launch sweep nodes.yaml --job-nodes 2 2>err && grep "nodes.yaml:1: NUM_NODES would not vary" err &&
+    test_must_fail mds_launch sweep nodes.yaml debug 2 2>err && grep "would not vary, as .2. is on" err
+'
 
 test_done
