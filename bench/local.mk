@@ -20,7 +20,7 @@ EXTRA_DIST += \
 	bench/published bench/published-runs.txt \
 	bench/records.py \
 	bench/results \
-	bench/scaling bench/score.py bench/startup \
+	bench/scaling bench/score.py bench/startup bench/time-to-loss \
 	bench/torch_cpu.py
 TESTS += tests/cli/bench.t
 dist_check_SCRIPTS += tests/cli/bench.t

@@ -55,6 +55,13 @@ test_expect_success 'fp8-curves: validation losses of bf16 and both formats of F
     test "$(grep -cE "^124m [1-4]( [0-9.]{7}){4}( (1\.00|0\.99)[0-9]{3}){3}$" results)" -eq 4 &&
     test_must_fail "$srcdir/bench/fp8-curves" --sizes 1b "$builddir" text 2>err && grep "unknown size 1b" err
 '
+test_expect_success 'time-to-loss: AdamW, and Muon in fewer steps, at their best rates with a second seed' '
+    BENCH_DEVICE=cpu "$srcdir/bench/time-to-loss" --results results --steps 12 --fewer 1.5 --adamw "1e-3 1e-2" --muon 1e-2 \
+        --seeds "1 2" "$builddir" text >out 2>&1 && cat out &&
+    grep "^# 124m, 8 x 64 tokens a step, text of 8894 tokens" results &&
+    test "$(grep -c "^adamw 1e-[23] 12 1 [0-9.]* [0-9.]*$" results)" -eq 2 && grep -q "^adamw 1e-[23] 12 2 " results &&
+    test "$(grep -cE "^muon 1e-2 8 [12] [0-9.]+ [0-9.]+   [-+][0-9.]+ 1\.50 [0-9.]+$" results)" -eq 2
+'
 test_expect_success 'fp8-curves: a signal ends its training runs' '
     mkdir -p stub/src/programs && echo "echo 9 tokens" >stub/src/programs/mds_data &&
     echo "echo \$\$ >>pids; exec sleep 20" >stub/src/programs/mds_pretrain && chmod +x stub/src/programs/* && : >pids &&
