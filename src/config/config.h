@@ -17,7 +17,13 @@
 
 enum mds_position_kind { MDS_POSITION_LEARNED, MDS_POSITION_ROPE, MDS_POSITION_NONE };
 enum mds_norm_choice { MDS_NORM_LAYERNORM, MDS_NORM_RMSNORM };
-enum mds_lr_decay { MDS_LR_CONSTANT, MDS_LR_LINEAR, MDS_LR_COSINE, MDS_LR_WSD };
+enum mds_lr_decay {
+    MDS_LR_CONSTANT,
+    MDS_LR_LINEAR,
+    MDS_LR_COSINE,
+    MDS_LR_WSD,
+    MDS_LR_EXPONENTIAL
+};
 
 /* What to do about a step whose loss or gradient is not finite. */
 enum mds_nonfinite { MDS_NONFINITE_STOP, MDS_NONFINITE_SKIP, MDS_NONFINITE_ROLLBACK };

@@ -122,7 +122,11 @@ static void check_optimizer(const struct mds_config_run *run, struct mds_diag *d
 {
     const struct mds_optim_config *o = &run->config.optim;
 
-    if (o->min_lr > o->lr)
+    if (o->decay == MDS_LR_EXPONENTIAL && (o->min_lr == 0 || o->lr == 0))
+        mds_diag_fault(diag, mds_config_origin(run, "optim.decay"),
+                       "--lr-decay-style exponential: give a --min-lr above 0; it is "
+                       "never reached otherwise");
+    else if (o->min_lr > o->lr && o->decay != MDS_LR_EXPONENTIAL)
         mds_diag_fault(diag, mds_config_origin(run, "optim.min_lr"),
                        "--min-lr %g is above --lr %g", o->min_lr, o->lr);
     if (o->beta1 >= 1)

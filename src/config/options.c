@@ -30,7 +30,8 @@ static const char *const positions[] = {"learned_absolute", "rope", "none", NULL
 static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
 static const char *const modules[] = {"layernorm", "mlp_act", "mlp", NULL};
 static const char *const balances[] = {"none", "aux_loss", "seq_aux_loss", NULL};
-static const char *const decays[] = {"constant", "linear", "cosine", "WSD", NULL};
+static const char *const decays[] = {"constant", "linear",      "cosine",
+                                     "WSD",      "exponential", NULL};
 static const char *const nonfinites[] = {"stop", "skip", "rollback", NULL};
 static const char *const sp_types[] = {"none", "megatron", "ds", NULL};
 

@@ -34,8 +34,8 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/data_facts.c \
   src/launch/argv.c src/launch/argv.h
 # What src/launch/scripts.c starts.
-dist_pkgdata_SCRIPTS = scripts/report scripts/status
-dist_pkgdata_DATA += scripts/json.awk scripts/report.awk scripts/status.awk
+dist_pkgdata_SCRIPTS = scripts/lr-find scripts/report scripts/status
+dist_pkgdata_DATA += scripts/json.awk scripts/lr-find.awk scripts/report.awk scripts/status.awk
 
 launch_libs = src/launch/libmds_launch.a $(ckpt_libs) $(plan_libs) $(data_libs) \
   $(PMIX_LIBS)

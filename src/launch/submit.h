@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The subcommands submit, sweep, report, status, continue, cancel and models. */
+/* The subcommands submit, sweep, lr-find, report, status, continue, cancel and
+ * models. */
 #ifndef MDS_LAUNCH_SUBMIT_H
 #define MDS_LAUNCH_SUBMIT_H
 
@@ -14,9 +15,9 @@
 enum mds_rc mds_submit(struct mds_launch_options *options, char *const *operands,
                        size_t operand_count, int argc, char *const *argv);
 
-/* This program's arguments without `sweep` and the table, and those of them that are
- * operands of `submit`. */
-struct mds_sweep_line {
+/* This program's arguments without the subcommand and its own operands: a line of
+ * `submit` or `run`, with those of them that are its operands. */
+struct mds_submit_line {
     int argc;
     char *const *argv;
     size_t operand_count;
@@ -29,7 +30,7 @@ struct mds_sweep_line {
  * anew in the environment of now; returns its exit status. */
 typedef int mds_sweep_command(int argc, char **argv);
 enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path,
-                      const struct mds_sweep_line *line, mds_sweep_command *command);
+                      const struct mds_submit_line *line, mds_sweep_command *command);
 
 /* A script does what these say in this program's place, and they return only if it
  * cannot start.  (scripts.c)
@@ -48,6 +49,11 @@ enum mds_rc mds_continue(const struct mds_launch_options *options, const char *n
 
 /* Let its ranks save and leave, and cancel its jobs that wait. */
 enum mds_rc mds_cancel(const struct mds_launch_options *options, const char *name);
+
+/* Run with that line for a few steps in which the learning rate rises, print the
+ * highest rate at which the loss is still low, and draw both. */
+enum mds_rc mds_lr_find(const char *plot, const char *steps,
+                        const struct mds_submit_line *line);
 
 /* Print the shapes of the model table, with their parameters and whether they fit on
  * the nodes that a plan would be for.  argv: mds_pretrain's arguments. */

@@ -22,7 +22,7 @@ struct variable {
 struct table {
     struct variable variable[MAX_VARIABLES];
     int variables, runs;
-    const struct mds_sweep_line *line;
+    const struct mds_submit_line *line;
 };
 
 /* ---- the table ---- */
@@ -42,7 +42,7 @@ static enum mds_rc check_variable(const struct mds_tree *tree, const struct mds_
 }
 
 /* What sets the same on the command line, where it would win in every run; or NULL. */
-static const char *find_override(const struct mds_sweep_line *l, const char *name)
+static const char *find_override(const struct mds_submit_line *l, const char *name)
 {
     static const char *const operands[] = {"QUEUE", "NUM_NODES", "DURATION", "PROJECT"};
     const char *word =
@@ -100,7 +100,7 @@ static enum mds_rc add_variable(struct table *t, const struct mds_tree *tree,
 }
 
 static enum mds_rc read_table(const struct mds_tree *tree,
-                              const struct mds_sweep_line *line, struct table *t)
+                              const struct mds_submit_line *line, struct table *t)
 {
     *t = (struct table){.runs = 1, .line = line};
     if (!tree->root || tree->root->kind != MDS_NODE_MAP)
@@ -159,7 +159,7 @@ static void set_environment_of_run(const struct table *t, int run, struct mds_st
 
 /* `submit` as a command line of its own, in the environment of one run.  Returns its
  * exit status. */
-static int submit_run(const struct mds_sweep_line *l, const char *tag,
+static int submit_run(const struct mds_submit_line *l, const char *tag,
                       mds_sweep_command *command)
 {
     struct mds_argv w = {0};
@@ -195,7 +195,7 @@ static int submit_all_runs(const struct table *t, mds_sweep_command *command)
 }
 
 enum mds_rc mds_sweep(const struct mds_launch_options *options, const char *path,
-                      const struct mds_sweep_line *line, mds_sweep_command *command)
+                      const struct mds_submit_line *line, mds_sweep_command *command)
 {
     struct mds_tree *tree = NULL;
     struct table t;

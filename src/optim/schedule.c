@@ -52,6 +52,8 @@ double mds_lr_at(const struct mds_optim_config *c, const struct mds_extent *at)
         return lr_between(c, 1.0 - x);
     case MDS_LR_COSINE:
         return lr_between(c, 0.5 * (1.0 + cos(M_PI * x)));
+    case MDS_LR_EXPONENTIAL:
+        return c->lr * pow(c->min_lr / c->lr, x);
     default:
         return warmup_stable_decay(c, at, unit);
     }

@@ -14,6 +14,7 @@
  *   linear    min_lr + (lr - min_lr) * (1 - x)
  *   cosine    min_lr + (lr - min_lr) * (1 + cos(pi x)) / 2
  *   WSD       lr until wsd_decay_iters before the end, then straight down to min_lr
+ *   exponential  lr * (min_lr / lr)^x; rises if min_lr is above lr
  * and min_lr after the end (constant: lr).
  *
  * The same as Megatron, whose scheduler has counted t when it makes step t.  The

@@ -167,18 +167,41 @@ static enum mds_rc launch_run_submit(const struct mds_invocation *c)
 
 static int execute_submit(int argc, char **argv);
 
-/* All arguments but `sweep` and the table are passed to the `submit` of each run. */
+/* All arguments but the subcommand and its first `own` operands, for another
+ * subcommand. */
+static struct mds_submit_line other_arguments(const struct mds_invocation *c,
+                                              size_t own)
+{
+    struct mds_submit_line line = {.argv = c->argv + 1,
+                                   .operand_count = c->operand_count - own,
+                                   .operands = c->operand + own};
+
+    for (int i = 1; i < c->argc; i++) {
+        int is_own = c->argv[i] == c->settings.operands[0];
+
+        for (size_t k = 0; k < own; k++)
+            is_own |= c->argv[i] == c->operand[k];
+        if (!is_own)
+            c->argv[1 + line.argc++] = c->argv[i];
+    }
+    return line;
+}
+
 static enum mds_rc launch_run_sweep(const struct mds_invocation *c)
 {
-    char **rest = c->argv + 1;
-    struct mds_sweep_line line = {.argv = rest,
-                                  .operand_count = c->operand_count - 1,
-                                  .operands = c->operand + 1};
+    const char *path = c->operand[0];
+    struct mds_submit_line line = other_arguments(c, 1);
 
-    for (int i = 1; i < c->argc; i++)
-        if (c->argv[i] != c->settings.operands[0] && c->argv[i] != c->operand[0])
-            rest[line.argc++] = c->argv[i];
-    return mds_sweep(launch_options(c), c->operand[0], &line, execute_submit);
+    return mds_sweep(launch_options(c), path, &line, execute_submit);
+}
+
+static enum mds_rc launch_run_lr_find(const struct mds_invocation *c)
+{
+    const char *plot = c->operand[0];
+    const char *steps = c->operand_count > 1 ? c->operand[1] : "200";
+    struct mds_submit_line line = other_arguments(c, c->operand_count);
+
+    return mds_lr_find(plot, steps, &line);
 }
 
 static enum mds_rc launch_run_status(const struct mds_invocation *c)
@@ -259,6 +282,13 @@ static const struct mds_subcommand subcommands[] = {
      "of "
      "submit.",
      "Where Planning Run folders Jobs", 1, 5, "a FILE", .run = launch_run_sweep},
+    {"lr-find", "lr-find OUT.svg [STEPS] [option]... [-- mds_pretrain's option...]",
+     "Runs STEPS steps (200) as run does, with a learning rate that rises from 1e-6 to "
+     "1, and prints where the loss was lowest, how sure that is, and the highest rate "
+     "that is as good: a run may begin with it, if its rate decays. Draws OUT.svg; the "
+     "steps are in OUT.jsonl. Nothing is saved.\n"
+     "Example: mds_launch lr-find rates.svg -- --config run.yaml",
+     "Where Planning Run folders", 1, 2, "OUT.svg", .run = launch_run_lr_find},
     {"status", "status [DIR] [option]...",
      "A line for each run folder in DIR (--runs), or for the run that DIR is: its "
      "state, "

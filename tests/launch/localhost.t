@@ -243,7 +243,7 @@ test_expect_success 'the last GPU first, of those that are visible' '
         mds_launch --machine ./reverse.yaml --ranks-per-node 2 --print >out && cat out && grep "CUDA_VISIBLE_DEVICES=7,1" out
 '
 test_expect_success '--help of each subcommand, and of all a line in the man page' '
-    for subcommand in run where check plan check-profile submit sweep report; do
+    for subcommand in run where check plan check-profile submit sweep lr-find report; do
         mds_launch $subcommand --help >out && grep "^Usage: mds_launch .*$subcommand" out || return 1
     done &&
     mds_launch plan --help >out && grep -e "--max-seq" out && ! grep -e "--queue" out &&

@@ -167,4 +167,24 @@ test_expect_success 'what the command line sets does not vary' '
     test_must_fail mds_launch sweep nodes.yaml debug 2 2>err && grep "would not vary, as .2. is on" err
 '
 
+# A model of one layer learns which tokens there are, best at a rate of some hundredths.
+lr_find() {
+    MACHINE=localhost mds_launch lr-find --ranks 1 "$@" -- --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 \
+        --micro-batch-size 8 --global-batch-size 8 --threads 1 --data-path tokens.h5
+}
+test_expect_success 'lr-find: a rate, how sure it is, and a drawing' '
+    lr_find rates.svg 100 --runs none >out 2>err && cat out && test ! -e none &&
+    sed -n "s/^--lr \([-0-9.e]*\): lowest loss [0-9.]* at [-0-9.e]*, the same within its noise ([0-9.]*) from [-0-9.e]* to \1$/\1/p" out >rate &&
+    awk "{ exit !(\$1 > 1e-3 && \$1 < 0.5) }" rate && test "$(grep -c "\"event\":\"step\"" rates.jsonl)" -eq 100 &&
+    test_must_fail lr_find rates.svg 2>err && grep "rates.jsonl: exists" err && rm -f few.jsonl &&
+    test_must_fail env MACHINE=localhost mds_launch lr-find few.png 2>err && grep "few.png: the name must end in .svg" err &&
+    { ! command -v gnuplot || grep "</svg>" rates.svg; }
+'
+test_expect_success 'lr-find: few steps, and a loss that only falls' '
+    test_must_fail lr_find few.svg 20 2>err && grep "20 steps with a loss are too few; give more" err &&
+    awk "BEGIN { for (i = 1; i <= 60; i++) printf \"{\\\"event\\\":\\\"step\\\",\\\"learning_rate\\\":%g,\\\"lm_loss\\\":%g}\\n\", 10 ^ (i / 10 - 6), 9 - i / 10 }" >falls.jsonl &&
+    awk -f "$srcdir/scripts/json.awk" -f "$srcdir/scripts/lr-find.awk" -v metrics=falls.jsonl -v tmp=. </dev/null &&
+    grep "no rate found: the loss did not rise up to the highest, 1.0e+00" said
+'
+
 test_done

@@ -429,6 +429,7 @@ static void test_misfits(void **state)
                   "it must be even");
     expect_misfit("--position-embedding-type rope --rotary-percent 0", 1, "at least 2");
     expect_misfit("--min-lr 1", 1, "--min-lr 1 is above --lr 0.00015");
+    expect_misfit("--lr-decay-style exponential", 1, "give a --min-lr above 0");
     expect_misfit("--adam-beta2 1", 1, "--adam-beta2 must be below 1");
     expect_misfit("--optimizer muon --muon-momentum 1", 1,
                   "--muon-momentum must be below 1");

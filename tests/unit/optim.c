@@ -58,6 +58,11 @@ static void schedules(void **state)
     c.warmup_fraction = 0.2;
     near(lr_of_step(&c, 10), 1);
     near(lr_of_step(&c, 20), 2);
+    c = (struct mds_optim_config){
+        .lr = 1e-4, .min_lr = 1, .decay = MDS_LR_EXPONENTIAL, .decay_length = {{100}}};
+    near(lr_of_step(&c, 25), 1e-3);
+    near(lr_of_step(&c, 100), 1);
+    near(lr_of_step(&c, 101), 1);
 }
 
 /* Lengths in samples or tokens are followed there, whatever the batch is by now. */
