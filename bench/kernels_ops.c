@@ -380,7 +380,7 @@ void bench_norm(const struct bench *b, int64_t rows, int64_t cols)
     f.r = random_tensor(b, n);
     g.x = f.sum = random_tensor(b, n);
     g.dy = f.y = random_tensor(b, n);
-    g.dx = random_tensor(b, n);
+    g.d = g.dx = random_tensor(b, n);
     g.gamma = f.gamma = random_tensor(b, cols);
     f.beta = random_tensor(b, cols);
     g.mean = f.mean = random_floats(b, rows);

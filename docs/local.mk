@@ -69,6 +69,7 @@ EXTRA_DIST += \
   docs/adr/0046-experts-on-several-ranks.md \
   docs/adr/0042-what-is-made-of-tables.md \
   docs/adr/0045-a-smaller-house.md \
+  docs/adr/0048-norms-after-sublayers.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

@@ -16,7 +16,7 @@ enum mdsk_norm_kind {
  *   r            [R, H]  dtype, or NULL: then sum is not written and y normalises x
  *   sum          [R, H]  dtype; may be x or r; NULL if and only if r is
  *   gamma, beta  [H]     dtype; beta is NULL for none (always so in RMSNorm)
- *   y            [R, H]  dtype; no alias
+ *   y            [R, H]  dtype; no alias; NULL: statistics alone (and no amax)
  *   mean         [R]     f32, saved for the backward pass; NULL or unused in RMSNorm
  *   rstd         [R]     f32, saved for the backward pass: 1 / sqrt(var + eps)
  *   amax         [1]     written: the largest magnitude of y as stored, for fp8.h;
@@ -38,13 +38,15 @@ struct mdsk_norm_fwd {
     uint32_t *amax;
 };
 
-/* dx += gradient of the norm's input;  dgamma, dbeta += gradients of gamma, beta.
+/* dx = d + gradient of the norm's input;  dgamma, dbeta += gradients of gamma, beta.
  *
  *   x              [R, H]  dtype, what was normalised (the sum)
  *   gamma          [H]     dtype
  *   mean, rstd     [R]     f32, from the forward pass (mean unused in RMSNorm)
  *   dy             [R, H]  dtype
- *   dx             [R, H]  dtype, added to: it is the residual stream's gradient
+ *   d              [R, H]  dtype, or NULL for 0: the gradient that the input has,
+ *                          as that of a residual stream; may be dx
+ *   dx             [R, H]  dtype; no other alias
  *   dgamma, dbeta  [H]     f32, added to; dbeta NULL if beta was */
 struct mdsk_norm_bwd {
     enum mdsk_norm_kind kind;
@@ -52,7 +54,7 @@ struct mdsk_norm_bwd {
     enum mdsk_dtype dtype;
     const void *x, *gamma;
     const float *mean, *rstd;
-    const void *dy;
+    const void *dy, *d;
     void *dx;
     float *dgamma, *dbeta;
 };

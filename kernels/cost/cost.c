@@ -78,7 +78,8 @@ struct mdsk_cost mdsk_fp8_gemm_cost(const struct mdsk_fp8_gemm *a)
 struct mdsk_cost mdsk_norm_fwd_cost(const struct mdsk_norm_fwd *a)
 {
     double R = (double)a->R, H = (double)a->H, size = dtype_bytes(a->dtype);
-    double rows = (a->r ? 4 : 2) * R * H, weights = (a->beta ? 2 : 1) * H;
+    double rows = ((a->r ? 3 : 1) + (a->y ? 1 : 0)) * R * H;
+    double weights = (a->beta ? 2 : 1) * H;
     double stats = (a->kind == MDSK_LAYERNORM ? 2 : 1) * R * sizeof(float);
 
     return bytes_only((rows + weights) * size + stats +
@@ -91,7 +92,7 @@ struct mdsk_cost mdsk_norm_bwd_cost(const struct mdsk_norm_bwd *a)
     double stats = (a->kind == MDSK_LAYERNORM ? 2 : 1) * R * sizeof(float);
     double sums = 2 * (a->dbeta ? 2 : 1) * H * sizeof(float);
 
-    return bytes_only((4 * R * H + H) * size + stats + sums);
+    return bytes_only(((a->d ? 4 : 3) * R * H + H) * size + stats + sums);
 }
 
 static double visible_scores(const struct mdsk_attention_shape *s)

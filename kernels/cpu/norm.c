@@ -47,6 +47,8 @@ MDSK_INLINED void norm_row(const struct mdsk_norm_fwd *a, const struct weights *
         a->mean[row] = mean = row_sum(x, a->H) / (float)a->H;
     rstd = 1 / sqrtf(row_squares(x, a->H, mean) / (float)a->H + a->eps);
     a->rstd[row] = rstd;
+    if (!y)
+        return;
     if (beta) {
 #pragma omp simd
         for (int64_t i = 0; i < a->H; i++)
@@ -84,10 +86,11 @@ MDSK_DISPATCH static uint32_t norm_rows(const struct mdsk_norm_fwd *a,
     uint32_t most = 0;
 
     for (int64_t row = r0; row < r1; row++) {
-        float *y = mdsk_fill(a->dtype, a->y, row * a->H, staging + a->H);
+        float *y = a->y ? mdsk_fill(a->dtype, a->y, row * a->H, staging + a->H) : NULL;
 
         norm_row(a, w, row, summed_row(a, row, staging), y);
-        mdsk_put(a->dtype, y, a->H, a->y, row * a->H);
+        if (y)
+            mdsk_put(a->dtype, y, a->H, a->y, row * a->H);
         most = a->amax ? mdsk_amax(a->H, y, most) : 0;
     }
     return most;
@@ -122,15 +125,17 @@ int mdsk_norm_fwd_cpu(void *stream, const struct mdsk_norm_fwd *a)
 }
 
 /* dx of one row, and its terms of dgamma and dbeta.  With xhat = (x - mean) rstd and g
- * = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)), without mean(g) in RMSNorm.
- */
+ * = dy gamma: dx = d + rstd (g - mean(g) - xhat mean(g xhat)), without mean(g) in
+ * RMSNorm. */
 MDSK_INLINED void norm_row_bwd(const struct mdsk_norm_bwd *a, const float *gamma,
                                int64_t row, float *dgamma, float *dbeta, float *staging)
 {
     int64_t at = row * a->H;
     const float *x = mdsk_read(a->dtype, a->x, at, a->H, staging);
     const float *dy = mdsk_read(a->dtype, a->dy, at, a->H, staging + a->H);
-    float *dx = mdsk_edit(a->dtype, a->dx, at, a->H, staging + 2 * a->H);
+    const float *d =
+        a->d ? mdsk_read(a->dtype, a->d, at, a->H, staging + 2 * a->H) : NULL;
+    float *dx = mdsk_fill(a->dtype, a->dx, at, staging + 2 * a->H);
     float rstd = a->rstd[row], mean = a->kind == MDSK_LAYERNORM ? a->mean[row] : 0;
     float sum_g = 0, sum_gx = 0;
 
@@ -145,7 +150,7 @@ MDSK_INLINED void norm_row_bwd(const struct mdsk_norm_bwd *a, const float *gamma
     for (int64_t i = 0; i < a->H; i++) {
         float xhat = (x[i] - mean) * rstd;
 
-        dx[i] += rstd * (dy[i] * gamma[i] - sum_g - xhat * sum_gx);
+        dx[i] = (d ? d[i] : 0) + rstd * (dy[i] * gamma[i] - sum_g - xhat * sum_gx);
         dgamma[i] += dy[i] * xhat;
         dbeta[i] += dy[i];
     }

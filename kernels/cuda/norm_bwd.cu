@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dx = rstd (g - mean(g) - xhat mean(g xhat)) with xhat = (x - mean) rstd and g = dy
- * gamma, without mean(g) in RMSNorm.  The sums over rows, dgamma and dbeta, are made in
- * parts: part p sums rows p, p + parts, ...; then the parts are added in order. */
+/* dx = d + rstd (g - mean(g) - xhat mean(g xhat)) with xhat = (x - mean) rstd and g =
+ * dy gamma, without mean(g) in RMSNorm.  The sums over rows, dgamma and dbeta, are made
+ * in parts: part p sums rows p, p + parts, ...; then the parts are added in order. */
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/partial_sums.cuh"
 
@@ -75,7 +75,7 @@ __device__ void add_to_row_sums(const pack<T, N> &x, const pack<T, N> &dy,
 
 template <class T, int N>
 __device__ void store_dx(const pack<T, N> &x, const pack<T, N> &dy,
-                         const pack<T, N> &gamma, const pack<T, N> &dx, stats s,
+                         const pack<T, N> &gamma, const pack<T, N> &d, stats s,
                          row_sums mean, T *out)
 {
     float v[N];
@@ -84,7 +84,7 @@ __device__ void store_dx(const pack<T, N> &x, const pack<T, N> &dy,
     for (int j = 0; j < N; j++) {
         float xhat = (x[j] - s.mean) * s.rstd;
 
-        v[j] = dx[j] + s.rstd * (dy[j] * gamma[j] - mean.g - xhat * mean.gx);
+        v[j] = d[j] + s.rstd * (dy[j] * gamma[j] - mean.g - xhat * mean.gx);
     }
     store(v, out);
 }
@@ -130,7 +130,7 @@ template <int P> __device__ row_sums team_row_sums(row_sums v, int turn)
     return v;
 }
 
-/* x, dy and dx of each team's next `depth` rows, copied asynchronously to shared
+/* x, dy and d of each team's next `depth` rows, copied asynchronously to shared
  * memory.  Each thread copies what it will read itself, so no thread waits for another.
  */
 template <class T, int N, int K, int P> struct prefetched_rows {
@@ -140,7 +140,7 @@ template <class T, int N, int K, int P> struct prefetched_rows {
     static constexpr size_t bytes =
         (size_t)3 * K * block_threads * sizeof(pack<T, N>); /* of a slot */
 
-    /* The k-th pack of x, dy or dx (which: 0, 1, 2) of the row in slot d. */
+    /* The k-th pack of x, dy or d (which: 0, 1, 2) of the row in slot d. */
     __device__ pack<T, N> *at(int d, int which, int k) const
     {
         return mine + ((d * 3 + which) * K + k) * block_threads;
@@ -152,7 +152,7 @@ template <class T, int N, int K, int P> struct prefetched_rows {
                              int d) const
     {
         const T *x = (const T *)a.x + first, *dy = (const T *)a.dy + first;
-        const T *dx = (const T *)a.dx + first;
+        const T *d_before = (const T *)a.d + first;
 
 #pragma unroll
         for (int k = 0; k < K; k++)
@@ -160,8 +160,9 @@ template <class T, int N, int K, int P> struct prefetched_rows {
                 __pipeline_memcpy_async(at(d, 0, k), x + k * P * N, sizeof(pack<T, N>));
                 __pipeline_memcpy_async(at(d, 1, k), dy + k * P * N,
                                         sizeof(pack<T, N>));
-                __pipeline_memcpy_async(at(d, 2, k), dx + k * P * N,
-                                        sizeof(pack<T, N>));
+                if (a.d)
+                    __pipeline_memcpy_async(at(d, 2, k), d_before + k * P * N,
+                                            sizeof(pack<T, N>));
             }
         __pipeline_commit();
     }
@@ -262,13 +263,14 @@ __global__ __launch_bounds__(block_threads,
         asm volatile("" ::: "memory");
 #pragma unroll
         for (int k = 0; k < K; k++) {
-            float x[N], dy[N], g[N], dx[N];
+            float x[N], dy[N], g[N], dx[N] = {};
 
             if (!q.is_inside[k] || !is_row)
                 continue;
             unpack(*q.at(slot, 0, k), x);
             unpack(*q.at(slot, 1, k), dy);
-            unpack(*q.at(slot, 2, k), dx);
+            if (a.d)
+                unpack(*q.at(slot, 2, k), dx);
             unpack(gamma[k], g);
 #pragma unroll
             for (int j = 0; j < N; j++) {
@@ -297,6 +299,7 @@ __global__ __launch_bounds__(P) void norm_bwd_dx(struct mdsk_norm_bwd a)
     int64_t r = blockIdx.x, first = column<N, P>(0), step = P * N;
     const T *x = (const T *)a.x + r * a.H, *dy = (const T *)a.dy + r * a.H;
     const T *gamma = (const T *)a.gamma;
+    const T *d = (const T *)a.d + r * a.H;
     T *dx = (T *)a.dx + r * a.H;
     stats s = stats_of(a, r);
     row_sums sum = {0, 0}, mean;
@@ -306,7 +309,7 @@ __global__ __launch_bounds__(P) void norm_bwd_dx(struct mdsk_norm_bwd a)
     mean = means_of(a, block_row_sums<P>(sum));
     for (int64_t c = first; c < a.H; c += step)
         store_dx(fetch<N>(x + c), fetch<N>(dy + c), fetch<N>(gamma + c),
-                 fetch<N>((const T *)dx + c), s, mean, dx + c);
+                 a.d ? fetch<N>(d + c) : pack<T, N>{}, s, mean, dx + c);
 }
 
 /* dgamma and dbeta: a thread sums N columns of part blockIdx.y. */
@@ -394,7 +397,7 @@ int launch_teams(void *stream, const struct mdsk_norm_bwd *a)
 
 extern "C" int mdsk_norm_bwd_cuda(void *stream, const struct mdsk_norm_bwd *a)
 {
-    bool wide = wide_norm(a->dtype, a->H, {a->x, a->gamma, a->dy, a->dx});
+    bool wide = wide_norm(a->dtype, a->H, {a->x, a->gamma, a->dy, a->d, a->dx});
 
     if (a->R < 1)
         return 0;

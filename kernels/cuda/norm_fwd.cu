@@ -50,6 +50,8 @@ __device__ uint32_t store_normed(const struct mdsk_norm_fwd &a, int64_t row, int
 {
     float gamma[N];
 
+    if (!a.y)
+        return 0;
     load((const T *)a.gamma + c, gamma);
 #pragma unroll
     for (int j = 0; j < N; j++)

@@ -57,20 +57,18 @@ static void back_add(struct back *k, const struct mds_step *f)
     give(k, f->in[1], d);
 }
 
-/* The kernel adds to the gradient of x, which is there already. */
+/* The kernel adds to the gradient of x if there is one already. */
 static void back_norm(struct back *k, const struct mds_step *f)
 {
     mds_tid d = k->grad[f->in[0]];
     struct mds_step *s = mds_add_step(k->p, MDS_STEP_NORM_BWD, f->layer);
 
-    if (d < 0)
-        k->p->overflow = 1;
     s->in[0] = f->in[0];
     s->in[1] = f->out[1];
     s->in[2] = k->grad[f->out[0]];
     s->in[3] = d;
-    if (d >= 0)
-        s->out[0] = k->grad[f->in[0]] = gradient_like(k, d, 1);
+    s->out[0] = k->grad[f->in[0]] =
+        d < 0 ? gradient_like(k, f->in[0], 0) : gradient_like(k, d, 1);
 }
 
 static void back_linear(struct back *k, const struct mds_step *f)
@@ -134,7 +132,8 @@ static void back_activate(struct back *k, const struct mds_step *f)
     give(k, f->in[0], s->out[0]);
 }
 
-/* All tensor ranks read x: its gradient is the sum of theirs. */
+/* All tensor ranks read x: its gradient is the sum of theirs, which travels while the
+ * weight's gradient is computed. */
 static void back_gather(struct back *k, const struct mds_step *f)
 {
     int all = f->op == MDS_STEP_ENTER;
@@ -152,6 +151,7 @@ static void back_gather(struct back *k, const struct mds_step *f)
     k->p->tensor[dx].memory = all ? k->p->tensor[partial].memory : dx;
     s->out[1] = mds_add_like(k->p, "work", work, 0);
     k->p->tensor[s->out[1]].is_gradient = 1;
+    emit_late(k);
     give(k, f->in[0], dx);
 }
 
@@ -338,14 +338,11 @@ void mds_block_differentiate(struct mds_step_list *p)
     k.grad[p->y] = p->d;
     for (int i = p->forward - 1; i >= 0; i--) {
         const struct mds_step f = p->step[i];
-        int sums = f.op == MDS_STEP_GATHER || f.op == MDS_STEP_ENTER;
         int from = p->steps;
 
-        if (!sums)
+        if (f.op != MDS_STEP_GATHER && f.op != MDS_STEP_ENTER)
             emit_late(&k);
         back(&k, &f);
-        if (sums)
-            emit_late(&k);
         for (int n = from; n < p->steps; n++)
             p->step[n].of_heads |= f.of_heads;
     }

@@ -131,7 +131,7 @@ static enum mds_rc check_step(const struct mds_step_list *p, const char *what, i
         if (s->in[k] >= 0)
             MDS_TRY(check_operand(p, what, i, s->in[k]));
     MDS_TRY(check_tiles(p, what, i));
-    if (s->out[0] < 0 && (s->out[1] >= 0 || s->out[2] >= 0))
+    if (s->op != MDS_STEP_NORM && s->out[0] < 0 && (s->out[1] >= 0 || s->out[2] >= 0))
         return mds_fail(MDS_EBUG, "%s: step %d, %s, has lost its result", what, i,
                         step_name(p, i));
     return MDS_OK;

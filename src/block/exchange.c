@@ -32,8 +32,6 @@ static mds_tid gather(struct mds_step_list *p, const struct mds_block_ranks *r,
     all = r->sequence
               ? exchange(p, MDS_STEP_GATHER, "", x, MDS_ROWS_GEMM, in.cols)
               : exchange(p, MDS_STEP_ENTER, "", x, (enum mds_rows)in.rows, in.cols);
-    if (!r->sequence)
-        p->tensor[all].memory = in.memory;
     mds_name_after(p, all, "", x, "*");
     return all;
 }

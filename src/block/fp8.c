@@ -51,7 +51,7 @@ static int runs_again(const struct mds_step_list *p, const struct mds_step *s,
 }
 
 /* The input of linear layer i: its codes, if they are saved; activated by the casts
- * that read it. */
+ * that read it.  The stream is saved as it is: blocks of all types leave it alike. */
 static void cast_input(struct mds_step_list *p, int i, unsigned keep,
                        const struct mds_block_fp8 *fp8)
 {
@@ -65,7 +65,8 @@ static void cast_input(struct mds_step_list *p, int i, unsigned keep,
         s->in[0] = w->in[0] = p->step[from].in[0];
         s->activated = w->activated = 1;
     }
-    if (fp8->codes && w && keep >> x.part & 1 && !runs_again(p, s, keep))
+    if (fp8->codes && w && from >= 0 && p->step[from].op != MDS_STEP_ADD &&
+        keep >> x.part & 1 && !runs_again(p, s, keep))
         s->out[2] = w->in[0] =
             codes_of(p, t, fp8->codes_bytes(rows_of(p, x.rows), x.cols), x.part);
     if (s->activated) {

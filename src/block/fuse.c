@@ -41,25 +41,25 @@ static void merge_linear_and_gelu_bwd(struct mds_step_list *p, int i)
     mds_remove_step(p, i + 1);
 }
 
-/* The first norm adds the summands that the block before has left. */
+/* A block begins by adding the summands that the one before has left. */
 static void leave_last_sum(struct mds_step_list *p)
 {
-    struct mds_step *first = &p->step[0], *last = &p->step[p->steps - 1];
+    struct mds_step sum = p->step[p->steps - 1];
 
-    if (first->op != MDS_STEP_NORM || first->in[0] != p->x ||
-        last->op != MDS_STEP_ADD || last->out[0] != p->y)
+    if (sum.op != MDS_STEP_ADD || sum.out[0] != p->y)
         return;
-    p->y = last->in[0];
-    p->y_branch = last->in[1];
+    p->y = sum.in[0];
+    p->y_branch = sum.in[1];
     p->steps--;
     p->x0 = mds_add_like(p, "x0", p->x, 0);
     p->branch = mds_add_like(p, "branch", p->x, 0);
     p->tensor[p->x0].home =
         p->tensor[p->y].home == MDS_HOME_SAVED ? MDS_HOME_ARG : MDS_HOME_WORK;
     p->tensor[p->x0].at = MDS_ARG_X0;
-    first->in[0] = p->x0;
-    first->in[1] = p->branch;
-    first->out[2] = p->x;
+    sum.in[0] = p->x0;
+    sum.in[1] = p->branch;
+    sum.out[0] = p->x;
+    mds_insert_step(p, 0, &sum);
 }
 
 void mds_block_fuse(struct mds_step_list *p, int gelu)

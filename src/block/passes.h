@@ -76,7 +76,7 @@ void mds_block_forward_only(struct mds_step_list *p);
 
 /* Merge steps that one kernel does: a sum and the norm after it; a linear layer and
  * GELU, forward and backward, if gelu.  Without tiles a forward list leaves its last
- * sum to the first norm of the next block. */
+ * sum to the next block. */
 void mds_block_fuse(struct mds_step_list *p, int gelu);
 
 /* Where inputs are not saved on the device: forward puts its own away; backward fetches

@@ -54,7 +54,7 @@ enum mds_arg {
  * does, or (must) always does; -1: never.
  *
  *   forward        inputs                  outputs
- *   norm           x [, branch]            y, statistics [, x + branch]
+ *   norm           x [, branch]            [y,] statistics [, x + branch]
  *   linear         x                       y [, GELU(y)] [, codes of x in FP8]
  *                                          [, sum of the ranks' y, working memory]
  *   head norms     q k v                   q k v, q and k before, statistics
@@ -82,7 +82,7 @@ enum mds_arg {
  *   put o          o, log-sum-exp          none: starts to copy them to the host
  *
  *   backward       inputs                  outputs
- *   norm'          x, statistics, dy, d    d + dx
+ *   norm'          x, statistics, dy [, d] dx [+ d]
  *   linear' x      dy [, u]                dx [of u: dx GELU'(u)]
  *                                          [, -, -, sum of dx, working memory]
  *   linear' w      x or its codes, dy
@@ -230,7 +230,7 @@ static inline mds_tid mds_step_operand(const struct mds_step *s, int k)
     return k < MDS_STEP_IN ? s->in[k] : s->out[k - MDS_STEP_IN];
 }
 
-enum { MDS_LAYERS = 8 };
+enum { MDS_LAYERS = 10 };
 
 struct mds_step_list {
     struct mds_tensor tensor[MDS_LIST_TENSORS];

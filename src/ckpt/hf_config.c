@@ -114,6 +114,9 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
                                     ? "--position-embedding-type none"
                                     : "--position-embedding-type learned_absolute",
                                 "rotary positions");
+    if (m->norm_placement != MDS_NORM_BEFORE)
+        return fail_unsupported(kind, "--norm-placement",
+                                "norms before attention and MLP");
     if (m->parallel_residual && kind != MDS_HF_NEOX)
         return fail_unsupported(kind, "--use-parallel-residual",
                                 "the MLP after attention");

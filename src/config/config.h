@@ -24,6 +24,7 @@ enum mds_lr_decay {
     MDS_LR_WSD,
     MDS_LR_EXPONENTIAL
 };
+enum mds_norm_placement { MDS_NORM_BEFORE, MDS_NORM_AFTER, MDS_NORM_BOTH };
 
 /* What to do about a step whose loss or gradient is not finite. */
 enum mds_nonfinite { MDS_NONFINITE_STOP, MDS_NONFINITE_SKIP, MDS_NONFINITE_ROLLBACK };
@@ -101,6 +102,7 @@ struct mds_model_config {
     double rope_beta_fast, rope_beta_slow; /* turns in those tokens; fast 0: default */
     double rope_attention_factor;          /* 0: by the factor */
     enum mds_norm_choice norm;
+    enum mds_norm_placement norm_placement; /* around attention and MLP */
     double norm_eps;
     int chosen[MDSK_ACTIVATION_KINDS]; /* one flag per function; at most one is set */
     enum mdsk_activation_kind activation; /* derived: the one chosen, or the first */

@@ -103,6 +103,18 @@ static void resolve_activation(struct mds_config_run *run, struct mds_diag *diag
                "--ffn-hidden-size");
 }
 
+/* The gradient of a stream that attention and the MLP both read would be changed by one
+ * before the norm behind the other has read it. */
+static void check_norms(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_model_config *m = &run->config.model;
+
+    if (m->norm_placement == MDS_NORM_AFTER && m->parallel_residual)
+        mds_diag_fault(diag, mds_config_origin(run, "model.norm_placement"),
+                       "--norm-placement after: --use-parallel-residual has norms "
+                       "before attention and MLP; use before or both");
+}
+
 /* 0 if there is no shape. */
 static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
 {
@@ -115,6 +127,7 @@ static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
     mds_config_check_rope(run, diag);
     resolve_activation(run, diag);
     mds_config_resolve_window(run, diag);
+    check_norms(run, diag);
     return 1;
 }
 

@@ -33,7 +33,9 @@ static int64_t mlp_params(const struct mds_model_config *m)
 
 int64_t mds_model_params(const struct mds_model_config *m)
 {
-    int64_t block = 2 * norm_params(m, m->hidden) + attention_params(m) + mlp_params(m);
+    int norms = m->norm_placement == MDS_NORM_BOTH ? 4 : 2;
+    int64_t block =
+        norms * norm_params(m, m->hidden) + attention_params(m) + mlp_params(m);
     int64_t words = m->padded_vocab * m->hidden * (m->tied_head ? 1 : 2);
     int64_t positions =
         m->position == MDS_POSITION_LEARNED ? m->max_positions * m->hidden : 0;

@@ -28,6 +28,7 @@ static const char checkpoints[] = "Checkpoints";
 /* In the order of the enums in config.h. */
 static const char *const positions[] = {"learned_absolute", "rope", "none", NULL};
 static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
+static const char *const placements[] = {"before", "after", "both", NULL};
 static const char *const modules[] = {"layernorm", "mlp_act", "mlp", NULL};
 static const char *const balances[] = {"none", "aux_loss", "seq_aux_loss", NULL};
 static const char *const decays[] = {"constant", "linear",      "cosine",
@@ -156,6 +157,11 @@ static const struct mds_option rows[] = {
     {shape, "model.norm_eps", "--norm-epsilon", "MDS_NORM_EPSILON", MDS_OPT_REAL,
      "1e-5", 1e-12, 1, NULL, AT(model.norm_eps), "eps",
      .help = "added to the variance"},
+    {shape, "model.norm_placement", "--norm-placement", "MDS_NORM_PLACEMENT",
+     MDS_OPT_ENUM, "before", 0, 0, placements, AT(model.norm_placement), "place",
+     .help =
+         "norms before attention and MLP, or after each, before its result is added to "
+         "the stream (OLMo 2), or both"},
     {shape, "model.swiglu", "--swiglu", "MDS_SWIGLU", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(model.chosen[MDSK_SWIGLU]), NULL, .help = "gated MLP (SwiGLU) instead of GELU"},
     {shape, "model.squared_relu", "--squared-relu", "MDS_SQUARED_RELU", MDS_OPT_FLAG,

@@ -110,13 +110,26 @@ static void add_mlp_biases(struct registrar *reg, const char *layer, struct mlp_
 
 /* ---- a block ---- */
 
+/* A norm of the stream (is_there), or none. */
+static struct norm_ids add_norm(struct registrar *reg, const char *layer,
+                                const char *name, int is_there)
+{
+    char full[48];
+
+    if (!is_there)
+        return (struct norm_ids){.gamma = -1, .beta = -1, .sum_at = -1};
+    snprintf(full, sizeof full, "%s.%s", layer, name);
+    return mds_gpt_add_norm(reg, full, reg->g->cfg.hidden,
+                            mds_gpt_residual_partial(reg->g));
+}
+
 /* Matrices come first, so that the other parameters are contiguous: only their
  * gradients have to be zeroed. */
 void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
 {
-    int64_t H = reg->g->cfg.hidden;
-    unsigned partial = mds_gpt_residual_partial(reg->g);
-    char name[24], full[48];
+    enum mds_norm_placement norms = reg->g->cfg.norm_placement;
+    int before = norms != MDS_NORM_AFTER, after = norms != MDS_NORM_BEFORE;
+    char name[24];
 
     snprintf(name, sizeof name, "layer.%d", number);
     id->number = number;
@@ -127,11 +140,11 @@ void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
         mds_gpt_add_experts(reg, name, &id->mlp);
     else
         add_mlp_weights(reg, name, &id->mlp);
-    snprintf(full, sizeof full, "%s.norm1", name);
-    id->norm1 = mds_gpt_add_norm(reg, full, H, partial);
+    id->norm1 = add_norm(reg, name, "norm1", before);
     add_attention_vectors(reg, name, &id->attention);
-    snprintf(full, sizeof full, "%s.norm2", name);
-    id->norm2 = mds_gpt_add_norm(reg, full, H, partial);
+    id->attention.out_norm = add_norm(reg, name, "attention.out_norm", after);
+    id->norm2 = add_norm(reg, name, "norm2", before);
+    id->mlp.out_norm = add_norm(reg, name, "mlp.out_norm", after);
     if (reg->g->cfg.experts.n == 0)
         add_mlp_biases(reg, name, &id->mlp);
     mds_gpt_add_spread(reg, name, &id->mlp);

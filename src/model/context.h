@@ -38,6 +38,7 @@ struct linear_ids {
 struct attention_ids {
     struct linear_ids qkv, out;
     struct norm_ids q_norm, k_norm; /* of heads; --qk-layernorm */
+    struct norm_ids out_norm;       /* of its result; --norm-placement */
 };
 
 /* Of one expert: the first matrix of each layer. */
@@ -48,7 +49,8 @@ struct expert_ids {
 /* With experts the two layers have their widths, but no weights of their own. */
 struct mlp_ids {
     struct linear_ids up, down;
-    struct norm_ids router;    /* gamma: the weight */
+    struct norm_ids router; /* gamma: the weight */
+    struct norm_ids out_norm;
     struct expert_ids *expert; /* [experts of this rank]; NULL without */
     int unit;                  /* of the experts: the block's if each rank has all */
 };

@@ -25,14 +25,28 @@ static int64_t qkv_width(const struct form *f)
     return (f->A + 2 * f->G) / f->groups * f->m->head_dim;
 }
 
+/* Before attention and the MLP; the stream, if the model has no norm there. */
 static mds_tid norm(const struct form *f, int layer, const char *name, mds_tid x)
 {
+    if (f->m->norm_placement == MDS_NORM_AFTER)
+        return x;
     return mds_norm(f->p, layer, name, x, part(MDS_ACT_NORMS), part(MDS_ACT_REST));
 }
 
 static mds_tid dropout(const struct form *f, int site, mds_tid x)
 {
     return f->dropout ? mds_dropout(f->p, site, x) : x;
+}
+
+/* The result x of attention or the MLP, as it is added to the stream. */
+static mds_tid branch(const struct form *f, int layer, const char *name, int site,
+                      mds_tid x)
+{
+    if (f->m->norm_placement != MDS_NORM_BEFORE) {
+        f->p->tensor[x].part = (uint8_t)part(MDS_ACT_REST);
+        x = mds_norm(f->p, layer, name, x, NEVER, part(MDS_ACT_REST));
+    }
+    return dropout(f, site, x);
 }
 
 /* Also saves q and k from before, and their statistics. */
@@ -88,7 +102,7 @@ static mds_tid output(const struct form *f, mds_tid o)
     mds_tid y =
         mds_linear(f->p, LAYER_OUT, "out", MDS_CUT_ROWS, f->m->hidden, o, NEVER);
 
-    return dropout(f, SITE_OUT, y);
+    return branch(f, LAYER_OUT_NORM, "out n", SITE_OUT, y);
 }
 
 static mds_tid dense(const struct form *f, mds_tid x)
@@ -100,7 +114,7 @@ static mds_tid dense(const struct form *f, mds_tid x)
     mds_tid y =
         mds_linear(f->p, LAYER_DOWN, "down", MDS_CUT_ROWS, f->m->hidden, g, NEVER);
 
-    return dropout(f, SITE_MLP, y);
+    return branch(f, LAYER_MLP_NORM, "down n", SITE_MLP, y);
 }
 
 /* Which experts each row goes to, and where its copies are. */
@@ -155,7 +169,7 @@ static mds_tid experts(const struct form *f, mds_tid x)
     s->in[1] = r.out[0];
     s->out[0] = mds_add_tensor(f->p, "combined", MDS_ROWS_SLICE, MDS_ELEM_ACT,
                                f->m->hidden, NEVER);
-    return dropout(f, SITE_MLP, s->out[0]);
+    return branch(f, LAYER_MLP_NORM, "combined n", SITE_MLP, s->out[0]);
 }
 
 static mds_tid mlp(const struct form *f, mds_tid x)
@@ -163,8 +177,9 @@ static mds_tid mlp(const struct form *f, mds_tid x)
     return f->m->experts.n > 0 ? experts(f, x) : dense(f, x);
 }
 
-/* x += attention(norm1(x));  x += mlp(norm2(x)) */
-static mds_tid pre_norm(const struct form *f, mds_tid x)
+/* x += attention(norm1(x));  x += mlp(norm2(x)); with norms after attention and MLP,
+ * before them, or both */
+static mds_tid in_turn(const struct form *f, mds_tid x)
 {
     mds_tid a = output(f, heads(f, x));
 
@@ -204,7 +219,9 @@ void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int gro
         mdsk_activation_of(m->activation)->gated ? "mlp.gate up" : "mlp.up";
     p->layer[LAYER_DOWN] = "mlp.down";
     p->layer[LAYER_ROUTER] = "mlp.router";
+    p->layer[LAYER_OUT_NORM] = "attention.out_norm";
+    p->layer[LAYER_MLP_NORM] = "mlp.out_norm";
     p->x = mds_add_tensor(p, "x", MDS_ROWS_SLICE, MDS_ELEM_ACT, m->hidden,
                           part(MDS_ACT_INPUT));
-    p->y = m->parallel_residual ? parallel_residual(&f, p->x) : pre_norm(&f, p->x);
+    p->y = m->parallel_residual ? parallel_residual(&f, p->x) : in_turn(&f, p->x);
 }

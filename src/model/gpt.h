@@ -2,20 +2,22 @@
 /* A GPT, or the model chunks of it on one pipeline stage: its parameters, and forward
  * and backward of micro-batches.
  *
- * Blocks are pre-norm.  Without sequence tiles the residual stream between them is
- * a pair of x and a branch, which the next norm's kernel adds.  Between model chunks of
- * the pipeline, and with tiles, it is their sum.
+ * Without sequence tiles the residual stream between blocks is a pair of x and a
+ * branch, which the next block adds, if it can in its first norm.  Between model chunks
+ * of the pipeline, and with tiles, it is their sum.
  *
  * Parameters, `.bias` and `.beta` where the configuration has them; in brackets how a
  * tensor-parallel group shards them:
  *   embedding.word.weight [Vp,H] (rows)
  *   embedding.position.weight [positions,H] (rows, if each rank has part of the tokens)
- *   layer.N.norm1.gamma .beta [H]
+ *   layer.N.norm1.gamma .beta [H]                 before attention
  *   layer.N.attention.{q,k,v}.weight .bias (rows)
  *   layer.N.attention.out.weight (columns) .bias
- *   layer.N.norm2.gamma .beta [H]
+ *   layer.N.attention.out_norm.gamma .beta [H]    after it
+ *   layer.N.norm2.gamma .beta [H]                 before the MLP
  *   layer.N.mlp.{gate,up}.weight .bias (rows)
  *   layer.N.mlp.down.weight (columns) .bias
+ *   layer.N.mlp.out_norm.gamma .beta [H]          after the MLP
  *   with experts, in place of these: layer.N.mlp.router.weight [E,H], and
  *   layer.N.mlp.experts.M.{gate,up}.weight (rows), .down.weight (columns)
  *   final_norm.gamma .beta [H]

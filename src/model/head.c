@@ -120,8 +120,8 @@ static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
     put_rows(t, own.logits, logits_size(t, h), targets->logits);
     if (d) {
         d = mds_gpt_residual_at(t, d);
-        mds_dev_zero(p->dev, d, n * (int64_t)mdsk_dtype_size(p->dtype));
-        MDS_TRY(mds_gpt_norm_bwd(t, norm, Rs, sum ? sum : x.x, mean, rstd, dy, d));
+        MDS_TRY(
+            mds_gpt_norm_bwd(t, norm, Rs, sum ? sum : x.x, mean, rstd, dy, NULL, d));
     }
     mds_arena_release(p->arena, mark);
     return MDS_OK;

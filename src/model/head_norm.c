@@ -126,8 +126,8 @@ static enum mds_rc norm_head_rows_bwd(const struct context *c, const struct head
     MDS_TRY(mds_gpt_scratch(c, elements, &dy));
     MDS_TRY(mds_gpt_scratch(c, elements, &dx));
     MDS_TRY(copy_head_rows(c, h, n, rows, dy, 1));
-    mds_dev_zero(c->par.dev, dx, elements * (int64_t)mdsk_dtype_size(c->par.dtype));
-    MDS_TRY(mds_gpt_norm_bwd(c, h->norm, n * h->n, h->x, h->mean, h->rstd, dy, dx));
+    MDS_TRY(
+        mds_gpt_norm_bwd(c, h->norm, n * h->n, h->x, h->mean, h->rstd, dy, NULL, dx));
     MDS_TRY(copy_head_rows(c, h, n, rows, dx, 0));
     mds_arena_release(c->par.arena, mark);
     return MDS_OK;

@@ -17,7 +17,9 @@ enum {
     LAYER_NORM2,
     LAYER_UP,
     LAYER_DOWN,
-    LAYER_ROUTER
+    LAYER_ROUTER,
+    LAYER_OUT_NORM,
+    LAYER_MLP_NORM
 };
 
 /* ---- forms.c ---- */

@@ -47,15 +47,16 @@ struct norm_ids mds_gpt_add_summed(struct registrar *reg, struct mds_param_spec 
 /* `partial` for norms of the residual stream. */
 unsigned mds_gpt_residual_partial(const struct mds_gpt *g);
 
-/* y = norm(x + r); with r, sum = x + r.  All [R,size]; mean, rstd [R]; amax [1], as in
- * kernels/norm.h. */
+/* y = norm(x + r); with r, sum = x + r.  All [R,size]; mean, rstd [R]; y, amax [1] as
+ * in kernels/norm.h. */
 enum mds_rc mds_gpt_norm_fwd(const struct context *c, const struct norm_ids *id,
                              int64_t R, const void *x, const void *r, void *sum,
                              void *y, float *mean, float *rstd, uint32_t *amax);
-/* dx += the gradient of x, from that of y. */
+/* dx = d + the gradient of x, from that of y; d may be dx, or NULL for 0. */
 enum mds_rc mds_gpt_norm_bwd(const struct context *c, const struct norm_ids *id,
                              int64_t R, const void *x, const float *mean,
-                             const float *rstd, const void *dy, void *dx);
+                             const float *rstd, const void *dy, const void *d,
+                             void *dx);
 
 /* Call begin before and end after all mds_gpt_norm_bwd of a block, so that partial
  * gradients of its n norms are summed once. */

@@ -116,7 +116,7 @@ enum mds_rc mds_gpt_norm_grads_end(const struct context *c, int n,
 
 enum mds_rc mds_gpt_norm_bwd(const struct context *c, const struct norm_ids *id,
                              int64_t R, const void *x, const float *mean,
-                             const float *rstd, const void *dy, void *dx)
+                             const float *rstd, const void *dy, const void *d, void *dx)
 {
     struct mdsk_norm_bwd a = {.kind = norm_kind(c),
                               .R = R,
@@ -127,6 +127,7 @@ enum mds_rc mds_gpt_norm_bwd(const struct context *c, const struct norm_ids *id,
                               .mean = mean,
                               .rstd = rstd,
                               .dy = dy,
+                              .d = d,
                               .dx = dx,
                               .dgamma = mds_gpt_grad(c, id->gamma),
                               .dbeta = mds_gpt_grad(c, id->beta)};

@@ -7,16 +7,21 @@
 
 static const struct norm_ids *norm_of(const struct block_pass *b, int layer)
 {
-    return layer == LAYER_NORM1 ? &b->id->norm1 : &b->id->norm2;
+    return layer == LAYER_NORM1      ? &b->id->norm1
+           : layer == LAYER_NORM2    ? &b->id->norm2
+           : layer == LAYER_OUT_NORM ? &b->id->attention.out_norm
+                                     : &b->id->mlp.out_norm;
 }
 
 /* ---- norms ---- */
 
-/* Where a norm leaves the largest magnitude of its result; NULL without FP8. */
+/* Where a norm leaves the largest magnitude of its result: that of a linear layer's
+ * input, in FP8; else NULL. */
 static uint32_t *norm_amax(const struct block_pass *b, int layer)
 {
-    return mds_gpt_fp8_input_amax(b->c, layer == LAYER_NORM1 ? &b->id->attention.qkv
-                                                             : &b->id->mlp.up);
+    return layer == LAYER_NORM1   ? mds_gpt_fp8_input_amax(b->c, &b->id->attention.qkv)
+           : layer == LAYER_NORM2 ? mds_gpt_fp8_input_amax(b->c, &b->id->mlp.up)
+                                  : NULL;
 }
 
 static enum mds_rc norm(void *ctx, const struct mds_block_call *call)
@@ -29,7 +34,7 @@ static enum mds_rc norm(void *ctx, const struct mds_block_call *call)
         MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK, 2 * R, &stats));
     return mds_gpt_norm_fwd(b->c, norm_of(b, call->step->layer), R, call->in[0],
                             call->in[1], call->out[2], call->out[0], stats, stats + R,
-                            norm_amax(b, call->step->layer));
+                            call->out[0] ? norm_amax(b, call->step->layer) : NULL);
 }
 
 static enum mds_rc norm_bwd(void *ctx, const struct mds_block_call *call)
@@ -39,7 +44,7 @@ static enum mds_rc norm_bwd(void *ctx, const struct mds_block_call *call)
     const float *stats = call->in[1];
 
     return mds_gpt_norm_bwd(b->c, norm_of(b, call->step->layer), R, call->in[0], stats,
-                            stats + R, call->in[2], call->out[0]);
+                            stats + R, call->in[2], call->in[3], call->out[0]);
 }
 
 static enum mds_rc head_norms(void *ctx, const struct mds_block_call *call)
@@ -266,7 +271,8 @@ static enum mds_rc add(void *ctx, const struct mds_block_call *call)
 
     if (call->out[0] != call->in[second])
         MDS_TRY(mds_par_copy_rows(&b->c->par, 1, n, call->in[0], n, call->out[0], n));
-    return mds_op_add(b->c->par.dev, &a);
+    return a.x ? mds_op_add(b->c->par.dev, &a)
+               : MDS_OK; /* the first block: no branch */
 }
 
 /* ---- what is not saved on the device ---- */
@@ -339,12 +345,16 @@ static enum mds_rc grad_ready(void *ctx, const struct mds_block_call *call)
 static enum mds_rc sum_norms(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    const struct norm_ids *const norms[] = {&b->id->norm1, &b->id->attention.q_norm,
-                                            &b->id->attention.k_norm, &b->id->norm2,
+    const struct norm_ids *const norms[] = {&b->id->norm1,
+                                            &b->id->attention.q_norm,
+                                            &b->id->attention.k_norm,
+                                            &b->id->attention.out_norm,
+                                            &b->id->norm2,
+                                            &b->id->mlp.out_norm,
                                             &b->id->mlp.router};
 
     (void)call;
-    return mds_gpt_norm_grads_end(b->c, 5, norms);
+    return mds_gpt_norm_grads_end(b->c, 7, norms);
 }
 
 mds_perform_fn *const mds_gpt_operations[MDS_STEP_OPS] = {

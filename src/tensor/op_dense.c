@@ -93,15 +93,17 @@ enum mds_rc mds_check_norm_fwd(struct mds_dev *dev, const struct mdsk_norm_fwd *
 {
     if (a->R < 1 || a->H < 1 || !(a->eps > 0))
         return mds_contract_broken("norm_fwd", "R, H >= 1, eps > 0");
-    if (!a->x || !a->gamma || !a->y || !a->rstd)
-        return mds_contract_broken("norm_fwd", "x, gamma, y, rstd given");
+    if (!a->x || !a->gamma || !a->rstd)
+        return mds_contract_broken("norm_fwd", "x, gamma, rstd given");
+    if (!a->y && a->amax)
+        return mds_contract_broken("norm_fwd", "amax with y, and only then");
     if (!a->r != !a->sum)
         return mds_contract_broken("norm_fwd", "sum is given with r, and only then");
     if (a->kind == MDSK_LAYERNORM && !a->mean)
         return mds_contract_broken("norm_fwd", "mean given in LayerNorm");
     if (a->kind == MDSK_RMSNORM && a->beta)
         return mds_contract_broken("norm_fwd", "no beta in RMSNorm");
-    if (a->y == a->x || a->y == a->r || a->y == a->sum)
+    if (a->y && (a->y == a->x || a->y == a->r || a->y == a->sum))
         return mds_contract_broken("norm_fwd", "y aliases none");
     return mds_contract_dtype(dev, "norm_fwd", a->dtype);
 }
@@ -115,7 +117,7 @@ enum mds_rc mds_check_norm_bwd(struct mds_dev *dev, const struct mdsk_norm_bwd *
     if (a->kind == MDSK_LAYERNORM && !a->mean)
         return mds_contract_broken("norm_bwd", "mean given in LayerNorm");
     if (a->dx == a->dy || a->dx == a->x)
-        return mds_contract_broken("norm_bwd", "dx aliases none");
+        return mds_contract_broken("norm_bwd", "dx aliases none but d");
     return mds_contract_dtype(dev, "norm_bwd", a->dtype);
 }
 

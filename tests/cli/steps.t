@@ -33,6 +33,7 @@ all_steps() {
         steps $gated &&
         steps $gated --recompute-granularity full &&
         steps $gated --qk-layernorm &&
+        steps $gated --norm-placement after --recompute-granularity selective &&
         steps $gated --num-experts 8 --moe-ffn-hidden-size 4096 &&
         steps $gated --num-experts 8 --recompute-granularity full --world-size 2 --tensor-model-parallel-size 2 \
             --sequence-parallel &&

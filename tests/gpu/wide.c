@@ -79,6 +79,7 @@ static void norm_run(const struct mdsk_table *table, enum mdsk_norm_kind kind,
                               .mean = n->mean.f,
                               .rstd = n->rstd.f,
                               .dy = vec_as(t, &n->dy),
+                              .d = R % 2 ? NULL : vec_as(t, &n->dx),
                               .dx = vec_as(t, &n->dx),
                               .dgamma = n->dgamma.f,
                               .dbeta = f.beta ? n->dbeta.f : NULL};

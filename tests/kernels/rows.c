@@ -27,16 +27,20 @@ struct norm {
     enum mdsk_dtype dtype;
     int64_t R, H;
     struct vec x, r, sum, gamma, beta, y, mean, rstd, dy, dx, dgamma, dbeta;
-    int with_r, with_beta;
-    uint32_t *amax; /* as in kernels/norm.h */
+    int with_r, with_beta, without_y, with_d; /* with_d: dx has a gradient before */
+    uint32_t *amax;                           /* as in kernels/norm.h */
 };
 
 enum { EPS_INVERSE = 100000 };
 
 static void norm_init(struct norm *n, enum mdsk_norm_kind kind, int64_t R, int64_t H)
 {
-    *n = (struct norm){
-        .kind = kind, .R = R, .H = H, .with_r = 1, .with_beta = kind == MDSK_LAYERNORM};
+    *n = (struct norm){.kind = kind,
+                       .R = R,
+                       .H = H,
+                       .with_r = 1,
+                       .with_beta = kind == MDSK_LAYERNORM,
+                       .with_d = 1};
     n->x = vec_random(R * H, 1, 1);
     n->r = vec_random(R * H, 2, 2);
     n->sum = vec_unset(R * H);
@@ -72,7 +76,7 @@ static void norm_run_fwd(struct norm *n)
                               .sum = n->with_r ? vec_as(n->dtype, &n->sum) : NULL,
                               .gamma = vec_as(n->dtype, &n->gamma),
                               .beta = n->with_beta ? vec_as(n->dtype, &n->beta) : NULL,
-                              .y = vec_as(n->dtype, &n->y),
+                              .y = n->without_y ? NULL : vec_as(n->dtype, &n->y),
                               .mean = n->kind == MDSK_LAYERNORM ? n->mean.f : NULL,
                               .rstd = n->rstd.f,
                               .amax = n->amax};
@@ -91,6 +95,7 @@ static void norm_run_bwd(struct norm *n)
                               .mean = n->kind == MDSK_LAYERNORM ? n->mean.f : NULL,
                               .rstd = n->rstd.f,
                               .dy = vec_as(n->dtype, &n->dy),
+                              .d = n->with_d ? vec_as(n->dtype, &n->dx) : NULL,
                               .dx = vec_as(n->dtype, &n->dx),
                               .dgamma = n->dgamma.f,
                               .dbeta = n->with_beta ? n->dbeta.f : NULL};
@@ -145,7 +150,8 @@ static void norm_reference_row_bwd(struct norm *n, int64_t row)
     if (n->kind == MDSK_RMSNORM)
         g = 0;
     for (int64_t i = 0; i < n->H; i++)
-        dx[i] += rstd * (dy[i] * n->gamma.d[i] - g - (x[i] - mean) * rstd * gx);
+        dx[i] = (n->with_d ? dx[i] : 0) +
+                rstd * (dy[i] * n->gamma.d[i] - g - (x[i] - mean) * rstd * gx);
 }
 
 static void norm_compare(struct norm *n)
@@ -176,6 +182,7 @@ static void test_norm(void **state)
         norm_init(&n, t % 2 ? MDSK_RMSNORM : MDSK_LAYERNORM, shapes[t / 6].R,
                   shapes[t / 6].H);
         n.dtype = dtypes[t / 2 % DTYPES];
+        n.with_d = t / 6 % 2;
         norm_compare(&n);
         norm_fini(&n);
     }
@@ -195,6 +202,7 @@ static void test_norm_of_models(void **state)
         norm_init(&n, t % 2 ? MDSK_RMSNORM : MDSK_LAYERNORM, wide[t / 2][0],
                   wide[t / 2][1]);
         n.dtype = MDSK_BF16;
+        n.with_d = t / 2 % 3 != 1;
         norm_compare(&n);
         norm_fini(&n);
     }
@@ -246,6 +254,28 @@ static void test_norm_without_residual_or_beta(void **state)
     assert_near("norm y, no residual", &n.y, tolerance.norm);
     assert_true(isnan(n.sum.f[0]));
     norm_fini(&n);
+}
+
+/* Statistics without y are those with it; the result is not touched. */
+static void test_norm_statistics_alone(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 2 * DTYPES * SHAPES; t++) {
+        struct norm n, m;
+
+        norm_init(&n, t % 2 ? MDSK_RMSNORM : MDSK_LAYERNORM, shapes[t / 6].R,
+                  shapes[t / 6].H);
+        norm_init(&m, n.kind, n.R, n.H);
+        n.dtype = m.dtype = dtypes[t / 2 % DTYPES];
+        m.without_y = 1;
+        norm_run_fwd(&n);
+        norm_run_fwd(&m);
+        assert_memory_equal(n.rstd.f, m.rstd.f, (size_t)n.R * sizeof(float));
+        if (n.kind == MDSK_LAYERNORM)
+            assert_memory_equal(n.mean.f, m.mean.f, (size_t)n.R * sizeof(float));
+        norm_fini(&n);
+        norm_fini(&m);
+    }
 }
 
 /* The sum may replace x or r. */
@@ -562,6 +592,7 @@ int main(void)
         cmocka_unit_test(test_norm_of_models),
         cmocka_unit_test(test_norm_amax),
         cmocka_unit_test(test_norm_without_residual_or_beta),
+        cmocka_unit_test(test_norm_statistics_alone),
         cmocka_unit_test(test_norm_sum_in_place),
         cmocka_unit_test(test_norm_far_from_zero),
         cmocka_unit_test(test_norm_slopes),

@@ -222,6 +222,7 @@ static int norm_bwd(void *stream, const struct mdsk_norm_bwd *a)
     b.rstd = in(a->rstd, MDSK_F32, a->R);
     b.dy = in(a->dy, a->dtype, a->R * a->H);
     b.dx = out(a->dx, a->dtype, a->R * a->H);
+    b.d = in(a->d, a->dtype, a->R * a->H);
     b.dgamma = out(a->dgamma, MDSK_F32, a->H);
     b.dbeta = out(a->dbeta, MDSK_F32, a->H);
     return done(mdsk_cuda()->norm_bwd(stream, &b));

@@ -475,6 +475,8 @@ BEGIN {
     variant("gpt+erf")
     variant("llama+qkvbias")
     variant("gpt+both")
+    variant("llama+qk+after")
+    variant("gpt+around")
     variant("gpt+qk")
     variant("llama+qk")
     variant("gpt+docs")
@@ -518,6 +520,15 @@ BEGIN {
     on(1, 0, 4, 2, 1, 1)
     exact(3, "none", "sel", 0)
     long("full", 1, 1)
+    model = "llama+qk+after+experts"
+    untiled = 1
+    on(2, 0, 1, 1, 1, 1)
+    exact(0, "none", "part", 2)
+    on(2, 1, 1, 1, 1, 1)
+    exact(0, "none", "sel", 1)
+    on(1, 0, 1, 1, 1, 2)
+    exact(2, "none", "full", 1)
+    untiled = 0
     model = "llama+docs"
     on(1, 0, 1, 4, 1, 1)
     exact(0, "none", "none", 0)

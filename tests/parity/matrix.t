@@ -42,6 +42,8 @@ options_of() {
     kv2) echo '--num-key-value-heads 2' ;;
     kv3) echo '--num-attention-heads 12 --num-key-value-heads 3 --kv-channels 8' ;;
     both) echo '--use-parallel-residual' ;;
+    after) echo '--norm-placement after' ;;
+    around) echo '--norm-placement both' ;;
     muon) echo '--optimizer muon' ;;
     zloss) echo '--z-loss 0.1' ;;
     # In a ring of 4 the window spans two chunks.

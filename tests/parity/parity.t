@@ -46,7 +46,7 @@ a, b = (stfile.load(p) for p in sys.argv[1:])
 sys.exit(a.keys() != b.keys() or any(a[n].tobytes() != b[n].tobytes() for n in a))' "$@"
 }
 
-mkdir experts experts-all gpt relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
+mkdir after experts experts-all gpt gpt-around relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
 # the shapes are lists of words
 # shellcheck disable=SC2086
 {
@@ -61,6 +61,9 @@ mkdir experts experts-all gpt relu2 exact gpt-both gpt-qk llama llama-2 llama-qk
     compare gpt-qk $gpt --qk-layernorm --use-rotary-position-embeddings
     result "parallel residual: mds trains 50 steps" pretrain gpt-both 1 $gpt --use-parallel-residual
     compare gpt-both $gpt --use-parallel-residual
+    result "norms around attention and MLP: mds trains 50 steps" pretrain gpt-around 1 $gpt \
+        --norm-placement both --use-parallel-residual
+    compare gpt-around $gpt --norm-placement both --use-parallel-residual
     result "llama: PyTorch writes weights" "$python" "$here/reference.py" \
         init llama.safetensors --seq-length 64 $llama \
         --padded-vocab "$(padded_vocab gpt/weights.safetensors)"
@@ -75,6 +78,9 @@ mkdir experts experts-all gpt relu2 exact gpt-both gpt-qk llama llama-2 llama-qk
     result "llama: norms of heads, on 2 tensor ranks" pretrain llama-qk 2 $llama --qk-layernorm \
         --tensor-model-parallel-size 2 --recompute-granularity full
     compare llama-qk $llama --qk-layernorm
+    result "llama: norms after attention and MLP, on 2 tensor ranks" pretrain after 2 $llama \
+        --norm-placement after --tensor-model-parallel-size 2 --sequence-parallel
+    compare after $llama --norm-placement after
     result "llama: biases of q, k and v, on 2 tensor ranks" pretrain llama-bias 2 $llama --add-qkv-bias \
         --tensor-model-parallel-size 2
     compare llama-bias $llama --add-qkv-bias

@@ -55,6 +55,7 @@ def options(argv):
     p.add_argument("--rotary-percent", type=float, default=1.0)
     p.add_argument("--normalization", type=str.lower, default="layernorm")
     p.add_argument("--norm-epsilon", type=float, default=1e-5)
+    p.add_argument("--norm-placement", default="before")
     p.add_argument("--init-method-std", type=float, default=0.05)
     p.add_argument("--lr", type=float)
     p.add_argument("--min-lr", type=float, default=0.0)
@@ -168,14 +169,14 @@ def loss_of(w, tokens, vocab, o, losses):
         x = x + w["embedding.position.weight"][: x.shape[1]]
     for i in range(o.num_layers):
         layer = f"layer.{i}"
-        a = attention(w, f"{layer}.attention", norm(w, f"{layer}.norm1", x, o), o)
-        if o.use_parallel_residual:
-            n = norm(w, f"{layer}.norm2", x, o)
-            x = x + a + block_mlp(w, f"{layer}.mlp", n, o, losses)
-            continue
-        x = x + a
-        n = norm(w, f"{layer}.norm2", x, o)
-        x = x + block_mlp(w, f"{layer}.mlp", n, o, losses)
+
+        def normed(name, x):
+            return norm(w, f"{layer}.{name}", x, o) if f"{layer}.{name}.gamma" in w else x
+
+        a = attention(w, f"{layer}.attention", normed("norm1", x), o)
+        y = x + normed("attention.out_norm", a)
+        n = normed("norm2", x if o.use_parallel_residual else y)
+        x = y + normed("mlp.out_norm", block_mlp(w, f"{layer}.mlp", n, o, losses))
     x = norm(w, "final_norm", x, o)
     head = w["head.weight" if "head.weight" in w else "embedding.word.weight"]
     logits = F.linear(x, head[:vocab])
@@ -205,8 +206,10 @@ def shapes(o):
         linears |= {f"{name}.up": (ffn, H), f"{name}.down": (H, ffn)}
         if o.swiglu:
             linears[f"{name}.gate"] = (ffn, H)
-    norms = [f"layer.{i}.norm{j}" for i in range(o.num_layers) for j in (1, 2)]
-    sizes = {name: H for name in norms + ["final_norm"]}
+    norms = {"before": ["norm1", "norm2"], "after": ["attention.out_norm", "mlp.out_norm"]}
+    norms["both"] = norms["before"] + norms["after"]
+    sizes = {f"layer.{i}.{name}": H for i in range(o.num_layers)
+             for name in norms[o.norm_placement]} | {"final_norm": H}
     if o.qk_layernorm:
         sizes |= {f"layer.{i}.attention.{part}_norm": D
                   for i in range(o.num_layers) for part in "qk"}

@@ -183,6 +183,7 @@ static void fp8_codes_change_nothing(void **state)
         double loss;
 
         c.model.fp8.first_last_bf16 = k / FP8_SHAPES;
+        c.model.norm_placement = (enum mds_norm_placement)(k % 3);
         loss = grads_of(&c, &want);
         for (int way = 0; way < FP8_WAYS; way++) {
             set_fp8_way(&c, way);
@@ -240,6 +241,7 @@ static void fp8_knows_largest_magnitudes(void **state)
         set_small_fp8_way(&c, k / (4 * FP8_SHAPES));
         c.model.qk_layernorm = k / FP8_SHAPES % 2;
         c.model.fp8.wgrad = k / (2 * FP8_SHAPES) % 2;
+        c.model.norm_placement = (enum mds_norm_placement)(k / (4 * FP8_SHAPES) % 3);
         open_on(&f, &c, "cpu");
         f.dev->kern = &table;
         casts.searched = casts.known = 0;
@@ -436,6 +438,7 @@ static void fp8_without_wgrad_is_bf16_with_fp8_kernels(void **state)
 
         set_small_fp8_way(&c, k / 4);
         c.model.qk_layernorm = k / FP8_SHAPES % 2;
+        c.model.norm_placement = (enum mds_norm_placement)(k % 3);
         c.train.act.head_groups = c.train.act.sequence_tile > 0 && k % 2 ? 2 : 1;
         c.model.fp8.wgrad = 0;
         loss = grads_by(mdsk_cpu(), &c, &got);
