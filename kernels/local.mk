@@ -60,6 +60,7 @@ kernels_tests = \
   tests/kernels/half \
   tests/kernels/library \
   tests/kernels/loss \
+  tests/kernels/norms \
   tests/kernels/products \
   tests/kernels/rows
 unit_tests += $(kernels_tests)
@@ -92,6 +93,9 @@ tests_kernels_library_LDADD = kernels/libmdsk.a $(CMOCKA_LIBS)
 tests_kernels_loss_SOURCES = tests/kernels/loss.c
 tests_kernels_loss_CFLAGS = $(kernels_cflags)
 tests_kernels_loss_LDADD = $(kernels_ldadd)
+tests_kernels_norms_SOURCES = tests/kernels/norms.c
+tests_kernels_norms_CFLAGS = $(kernels_cflags)
+tests_kernels_norms_LDADD = $(kernels_ldadd)
 tests_kernels_products_SOURCES = tests/kernels/products.c
 tests_kernels_products_CFLAGS = $(kernels_cflags)
 tests_kernels_products_LDADD = $(kernels_ldadd)

@@ -10,6 +10,31 @@ enum mdsk_norm_kind {
     MDSK_RMSNORM,   /* x / sqrt(mean(x^2) + eps) * gamma */
 };
 
+/* Where other ranks have columns of the same rows, a norm is computed in steps, and the
+ * ranks add the sums of one step to the totals of the next.
+ *
+ *                forward                                     backward
+ *   SUMS         sums [R] = of x (LayerNorm alone)           sums [R, 2] = of g, g xhat
+ *   SQUARES      mean = totals / W, in LayerNorm;
+ *                sums [R] = of (x - mean)^2
+ *   REST         rstd = 1 / sqrt(totals / W + eps); y        all the rest
+ *
+ * g = dy gamma, xhat = (x - mean) rstd.  sums and totals are f32; there is no r, amax.
+ */
+enum mdsk_norm_step {
+    MDSK_NORM_WHOLE, /* these are all columns */
+    MDSK_NORM_SUMS,
+    MDSK_NORM_SQUARES,
+    MDSK_NORM_REST
+};
+
+struct mdsk_norm_part {
+    enum mdsk_norm_step step;
+    int64_t W; /* columns of whole rows */
+    const float *totals;
+    float *sums;
+};
+
 /* sum = x + r;  y = normalised(sum) * gamma + beta, for each row.
  *
  *   x            [R, H]  dtype
@@ -36,6 +61,7 @@ struct mdsk_norm_fwd {
     void *y;
     float *mean, *rstd;
     uint32_t *amax;
+    struct mdsk_norm_part part;
 };
 
 /* dx = d + gradient of the norm's input;  dgamma, dbeta += gradients of gamma, beta.
@@ -57,6 +83,7 @@ struct mdsk_norm_bwd {
     const void *dy, *d;
     void *dx;
     float *dgamma, *dbeta;
+    struct mdsk_norm_part part;
 };
 
 #endif

@@ -80,7 +80,8 @@ struct mdsk_cost mdsk_norm_fwd_cost(const struct mdsk_norm_fwd *a)
     double R = (double)a->R, H = (double)a->H, size = dtype_bytes(a->dtype);
     double rows = ((a->r ? 3 : 1) + (a->y ? 1 : 0)) * R * H;
     double weights = (a->beta ? 2 : 1) * H;
-    double stats = (a->kind == MDSK_LAYERNORM ? 2 : 1) * R * sizeof(float);
+    double stats = ((a->kind == MDSK_LAYERNORM ? 2 : 1) + (a->part.step ? 1 : 0)) * R *
+                   sizeof(float);
 
     return bytes_only((rows + weights) * size + stats +
                       (a->amax ? sizeof *a->amax : 0));
@@ -89,9 +90,12 @@ struct mdsk_cost mdsk_norm_fwd_cost(const struct mdsk_norm_fwd *a)
 struct mdsk_cost mdsk_norm_bwd_cost(const struct mdsk_norm_bwd *a)
 {
     double R = (double)a->R, H = (double)a->H, size = dtype_bytes(a->dtype);
-    double stats = (a->kind == MDSK_LAYERNORM ? 2 : 1) * R * sizeof(float);
+    double stats = ((a->kind == MDSK_LAYERNORM ? 2 : 1) + (a->part.step ? 2 : 0)) * R *
+                   sizeof(float);
     double sums = 2 * (a->dbeta ? 2 : 1) * H * sizeof(float);
 
+    if (a->part.step == MDSK_NORM_SUMS)
+        return bytes_only((2 * R * H + H) * size + stats);
     return bytes_only(((a->d ? 4 : 3) * R * H + H) * size + stats + sums);
 }
 

@@ -37,17 +37,52 @@ struct weights {
     const float *gamma, *beta;
 };
 
+static float row_columns(const struct mdsk_norm_part *p, int64_t H)
+{
+    return (float)(p->step == MDSK_NORM_WHOLE ? H : p->W);
+}
+
+MDSK_INLINED float mean_of(const struct mdsk_norm_fwd *a, int64_t row, const float *x)
+{
+    const struct mdsk_norm_part *p = &a->part;
+
+    if (a->kind == MDSK_RMSNORM)
+        return 0;
+    if (p->step != MDSK_NORM_REST)
+        a->mean[row] =
+            (p->step == MDSK_NORM_SQUARES ? p->totals[row] : row_sum(x, a->H)) /
+            row_columns(p, a->H);
+    return a->mean[row];
+}
+
+/* Returns 0 if the row is not to be normalised, now. */
+MDSK_INLINED int row_stats(const struct mdsk_norm_fwd *a, int64_t row, const float *x,
+                           float *mean, float *rstd)
+{
+    const struct mdsk_norm_part *p = &a->part;
+    float squares;
+
+    if (p->step == MDSK_NORM_SUMS) {
+        p->sums[row] = row_sum(x, a->H);
+        return 0;
+    }
+    *mean = mean_of(a, row, x);
+    squares = p->step == MDSK_NORM_REST ? p->totals[row] : row_squares(x, a->H, *mean);
+    if (p->step == MDSK_NORM_SQUARES) {
+        p->sums[row] = squares;
+        return 0;
+    }
+    a->rstd[row] = *rstd = 1 / sqrtf(squares / row_columns(p, a->H) + a->eps);
+    return 1;
+}
+
 MDSK_INLINED void norm_row(const struct mdsk_norm_fwd *a, const struct weights *w,
                            int64_t row, const float *x, float *y)
 {
     const float *gamma = w->gamma, *beta = w->beta;
-    float mean = 0, rstd;
+    float mean = 0, rstd = 0;
 
-    if (a->kind == MDSK_LAYERNORM)
-        a->mean[row] = mean = row_sum(x, a->H) / (float)a->H;
-    rstd = 1 / sqrtf(row_squares(x, a->H, mean) / (float)a->H + a->eps);
-    a->rstd[row] = rstd;
-    if (!y)
+    if (!row_stats(a, row, x, &mean, &rstd) || !y)
         return;
     if (beta) {
 #pragma omp simd
@@ -124,6 +159,23 @@ int mdsk_norm_fwd_cpu(void *stream, const struct mdsk_norm_fwd *a)
     return 0;
 }
 
+/* The sums of g = dy gamma, and of g xhat with xhat = (x - mean) rstd. */
+MDSK_INLINED void row_sums_bwd(const struct mdsk_norm_bwd *a, const float *gamma,
+                               int64_t row, const float *x, const float *dy, float *g,
+                               float *gx)
+{
+    float rstd = a->rstd[row], mean = a->kind == MDSK_LAYERNORM ? a->mean[row] : 0;
+    float sum_g = 0, sum_gx = 0;
+
+#pragma omp simd reduction(+ : sum_g, sum_gx)
+    for (int64_t i = 0; i < a->H; i++) {
+        sum_g += dy[i] * gamma[i];
+        sum_gx += dy[i] * gamma[i] * ((x[i] - mean) * rstd);
+    }
+    *g = sum_g;
+    *gx = sum_gx;
+}
+
 /* dx of one row, and its terms of dgamma and dbeta.  With xhat = (x - mean) rstd and g
  * = dy gamma: dx = d + rstd (g - mean(g) - xhat mean(g xhat)), without mean(g) in
  * RMSNorm. */
@@ -137,15 +189,16 @@ MDSK_INLINED void norm_row_bwd(const struct mdsk_norm_bwd *a, const float *gamma
         a->d ? mdsk_read(a->dtype, a->d, at, a->H, staging + 2 * a->H) : NULL;
     float *dx = mdsk_fill(a->dtype, a->dx, at, staging + 2 * a->H);
     float rstd = a->rstd[row], mean = a->kind == MDSK_LAYERNORM ? a->mean[row] : 0;
-    float sum_g = 0, sum_gx = 0;
+    float W = row_columns(&a->part, a->H), sum_g, sum_gx;
 
-#pragma omp simd reduction(+ : sum_g, sum_gx)
-    for (int64_t i = 0; i < a->H; i++) {
-        sum_g += dy[i] * gamma[i];
-        sum_gx += dy[i] * gamma[i] * ((x[i] - mean) * rstd);
+    if (a->part.step == MDSK_NORM_REST) {
+        sum_g = a->part.totals[2 * row];
+        sum_gx = a->part.totals[2 * row + 1];
+    } else {
+        row_sums_bwd(a, gamma, row, x, dy, &sum_g, &sum_gx);
     }
-    sum_g = a->kind == MDSK_LAYERNORM ? sum_g / (float)a->H : 0;
-    sum_gx /= (float)a->H;
+    sum_g = a->kind == MDSK_LAYERNORM ? sum_g / W : 0;
+    sum_gx /= W;
 #pragma omp simd
     for (int64_t i = 0; i < a->H; i++) {
         float xhat = (x[i] - mean) * rstd;
@@ -175,6 +228,39 @@ MDSK_DISPATCH static void norm_rows_bwd(const struct mdsk_norm_bwd *a,
     }
 }
 
+MDSK_DISPATCH static void store_row_sums(const struct mdsk_norm_bwd *a, int64_t r0,
+                                         int64_t r1, const float *gamma, float *staging)
+{
+    for (int64_t row = r0; row < r1; row++) {
+        const float *x = mdsk_read(a->dtype, a->x, row * a->H, a->H, staging);
+        const float *dy = mdsk_read(a->dtype, a->dy, row * a->H, a->H, staging + a->H);
+
+        row_sums_bwd(a, gamma, row, x, dy, &a->part.sums[2 * row],
+                     &a->part.sums[2 * row + 1]);
+    }
+}
+
+/* Of all rows, for the ranks to add. */
+static int sum_rows_bwd(const struct mdsk_norm_bwd *a)
+{
+    int64_t parts = mdsk_parts(a->R), rows = mdsk_ceil_div(a->R, parts);
+    int64_t floats = mdsk_staging_floats(a->dtype, 2 * a->H);
+    int threads = mdsk_threads_for(a->R * a->H);
+    float *widened =
+        mdsk_scratch(mdsk_staging_floats(a->dtype, a->H) + threads * floats);
+    float *staging = widened + mdsk_staging_floats(a->dtype, a->H);
+    const float *gamma;
+
+    if (!widened)
+        return -ENOMEM;
+    gamma = mdsk_read(a->dtype, a->gamma, 0, a->H, widened);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t p = 0; p < parts; p++)
+        store_row_sums(a, p * rows, mdsk_min(a->R, (p + 1) * rows), gamma,
+                       staging + omp_get_thread_num() * floats);
+    return 0;
+}
+
 /* Scratch memory: for each part its sum and its block; the total; gamma; the threads'
  * rows. */
 int mdsk_norm_bwd_cpu(void *stream, const struct mdsk_norm_bwd *a)
@@ -190,6 +276,8 @@ int mdsk_norm_bwd_cpu(void *stream, const struct mdsk_norm_bwd *a)
     const float *gamma;
 
     (void)stream;
+    if (a->part.step == MDSK_NORM_SUMS)
+        return sum_rows_bwd(a);
     if (!sums)
         return -ENOMEM;
     gamma = mdsk_read(a->dtype, a->gamma, 0, a->H, widened);

@@ -58,7 +58,9 @@ __device__ stats stats_of(const struct mdsk_norm_bwd &a, int64_t row)
 /* mean(g), which is 0 in RMSNorm, and mean(g xhat). */
 __device__ row_sums means_of(const struct mdsk_norm_bwd &a, row_sums sum)
 {
-    return {a.kind == MDSK_LAYERNORM ? sum.g / (float)a.H : 0, sum.gx / (float)a.H};
+    float W = (float)(a.part.step == MDSK_NORM_WHOLE ? a.H : a.part.W);
+
+    return {a.kind == MDSK_LAYERNORM ? sum.g / W : 0, sum.gx / W};
 }
 
 template <class T, int N>
@@ -292,7 +294,8 @@ __global__ __launch_bounds__(block_threads,
 
 /* ---- longer rows ---- */
 
-/* dx: a block per row, which reads the row twice. */
+/* dx: a block per row, which reads the row twice.  Where other ranks have columns it
+ * first leaves the sums for them to add, and is then given the totals. */
 template <class T, int N, int P>
 __global__ __launch_bounds__(P) void norm_bwd_dx(struct mdsk_norm_bwd a)
 {
@@ -306,7 +309,17 @@ __global__ __launch_bounds__(P) void norm_bwd_dx(struct mdsk_norm_bwd a)
 
     for (int64_t c = first; c < a.H; c += step)
         add_to_row_sums(fetch<N>(x + c), fetch<N>(dy + c), fetch<N>(gamma + c), s, sum);
-    mean = means_of(a, block_row_sums<P>(sum));
+    sum = block_row_sums<P>(sum);
+    if (a.part.step == MDSK_NORM_SUMS) {
+        if (threadIdx.x == 0) {
+            a.part.sums[2 * r] = sum.g;
+            a.part.sums[2 * r + 1] = sum.gx;
+        }
+        return;
+    }
+    if (a.part.step == MDSK_NORM_REST)
+        sum = {a.part.totals[2 * r], a.part.totals[2 * r + 1]};
+    mean = means_of(a, sum);
     for (int64_t c = first; c < a.H; c += step)
         store_dx(fetch<N>(x + c), fetch<N>(dy + c), fetch<N>(gamma + c),
                  a.d ? fetch<N>(d + c) : pack<T, N>{}, s, mean, dx + c);
@@ -360,6 +373,8 @@ template <class T, int N> int launch_long(void *stream, const struct mdsk_norm_b
     float *parts = alloc_parts(stream, a, n);
     int err = parts ? 0 : -ENOMEM;
 
+    if (a->part.step == MDSK_NORM_SUMS)
+        return launch(norm_bwd_dx<T, N, P>, mdsk_cuda_blocks(a->R), P, stream, *a);
     if (!err)
         err = launch(norm_bwd_dx<T, N, P>, mdsk_cuda_blocks(a->R), P, stream, *a);
     if (!err)
@@ -407,6 +422,8 @@ extern "C" int mdsk_norm_bwd_cuda(void *stream, const struct mdsk_norm_bwd *a)
         int64_t packs = a->H / N;
 
         if constexpr (N == 1) /* rows that are not aligned */
+            return launch_long<T, N>(stream, a);
+        else if (a->part.step != MDSK_NORM_WHOLE)
             return launch_long<T, N>(stream, a);
         else if (packs <= 1 * 32)
             return launch_teams<T, N, 1, 32>(stream, a);

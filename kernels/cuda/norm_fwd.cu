@@ -8,15 +8,43 @@ namespace
 using namespace mdsk;
 
 /* The mean of a row from each thread's sum, and then 1 / sqrt(var + eps) from each
- * thread's sum of squares about that mean: E[x^2] - E[x]^2 would cancel. */
-template <int P> __device__ float mean_of(const struct mdsk_norm_fwd &a, float sum)
+ * thread's sum of squares about that mean: E[x^2] - E[x]^2 would cancel.  Where other
+ * ranks have columns, from the totals. */
+template <int P>
+__device__ float mean_of(const struct mdsk_norm_fwd &a, int64_t row, float sum)
 {
-    return a.kind == MDSK_LAYERNORM ? team_sum<P>(sum) / (float)a.H : 0;
+    if (a.kind != MDSK_LAYERNORM)
+        return 0;
+    if (a.part.step == MDSK_NORM_SQUARES)
+        return a.part.totals[row] / (float)a.part.W;
+    if (a.part.step == MDSK_NORM_REST)
+        return a.mean[row];
+    return team_sum<P>(sum) / (float)a.H;
 }
 
-template <int P> __device__ float rstd_of(const struct mdsk_norm_fwd &a, float squares)
+template <int P>
+__device__ float rstd_of(const struct mdsk_norm_fwd &a, int64_t row, float squares)
 {
-    return 1 / sqrtf(team_sum<P>(squares) / (float)a.H + a.eps);
+    float mean = a.part.step == MDSK_NORM_REST ? a.part.totals[row] / (float)a.part.W
+                                               : team_sum<P>(squares) / (float)a.H;
+
+    return 1 / sqrtf(mean + a.eps);
+}
+
+/* Whether this step leaves a sum for the ranks to add, and no more. */
+template <int P>
+__device__ bool leaves_sum(const struct mdsk_norm_fwd &a, enum mdsk_norm_step step,
+                           int64_t row, float mean, float sum)
+{
+    if (a.part.step != step)
+        return false;
+    sum = team_sum<P>(sum);
+    if (threadIdx.x == 0) {
+        a.part.sums[row] = sum;
+        if (step == MDSK_NORM_SQUARES && a.kind == MDSK_LAYERNORM)
+            a.mean[row] = mean;
+    }
+    return true;
 }
 
 __device__ void store_stats(const struct mdsk_norm_fwd &a, int64_t row, float mean,
@@ -24,7 +52,7 @@ __device__ void store_stats(const struct mdsk_norm_fwd &a, int64_t row, float me
 {
     if (threadIdx.x > 0)
         return;
-    if (a.kind == MDSK_LAYERNORM)
+    if (a.kind == MDSK_LAYERNORM && a.part.step == MDSK_NORM_WHOLE)
         a.mean[row] = mean;
     a.rstd[row] = rstd;
 }
@@ -112,13 +140,17 @@ __global__ __launch_bounds__(P == 32 ? 128 : P) void norm_fwd(struct mdsk_norm_f
 #pragma unroll
         for (int j = 0; j < N; j++)
             sum += v[k][j];
-    mean = mean_of<P>(a, sum);
+    if (leaves_sum<P>(a, MDSK_NORM_SUMS, row, 0, sum))
+        return;
+    mean = mean_of<P>(a, row, sum);
 #pragma unroll
     for (int k = 0; k < K; k++)
 #pragma unroll
         for (int j = 0; j < N; j++)
             squares += column<N, P>(k) < a.H ? (v[k][j] - mean) * (v[k][j] - mean) : 0;
-    rstd = rstd_of<P>(a, squares);
+    if (leaves_sum<P>(a, MDSK_NORM_SQUARES, row, mean, squares))
+        return;
+    rstd = rstd_of<P>(a, row, squares);
     store_stats(a, row, mean, rstd);
 #pragma unroll
     for (int k = 0; k < K; k++)
@@ -147,13 +179,17 @@ __global__ __launch_bounds__(P) void norm_fwd_long(struct mdsk_norm_fwd a)
         for (int j = 0; j < N; j++)
             sum += v[j];
     }
-    mean = mean_of<P>(a, sum);
+    if (leaves_sum<P>(a, MDSK_NORM_SUMS, row, 0, sum))
+        return;
+    mean = mean_of<P>(a, row, sum);
     for (int64_t c = first; c < a.H; c += step) {
         load(x + c, v);
         for (int j = 0; j < N; j++)
             squares += (v[j] - mean) * (v[j] - mean);
     }
-    rstd = rstd_of<P>(a, squares);
+    if (leaves_sum<P>(a, MDSK_NORM_SQUARES, row, mean, squares))
+        return;
+    rstd = rstd_of<P>(a, row, squares);
     store_stats(a, row, mean, rstd);
     for (int64_t c = first; c < a.H; c += step) {
         load(x + c, v);

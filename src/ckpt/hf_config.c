@@ -117,6 +117,8 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
     if (m->norm_placement != MDS_NORM_BEFORE)
         return fail_unsupported(kind, "--norm-placement",
                                 "norms before attention and MLP");
+    if (m->qk_norm_across_heads)
+        return fail_unsupported(kind, "--qk-norm-across-heads", "norms of each head");
     if (m->parallel_residual && kind != MDS_HF_NEOX)
         return fail_unsupported(kind, "--use-parallel-residual",
                                 "the MLP after attention");

@@ -24,7 +24,8 @@ enum condition {
     NO_SEQUENCE_PARALLEL = 1 << 10, /* no --sequence-parallel */
     HIDDEN_DIVIDES = 1 << 11,
     TWO_BLOCKS_RESIDENT = 1 << 12,
-    HEADS_TO_GROUP = 1 << 13, /* more than one key/value head on each rank */
+    HEADS_TO_GROUP = 1 << 13, /* more than one key/value head on each rank, normed on
+                                 its own */
     RANK_CONDITIONS = TENSOR_RANKS | NO_SEQUENCE_PARALLEL | HIDDEN_DIVIDES |
                       TWO_BLOCKS_RESIDENT | HEADS_TO_GROUP
 };
@@ -180,7 +181,7 @@ static const struct rule rules[] = {
      NULL},
     {"train.attention_head_groups", HEADS_TO_GROUP, 0, MDS_ACT_OFF,
      "--attention-head-groups is off: each rank has one key/value head, or some in "
-     "common with others",
+     "common with others, or --qk-norm-across-heads needs all at once",
      NULL},
     {"train.keep_attention", FULL | TILED | EVERY_INPUT_SAVED, EVERY_INPUT_SAVED,
      MDS_ACT_FAULT,

@@ -166,7 +166,7 @@ struct mds_act_ranks {
     int64_t tensor;        /* tensor-parallel ranks */
     int sequence_parallel; /* Megatron's */
     int64_t hidden;
-    int64_t kv_heads;  /* mds_act_kv_heads; 0: unknown */
+    int64_t kv_heads;  /* mds_act_kv_heads; 1 if norms need all; 0: unknown */
     int64_t blocks;    /* of a stage, or of each of its model chunks; 0: unknown */
     const char *whose; /* what has those blocks, for messages: "model", "stage" */
 };

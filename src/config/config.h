@@ -108,9 +108,10 @@ struct mds_model_config {
     enum mdsk_activation_kind activation; /* derived: the one chosen, or the first */
     int parallel_residual; /* a block's MLP takes what its attention takes */
     int qk_layernorm; /* norms of each head's queries and keys, before they rotate */
-    int linear_bias;  /* biases in linears (and, with layernorm, always beta) */
-    int qkv_bias;     /* biases of queries, keys and values, also without those */
-    int tied_head;    /* head shares the token embedding */
+    int qk_norm_across_heads; /* or of those of all heads as one row */
+    int linear_bias;          /* biases in linears (and, with layernorm, always beta) */
+    int qkv_bias;  /* biases of queries, keys and values, also without those */
+    int tied_head; /* head shares the token embedding */
     double init_std;
     double hidden_dropout, attention_dropout;
     struct mds_fp8_config fp8;

@@ -60,7 +60,9 @@ static struct mds_act_ranks activation_ranks(const struct mds_config *c)
         .tensor = p->tensor,
         .sequence_parallel = p->sequence_parallel,
         .hidden = c->model.hidden,
-        .kv_heads = mds_act_kv_heads(c->model.kv_heads, p->tensor * p->ulysses),
+        .kv_heads = c->model.qk_norm_across_heads
+                        ? 1
+                        : mds_act_kv_heads(c->model.kv_heads, p->tensor * p->ulysses),
         .blocks = mds_stage_blocks(c),
         .whose = p->virtual_stages > 1 ? "stage's chunk"
                  : p->pipeline > 1     ? "stage"

@@ -109,6 +109,10 @@ static void check_norms(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_model_config *m = &run->config.model;
 
+    if (m->qk_norm_across_heads && !m->qk_layernorm)
+        mds_diag_fault(diag, mds_config_origin(run, "model.qk_norm_across_heads"),
+                       "--qk-norm-across-heads says which norms --qk-layernorm has; "
+                       "give both");
     if (m->norm_placement == MDS_NORM_AFTER && m->parallel_residual)
         mds_diag_fault(diag, mds_config_origin(run, "model.norm_placement"),
                        "--norm-placement after: --use-parallel-residual has norms "

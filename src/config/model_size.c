@@ -17,7 +17,8 @@ static int64_t attention_params(const struct mds_model_config *m)
     int64_t q = m->heads * m->head_dim, kv = 2 * m->kv_heads * m->head_dim;
     int64_t bias =
         (m->linear_bias || m->qkv_bias ? q + kv : 0) + (m->linear_bias ? m->hidden : 0);
-    int64_t norms = m->qk_layernorm ? 2 * norm_params(m, m->head_dim) : 0;
+    int64_t normed = m->qk_norm_across_heads ? q + kv / 2 : 2 * m->head_dim;
+    int64_t norms = m->qk_layernorm ? norm_params(m, normed) : 0;
 
     return m->hidden * (q + kv) + q * m->hidden + bias + norms;
 }

@@ -207,6 +207,11 @@ static const struct mds_option rows[] = {
     {shape, "model.qk_layernorm", "--qk-layernorm", "MDS_QK_LAYERNORM", MDS_OPT_FLAG,
      "0", 0, 0, NULL, AT(model.qk_layernorm), NULL,
      .help = "norms (of --normalization's kind) of each head's queries and keys"},
+    {shape, "model.qk_norm_across_heads", "--qk-norm-across-heads",
+     "MDS_QK_NORM_ACROSS_HEADS", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(model.qk_norm_across_heads), NULL,
+     .help = "--qk-layernorm of the queries of all heads as one row, and of the keys "
+             "(OLMo 2)"},
     {shape, "model.linear_bias", "--disable-bias-linear", "MDS_LINEAR_BIAS",
      MDS_OPT_FLAG, "1", 0, 0, NULL, AT(model.linear_bias), NULL,
      "linear layers without biases", .inverted = 1},

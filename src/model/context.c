@@ -32,7 +32,8 @@ int64_t mds_gpt_kv_heads_inside(const struct context *c)
 static int head_groups_for(const struct mds_gpt *g, const struct mds_gpt_run *run)
 {
     int64_t ranks = mds_groups_size(g->groups, MDS_AXIS_TENSOR | MDS_AXIS_ULYSSES);
-    int64_t own = mds_act_kv_heads(g->cfg.kv_heads, ranks);
+    int64_t own =
+        g->cfg.qk_norm_across_heads ? 1 : mds_act_kv_heads(g->cfg.kv_heads, ranks);
 
     return (int)mds_act_head_groups(&run->train->act, own);
 }

@@ -53,6 +53,7 @@ static mds_tid branch(const struct form *f, int layer, const char *name, int sit
 static mds_tid head_norms(const struct form *f, mds_tid qkv)
 {
     int64_t heads = (f->A + f->G) / f->groups;
+    int64_t norms = f->m->qk_norm_across_heads ? 2 : heads;
     int rest = part(MDS_ACT_REST);
     mds_tid y = mds_unary(f->p, MDS_STEP_HEAD_NORMS, "q k v", qkv, qkv_width(f), NEVER);
     struct mds_step *s = &f->p->step[f->p->steps - 1];
@@ -61,7 +62,7 @@ static mds_tid head_norms(const struct form *f, mds_tid qkv)
     s->out[1] = mds_add_tensor(f->p, "q k", MDS_ROWS_GEMM, MDS_ELEM_ACT,
                                heads * f->m->head_dim, rest);
     s->out[2] =
-        mds_add_tensor(f->p, "st q k", MDS_ROWS_GEMM, MDS_ELEM_F32, 2 * heads, rest);
+        mds_add_tensor(f->p, "st q k", MDS_ROWS_GEMM, MDS_ELEM_F32, 2 * norms, rest);
     return y;
 }
 

@@ -10,6 +10,7 @@
 
 #include "kernels/fp8.h"
 #include "kernels/linear.h"
+#include "kernels/norm.h"
 #include "model/context.h"
 #include "model/saved.h"
 #include "parallel/attention.h"
@@ -57,6 +58,15 @@ enum mds_rc mds_gpt_norm_bwd(const struct context *c, const struct norm_ids *id,
                              int64_t R, const void *x, const float *mean,
                              const float *rstd, const void *dy, const void *d,
                              void *dx);
+
+/* The same without r and d, of rows of which other ranks may have columns. */
+enum mds_rc mds_gpt_norm_part_fwd(const struct context *c, const struct norm_ids *id,
+                                  int64_t R, const void *x, void *y, float *mean,
+                                  float *rstd, const struct mdsk_norm_part *part);
+enum mds_rc mds_gpt_norm_part_bwd(const struct context *c, const struct norm_ids *id,
+                                  int64_t R, const void *x, const float *mean,
+                                  const float *rstd, const void *dy, void *dx,
+                                  const struct mdsk_norm_part *part);
 
 /* Call begin before and end after all mds_gpt_norm_bwd of a block, so that partial
  * gradients of its n norms are summed once. */
@@ -194,7 +204,8 @@ static inline int mds_gpt_has_head_norms(const struct attention_ids *id)
 struct head_norm_rows {
     int64_t at, n;
     void *before; /* [R,A D], then [R,G D]: q and k before the norms; NULL: not kept */
-    float *stats; /* means [R,A], [R,G], and as many reciprocal deviations */
+    float *stats; /* means [R,A], [R,G], and as many reciprocal deviations; across heads
+                     [R], [R] */
 };
 
 /* Norm q and k in these rows of q, k, v, in place. */

@@ -49,25 +49,42 @@ static enum mdsk_norm_kind norm_kind(const struct context *c)
     return c->g->cfg.norm == MDS_NORM_LAYERNORM ? MDSK_LAYERNORM : MDSK_RMSNORM;
 }
 
+static struct mdsk_norm_fwd norm_fwd(const struct context *c, const struct norm_ids *id,
+                                     int64_t R, const void *x, void *y, float *mean,
+                                     float *rstd)
+{
+    return (struct mdsk_norm_fwd){.kind = norm_kind(c),
+                                  .R = R,
+                                  .H = id->size,
+                                  .dtype = c->par.dtype,
+                                  .eps = (float)c->g->cfg.norm_eps,
+                                  .x = x,
+                                  .gamma = mds_gpt_weight(c, id->gamma),
+                                  .beta = mds_gpt_weight(c, id->beta),
+                                  .y = y,
+                                  .mean = mean,
+                                  .rstd = rstd};
+}
+
 enum mds_rc mds_gpt_norm_fwd(const struct context *c, const struct norm_ids *id,
                              int64_t R, const void *x, const void *r, void *sum,
                              void *y, float *mean, float *rstd, uint32_t *amax)
 {
-    struct mdsk_norm_fwd a = {.kind = norm_kind(c),
-                              .R = R,
-                              .H = id->size,
-                              .dtype = c->par.dtype,
-                              .eps = (float)c->g->cfg.norm_eps,
-                              .x = x,
-                              .r = r,
-                              .sum = r ? sum : NULL,
-                              .gamma = mds_gpt_weight(c, id->gamma),
-                              .beta = mds_gpt_weight(c, id->beta),
-                              .y = y,
-                              .mean = mean,
-                              .rstd = rstd,
-                              .amax = amax};
+    struct mdsk_norm_fwd a = norm_fwd(c, id, R, x, y, mean, rstd);
 
+    a.r = r;
+    a.sum = r ? sum : NULL;
+    a.amax = amax;
+    return mds_op_norm_fwd(c->par.dev, &a);
+}
+
+enum mds_rc mds_gpt_norm_part_fwd(const struct context *c, const struct norm_ids *id,
+                                  int64_t R, const void *x, void *y, float *mean,
+                                  float *rstd, const struct mdsk_norm_part *part)
+{
+    struct mdsk_norm_fwd a = norm_fwd(c, id, R, x, y, mean, rstd);
+
+    a.part = *part;
     return mds_op_norm_fwd(c->par.dev, &a);
 }
 
@@ -114,9 +131,9 @@ enum mds_rc mds_gpt_norm_grads_end(const struct context *c, int n,
     return MDS_OK;
 }
 
-enum mds_rc mds_gpt_norm_bwd(const struct context *c, const struct norm_ids *id,
-                             int64_t R, const void *x, const float *mean,
-                             const float *rstd, const void *dy, const void *d, void *dx)
+static struct mdsk_norm_bwd norm_bwd(const struct context *c, const struct norm_ids *id,
+                                     int64_t R, const void *x, const float *mean,
+                                     const float *rstd, const void *dy, void *dx)
 {
     struct mdsk_norm_bwd a = {.kind = norm_kind(c),
                               .R = R,
@@ -127,7 +144,6 @@ enum mds_rc mds_gpt_norm_bwd(const struct context *c, const struct norm_ids *id,
                               .mean = mean,
                               .rstd = rstd,
                               .dy = dy,
-                              .d = d,
                               .dx = dx,
                               .dgamma = mds_gpt_grad(c, id->gamma),
                               .dbeta = mds_gpt_grad(c, id->beta)};
@@ -136,5 +152,26 @@ enum mds_rc mds_gpt_norm_bwd(const struct context *c, const struct norm_ids *id,
         a.dgamma = c->norm_sums + id->sum_at;
         a.dbeta = a.dbeta ? a.dgamma + id->size : NULL;
     }
+    return a;
+}
+
+enum mds_rc mds_gpt_norm_bwd(const struct context *c, const struct norm_ids *id,
+                             int64_t R, const void *x, const float *mean,
+                             const float *rstd, const void *dy, const void *d, void *dx)
+{
+    struct mdsk_norm_bwd a = norm_bwd(c, id, R, x, mean, rstd, dy, dx);
+
+    a.d = d;
+    return mds_op_norm_bwd(c->par.dev, &a);
+}
+
+enum mds_rc mds_gpt_norm_part_bwd(const struct context *c, const struct norm_ids *id,
+                                  int64_t R, const void *x, const float *mean,
+                                  const float *rstd, const void *dy, void *dx,
+                                  const struct mdsk_norm_part *part)
+{
+    struct mdsk_norm_bwd a = norm_bwd(c, id, R, x, mean, rstd, dy, dx);
+
+    a.part = *part;
     return mds_op_norm_bwd(c->par.dev, &a);
 }

@@ -91,8 +91,18 @@ enum mds_rc mds_check_fp8_gemm(struct mds_dev *dev, const struct mdsk_fp8_gemm *
 
 enum mds_rc mds_check_norm_fwd(struct mds_dev *dev, const struct mdsk_norm_fwd *a)
 {
+    enum mdsk_norm_step step = a->part.step;
+
     if (a->R < 1 || a->H < 1 || !(a->eps > 0))
         return mds_contract_broken("norm_fwd", "R, H >= 1, eps > 0");
+    if (step && (a->part.W < a->H || a->r || a->amax))
+        return mds_contract_broken("norm_fwd", "steps: W >= H, no r, no amax");
+    if ((a->part.sums != NULL) != (step == MDSK_NORM_SUMS || step == MDSK_NORM_SQUARES))
+        return mds_contract_broken("norm_fwd", "sums of SUMS and SQUARES");
+    if ((a->part.totals != NULL) !=
+        (step == MDSK_NORM_REST ||
+         (step == MDSK_NORM_SQUARES && a->kind == MDSK_LAYERNORM)))
+        return mds_contract_broken("norm_fwd", "totals where they are read");
     if (!a->x || !a->gamma || !a->rstd)
         return mds_contract_broken("norm_fwd", "x, gamma, rstd given");
     if (!a->y && a->amax)
@@ -110,9 +120,16 @@ enum mds_rc mds_check_norm_fwd(struct mds_dev *dev, const struct mdsk_norm_fwd *
 
 enum mds_rc mds_check_norm_bwd(struct mds_dev *dev, const struct mdsk_norm_bwd *a)
 {
+    int sums = a->part.step == MDSK_NORM_SUMS;
+
     if (a->R < 1 || a->H < 1)
         return mds_contract_broken("norm_bwd", "R, H >= 1");
-    if (!a->x || !a->gamma || !a->rstd || !a->dy || !a->dx || !a->dgamma)
+    if (a->part.step == MDSK_NORM_SQUARES || (a->part.step && a->part.W < a->H))
+        return mds_contract_broken("norm_bwd", "steps SUMS and REST, W >= H");
+    if ((a->part.sums != NULL) != sums ||
+        (a->part.totals != NULL) != (a->part.step == MDSK_NORM_REST))
+        return mds_contract_broken("norm_bwd", "sums of SUMS, totals of REST");
+    if (!a->x || !a->gamma || !a->rstd || !a->dy || sums == (a->dx && a->dgamma))
         return mds_contract_broken("norm_bwd", "x, gamma, rstd, dy, dx, dgamma given");
     if (a->kind == MDSK_LAYERNORM && !a->mean)
         return mds_contract_broken("norm_bwd", "mean given in LayerNorm");

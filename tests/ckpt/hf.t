@@ -272,6 +272,7 @@ test_expect_success 'models that no Hugging Face type can hold are refused by na
     no_shape "-use-parallel-residual: .*gpt2.* MLP after attention" $gpt2 --use-parallel-residual &&
     no_shape "-qk-layernorm: .*gpt2.* no norms of queries and keys" $gpt2 --qk-layernorm &&
     no_shape "-norm-placement: .*qwen3.* norms before" $qwen3 --norm-placement both &&
+    no_shape "-qk-norm-across-heads: .*qwen3.* norms of each head" $qwen3 --qk-norm-across-heads &&
     no_shape "-qk-layernorm with biases: .*qwen3" $qwen3 --disable-bias-linear=0 &&
     no_shape "-num-key-value-heads: .*gpt_neox.* as many" $gpt_neox --num-key-value-heads 2 &&
     no_shape "-kv-channels: .*gpt2.* hidden / heads" $gpt2 --kv-channels 16 &&

@@ -134,6 +134,8 @@ test_expect_success 'options of later versions are refused with a reason' '
 test_expect_success 'experts' '
     experts="--disable-bias-linear --num-experts 4" &&
     fails "router-topk 5: there are only 4 experts" pretrain $experts --moe-router-topk 5 &&
+    fails "norm-placement after: --use-parallel-residual has norms before" pretrain --norm-placement after --use-parallel-residual &&
+    fails "qk-norm-across-heads says which norms --qk-layernorm has" pretrain --qk-norm-across-heads &&
     fails "experts have no biases" pretrain --num-experts 4 &&
     fails "experts are not computed in FP8" pretrain $experts --bf16 --fp8-format hybrid --kv-channels 16 &&
     fails "blocks with experts are not computed in tiles" pretrain $experts --sequence-tile 8 --recompute-granularity full &&

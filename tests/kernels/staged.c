@@ -209,6 +209,8 @@ static int norm_fwd(void *stream, const struct mdsk_norm_fwd *a)
     b.mean = out(a->mean, MDSK_F32, a->R);
     b.rstd = out(a->rstd, MDSK_F32, a->R);
     b.amax = move(a->amax, sizeof *a->amax, 1);
+    b.part.totals = in(a->part.totals, MDSK_F32, a->R);
+    b.part.sums = out(a->part.sums, MDSK_F32, a->R);
     return done(mdsk_cuda()->norm_fwd(stream, &b));
 }
 
@@ -225,6 +227,8 @@ static int norm_bwd(void *stream, const struct mdsk_norm_bwd *a)
     b.d = in(a->d, a->dtype, a->R * a->H);
     b.dgamma = out(a->dgamma, MDSK_F32, a->H);
     b.dbeta = out(a->dbeta, MDSK_F32, a->H);
+    b.part.totals = in(a->part.totals, MDSK_F32, 2 * a->R);
+    b.part.sums = out(a->part.sums, MDSK_F32, 2 * a->R);
     return done(mdsk_cuda()->norm_bwd(stream, &b));
 }
 

@@ -475,7 +475,11 @@ BEGIN {
     variant("gpt+erf")
     variant("llama+qkvbias")
     variant("gpt+both")
-    variant("llama+qk+after")
+    variant("llama+qkrow+after")
+    variant("gpt+qkrow")
+    model = "llama+qkrow"
+    on(4, 1, 1, 1, 1, 2)
+    exact(2, "none", "full", 1)
     variant("gpt+around")
     variant("gpt+qk")
     variant("llama+qk")
@@ -520,7 +524,7 @@ BEGIN {
     on(1, 0, 4, 2, 1, 1)
     exact(3, "none", "sel", 0)
     long("full", 1, 1)
-    model = "llama+qk+after+experts"
+    model = "llama+around+experts"
     untiled = 1
     on(2, 0, 1, 1, 1, 1)
     exact(0, "none", "part", 2)

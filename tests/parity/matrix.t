@@ -38,6 +38,7 @@ options_of() {
         --untie-embeddings-and-output-weights' ;;
     # With learned positions the true gradient of the keys' beta is 0, so rounding is all there is.
     qk) echo '--qk-layernorm --use-rotary-position-embeddings' ;;
+    qkrow) echo '--qk-layernorm --qk-norm-across-heads --use-rotary-position-embeddings' ;;
     kv1) echo '--num-key-value-heads 1' ;;
     kv2) echo '--num-key-value-heads 2' ;;
     kv3) echo '--num-attention-heads 12 --num-key-value-heads 3 --kv-channels 8' ;;

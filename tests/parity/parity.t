@@ -46,7 +46,7 @@ a, b = (stfile.load(p) for p in sys.argv[1:])
 sys.exit(a.keys() != b.keys() or any(a[n].tobytes() != b[n].tobytes() for n in a))' "$@"
 }
 
-mkdir after experts experts-all gpt gpt-around relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
+mkdir olmo gpt-row experts experts-all gpt gpt-around relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
 # the shapes are lists of words
 # shellcheck disable=SC2086
 {
@@ -78,9 +78,13 @@ mkdir after experts experts-all gpt gpt-around relu2 exact gpt-both gpt-qk llama
     result "llama: norms of heads, on 2 tensor ranks" pretrain llama-qk 2 $llama --qk-layernorm \
         --tensor-model-parallel-size 2 --recompute-granularity full
     compare llama-qk $llama --qk-layernorm
-    result "llama: norms after attention and MLP, on 2 tensor ranks" pretrain after 2 $llama \
-        --norm-placement after --tensor-model-parallel-size 2 --sequence-parallel
-    compare after $llama --norm-placement after
+    result "gpt: norms of rows of heads, on 2 tensor ranks" pretrain gpt-row 2 $gpt --qk-layernorm \
+        --qk-norm-across-heads --use-rotary-position-embeddings --tensor-model-parallel-size 2
+    compare gpt-row $gpt --qk-layernorm --qk-norm-across-heads --use-rotary-position-embeddings
+    olmo='--norm-placement after --qk-layernorm --qk-norm-across-heads'
+    result "OLMo 2's norms, on 2 tensor ranks" pretrain olmo 2 $llama $olmo \
+        --tensor-model-parallel-size 2 --sequence-parallel
+    compare olmo $llama $olmo
     result "llama: biases of q, k and v, on 2 tensor ranks" pretrain llama-bias 2 $llama --add-qkv-bias \
         --tensor-model-parallel-size 2
     compare llama-bias $llama --add-qkv-bias

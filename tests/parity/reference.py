@@ -45,6 +45,7 @@ def options(argv):
         "squared-relu",
         "exact-gelu",
         "qk-layernorm",
+        "qk-norm-across-heads",
         "use-parallel-residual",
         "disable-bias-linear",
         "add-qkv-bias",
@@ -103,12 +104,15 @@ def attention(w, name, x, o):
     B, S, _ = x.shape
 
     def heads(part, n):
-        return linear(w, f"{name}.{part}", x).view(B, S, n, o.head_dim).transpose(1, 2)
+        y = linear(w, f"{name}.{part}", x)
+        if o.qk_norm_across_heads and part != "v":
+            y = norm(w, f"{name}.{part}_norm", y, o)
+        return y.view(B, S, n, o.head_dim).transpose(1, 2)
 
     q = heads("q", o.num_attention_heads)
     k = heads("k", o.num_key_value_heads)
     v = heads("v", o.num_key_value_heads)
-    if o.qk_layernorm:
+    if o.qk_layernorm and not o.qk_norm_across_heads:
         q, k = norm(w, f"{name}.q_norm", q, o), norm(w, f"{name}.k_norm", k, o)
     if o.use_rotary_position_embeddings:
         q, k = rotate(q, o), rotate(k, o)
@@ -211,7 +215,9 @@ def shapes(o):
     sizes = {f"layer.{i}.{name}": H for i in range(o.num_layers)
              for name in norms[o.norm_placement]} | {"final_norm": H}
     if o.qk_layernorm:
-        sizes |= {f"layer.{i}.attention.{part}_norm": D
+        heads = {"q": o.num_attention_heads, "k": o.num_key_value_heads}
+        sizes |= {f"layer.{i}.attention.{part}_norm":
+                  heads[part] * D if o.qk_norm_across_heads else D
                   for i in range(o.num_layers) for part in "qk"}
     for name, size in sizes.items():
         yield f"{name}.gamma", (size,)

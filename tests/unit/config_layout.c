@@ -382,6 +382,9 @@ static void test_kept_where(void **state)
     expect_off("--attention-head-groups 2 --sequence-tile 8 --recompute-granularity "
                "full --num-attention-heads 8 --num-key-value-heads 2 " TENSOR "2",
                2, "--attention-head-groups is off: each rank has one key/value head");
+    expect_off("--attention-head-groups 2 --sequence-tile 8 --recompute-granularity "
+               "full --qk-layernorm --qk-norm-across-heads",
+               1, "--qk-norm-across-heads needs all at once");
     expect_misfit("--sequence-tile 16", 1, "give --recompute-granularity full or sel");
     expect_misfit("--recompute-modules layernorm", 1,
                   "give --recompute-granularity selective as well");

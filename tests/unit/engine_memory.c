@@ -23,7 +23,8 @@ static double distance(const float *a, const float *b, int64_t n)
     return sqrt(d / s);
 }
 
-/* Kinds with norms before attention and MLP; then those with norms behind them. */
+/* Kinds with norms before attention and MLP; then those with norms behind them, and
+ * those of q and k across heads. */
 enum { BEFORE = 16, KINDS = BEFORE + 12 };
 
 static struct mds_config kind_of_block(int k)
@@ -33,6 +34,7 @@ static struct mds_config kind_of_block(int k)
     c.model.qk_layernorm = k / 2 % 2;
     if (k >= BEFORE) {
         c.model.norm_placement = k / 8 % 2 ? MDS_NORM_BOTH : MDS_NORM_AFTER;
+        c.model.qk_norm_across_heads = c.model.qk_layernorm;
         c.model.init_std = 0.05; /* else attention scores of unnormed rows are large */
     }
     c.model.parallel_residual = c.model.norm_placement != MDS_NORM_AFTER && k / 4 % 2;

@@ -42,6 +42,7 @@ static struct mds_model_config model_of(int bits)
         .activation = bits & 1 ? MDSK_SWIGLU : MDSK_GELU,
         .position = bits & ROPE ? MDS_POSITION_ROPE : MDS_POSITION_LEARNED,
         .qk_layernorm = bits >> 2 & 1,
+        .qk_norm_across_heads = bits >= NORMS,
         .parallel_residual = (bits & PARALLEL) > 0,
         .norm_placement = (enum mds_norm_placement)(bits / NORMS),
         .hidden_dropout = bits >> 4 & 1 ? 0.1 : 0,
