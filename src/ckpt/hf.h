@@ -8,6 +8,8 @@
  *   qwen2     the same with biases of queries, keys and values alone
  *   qwen3     the same with norms of heads, and without biases
  *   mixtral   llama with experts; qwen3_moe  qwen3 with experts
+ *   olmo2     llama with norms after attention and MLP, and of queries and keys across
+ *             heads, and without biases
  *
  * GELU is the tanh form ("gelu_new") or exact ("gelu"); rotary pairs are the halves of
  * a head, in all as here.  Source: transformers 4.46, models/{gpt2,gpt_neox,llama,
@@ -32,6 +34,7 @@ enum mds_hf_kind {
     MDS_HF_QWEN2,
     MDS_HF_MIXTRAL,
     MDS_HF_QWEN3_MOE,
+    MDS_HF_OLMO2,
     MDS_HF_KINDS
 };
 

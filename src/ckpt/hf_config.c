@@ -14,7 +14,7 @@ static const char *const names[] = {
     [MDS_HF_LLAMA] = "llama",         [MDS_HF_MISTRAL] = "mistral",
     [MDS_HF_MINISTRAL] = "ministral", [MDS_HF_QWEN3] = "qwen3",
     [MDS_HF_QWEN2] = "qwen2",         [MDS_HF_MIXTRAL] = "mixtral",
-    [MDS_HF_QWEN3_MOE] = "qwen3_moe"};
+    [MDS_HF_QWEN3_MOE] = "qwen3_moe", [MDS_HF_OLMO2] = "olmo2"};
 _Static_assert(sizeof names / sizeof *names == MDS_HF_KINDS,
                "each architecture has a name");
 
@@ -93,6 +93,31 @@ static enum mds_rc check_llama(enum mds_hf_kind kind, const struct mds_model_con
     return check_experts(kind, m);
 }
 
+static int is_olmo(const struct mds_model_config *m)
+{
+    return m->norm_placement == MDS_NORM_AFTER || m->qk_norm_across_heads;
+}
+
+/* Where norms are; olmo2 has all of it. */
+static enum mds_rc check_norms(enum mds_hf_kind kind, const struct mds_model_config *m)
+{
+    int olmo = kind == MDS_HF_OLMO2;
+
+    if (m->norm_placement != (olmo ? MDS_NORM_AFTER : MDS_NORM_BEFORE))
+        return fail_unsupported(kind, "--norm-placement",
+                                olmo ? "norms after attention and MLP"
+                                     : "norms before attention and MLP");
+    if (olmo && !m->qk_norm_across_heads)
+        return fail_unsupported(kind, "--norm-placement after",
+                                "norms of queries and keys (--qk-layernorm "
+                                "--qk-norm-across-heads)");
+    if (!olmo && m->qk_norm_across_heads)
+        return fail_unsupported(kind, "--qk-norm-across-heads", "norms of each head");
+    if (olmo && m->window > 0)
+        return fail_unsupported(kind, "--window-size", "no window");
+    return MDS_OK;
+}
+
 enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *out)
 {
     enum mds_hf_kind kind = MDS_HF_NEOX;
@@ -102,7 +127,8 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
     else if (m->position == MDS_POSITION_LEARNED)
         kind = MDS_HF_GPT2;
     else if (m->norm == MDS_NORM_RMSNORM || is_gated(m))
-        kind = m->qk_layernorm                  ? MDS_HF_QWEN3
+        kind = is_olmo(m)                       ? MDS_HF_OLMO2
+               : m->qk_layernorm                ? MDS_HF_QWEN3
                : m->qkv_bias && !m->linear_bias ? MDS_HF_QWEN2
                : m->window == 0                 ? MDS_HF_LLAMA
                : m->window_skip                 ? MDS_HF_MINISTRAL
@@ -114,11 +140,7 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
                                     ? "--position-embedding-type none"
                                     : "--position-embedding-type learned_absolute",
                                 "rotary positions");
-    if (m->norm_placement != MDS_NORM_BEFORE)
-        return fail_unsupported(kind, "--norm-placement",
-                                "norms before attention and MLP");
-    if (m->qk_norm_across_heads)
-        return fail_unsupported(kind, "--qk-norm-across-heads", "norms of each head");
+    MDS_TRY(check_norms(kind, m));
     if (m->parallel_residual && kind != MDS_HF_NEOX)
         return fail_unsupported(kind, "--use-parallel-residual",
                                 "the MLP after attention");
@@ -251,13 +273,14 @@ void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
                                           [MDS_HF_QWEN3] = "Qwen3ForCausalLM",
                                           [MDS_HF_QWEN2] = "Qwen2ForCausalLM",
                                           [MDS_HF_MIXTRAL] = "MixtralForCausalLM",
-                                          [MDS_HF_QWEN3_MOE] = "Qwen3MoeForCausalLM"};
+                                          [MDS_HF_QWEN3_MOE] = "Qwen3MoeForCausalLM",
+                                          [MDS_HF_OLMO2] = "Olmo2ForCausalLM"};
     static void (*const put[])(const struct mds_model_config *, struct mds_str *) = {
-        [MDS_HF_GPT2] = put_gpt2,          [MDS_HF_NEOX] = put_neox,
-        [MDS_HF_LLAMA] = put_llama,        [MDS_HF_MISTRAL] = put_llama,
-        [MDS_HF_MINISTRAL] = put_llama,    [MDS_HF_QWEN3] = put_llama,
-        [MDS_HF_QWEN2] = put_llama,        [MDS_HF_MIXTRAL] = put_mixtral,
-        [MDS_HF_QWEN3_MOE] = put_qwen3_moe};
+        [MDS_HF_GPT2] = put_gpt2,           [MDS_HF_NEOX] = put_neox,
+        [MDS_HF_LLAMA] = put_llama,         [MDS_HF_MISTRAL] = put_llama,
+        [MDS_HF_MINISTRAL] = put_llama,     [MDS_HF_QWEN3] = put_llama,
+        [MDS_HF_QWEN2] = put_llama,         [MDS_HF_MIXTRAL] = put_mixtral,
+        [MDS_HF_QWEN3_MOE] = put_qwen3_moe, [MDS_HF_OLMO2] = put_llama};
 
     mds_str_add(out, "{\n  \"architectures\": [\"%s\"],\n", classes[kind]);
     put_text(out, "model_type", names[kind]);

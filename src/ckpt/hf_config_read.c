@@ -134,6 +134,14 @@ static const struct fixed qwen3_moe_fixed[] = {
     {"decoder_sparse_step", " 1 ", "1"},
     {0},
 };
+static const struct number olmo2_numbers[] = {
+    {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-5"},
+    {.theirs = "rope_theta",
+     .ours = "rotary_base",
+     .fallback = "10000",
+     .rope = "rope_theta"},
+    {0},
+};
 static const struct fixed llama_fixed[] = {
     {0},
 };
@@ -206,6 +214,14 @@ static const struct form qwen3_moe_form = {
     .constant = "  position: rope\n  norm: RMSNorm\n"
                 "  qk_layernorm: true\n  linear_bias: false\n",
 };
+static const struct form olmo2_form = {
+    .numbers = {size_numbers, olmo2_numbers, llama_heads},
+    .fixed = qwen3_fixed,
+    OF_LLAMA,
+    .constant = "  position: rope\n  norm: RMSNorm\n  norm_placement: after\n"
+                "  qk_layernorm: true\n  qk_norm_across_heads: true\n"
+                "  linear_bias: false\n",
+};
 #undef OF_LLAMA
 
 static const struct form *const forms[] = {
@@ -213,7 +229,7 @@ static const struct form *const forms[] = {
     [MDS_HF_LLAMA] = &llama_form,         [MDS_HF_MISTRAL] = &mistral_form,
     [MDS_HF_MINISTRAL] = &mistral_form,   [MDS_HF_QWEN3] = &qwen3_form,
     [MDS_HF_QWEN2] = &qwen2_form,         [MDS_HF_MIXTRAL] = &mixtral_form,
-    [MDS_HF_QWEN3_MOE] = &qwen3_moe_form,
+    [MDS_HF_QWEN3_MOE] = &qwen3_moe_form, [MDS_HF_OLMO2] = &olmo2_form,
 };
 
 /* The value of a key; NULL if it is missing, null or not a scalar. */
@@ -304,7 +320,7 @@ static enum mds_rc get_kind(const struct mds_tree *t, enum mds_hf_kind *kind)
         }
     return mds_fail(MDS_EUSER,
                     "%s: model_type is %s; mds reads gpt2, gpt_neox, llama, mistral, "
-                    "ministral, mixtral, qwen2, qwen3 and qwen3_moe",
+                    "ministral, mixtral, olmo2, qwen2, qwen3 and qwen3_moe",
                     t->name, type ? type : "missing");
 }
 

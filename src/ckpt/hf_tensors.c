@@ -91,7 +91,8 @@ static const struct row llama_layer[] = {
     {.theirs = "input_layernorm.weight", .ours = "norm1.gamma"},
     {.theirs = "self_attn.q_proj.weight", .ours = "attention.q.weight"},
     {.theirs = "self_attn.q_proj.bias", .ours = "attention.q.bias"},
-    {.theirs = "self_attn.q_norm.weight", .ours = "attention.q_norm.gamma"}, /* qwen3 */
+    {.theirs = "self_attn.q_norm.weight",
+     .ours = "attention.q_norm.gamma"}, /* qwen3, olmo2 */
     {.theirs = "self_attn.k_norm.weight", .ours = "attention.k_norm.gamma"},
     {.theirs = "self_attn.k_proj.weight", .ours = "attention.k.weight"},
     {.theirs = "self_attn.k_proj.bias", .ours = "attention.k.bias"},
@@ -100,6 +101,8 @@ static const struct row llama_layer[] = {
     {.theirs = "self_attn.o_proj.weight", .ours = "attention.out.weight"},
     {.theirs = "self_attn.o_proj.bias", .ours = "attention.out.bias"},
     {.theirs = "post_attention_layernorm.weight", .ours = "norm2.gamma"},
+    {.theirs = "post_attention_layernorm.weight", .ours = "attention.out_norm.gamma"},
+    {.theirs = "post_feedforward_layernorm.weight", .ours = "mlp.out_norm.gamma"},
     {.theirs = "mlp.gate_proj.weight", .ours = "mlp.gate.weight"},
     {.theirs = "mlp.gate_proj.bias", .ours = "mlp.gate.bias"},
     {.theirs = "mlp.up_proj.weight", .ours = "mlp.up.weight"},
@@ -140,6 +143,7 @@ static const struct shape shapes[] = {
                         mixtral_expert},
     [MDS_HF_QWEN3_MOE] = {"model.layers.", llama_before, llama_layer, llama_after, 0,
                           "mlp.gate", "mlp.experts", qwen3_moe_expert},
+    [MDS_HF_OLMO2] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
 };
 
 /* ---- the tensors of a model ---- */

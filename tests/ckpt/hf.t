@@ -30,9 +30,11 @@ ministral="$mistral --window-attn-skip-freq 2"
 mixtral="$llama --num-experts 5"
 qwen3_moe="$qwen3 --num-experts 4 --moe-router-topk 3 --moe-ffn-hidden-size 48 --moe-router-pre-softmax"
 
+olmo2="$llama --norm-placement after --qk-layernorm --qk-norm-across-heads"
+
 parallel="$gpt_neox --use-parallel-residual"
 
-for kind in gpt2 gpt_neox llama mistral ministral qwen2 qwen3 mixtral qwen3_moe; do
+for kind in gpt2 gpt_neox llama mistral ministral qwen2 qwen3 mixtral qwen3_moe olmo2; do
     eval options=\$$kind
     test_expect_success "$kind: exported and imported again, the same bits" '
         pretrain $options --train-iters 3 --save $kind-ours &&
@@ -272,7 +274,10 @@ test_expect_success 'models that no Hugging Face type can hold are refused by na
     no_shape "-use-parallel-residual: .*gpt2.* MLP after attention" $gpt2 --use-parallel-residual &&
     no_shape "-qk-layernorm: .*gpt2.* no norms of queries and keys" $gpt2 --qk-layernorm &&
     no_shape "-norm-placement: .*qwen3.* norms before" $qwen3 --norm-placement both &&
-    no_shape "-qk-norm-across-heads: .*qwen3.* norms of each head" $qwen3 --qk-norm-across-heads &&
+    no_shape "-norm-placement: .*olmo2.* norms after" $qwen3 --qk-norm-across-heads &&
+    no_shape "-norm-placement after: .*olmo2.* norms of queries and keys" $llama --norm-placement after &&
+    no_shape "-qk-norm-across-heads: .*gpt_neox.* norms of each head" $gpt_neox --qk-layernorm --qk-norm-across-heads &&
+    no_shape "-window-size: .*olmo2.* no window" $olmo2 --window-size 9 &&
     no_shape "-qk-layernorm with biases: .*qwen3" $qwen3 --disable-bias-linear=0 &&
     no_shape "-num-key-value-heads: .*gpt_neox.* as many" $gpt_neox --num-key-value-heads 2 &&
     no_shape "-kv-channels: .*gpt2.* hidden / heads" $gpt2 --kv-channels 16 &&

@@ -84,6 +84,11 @@ def configs():
             hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
             num_attention_heads=6, num_key_value_heads=2, head_dim=16,
             max_position_embeddings=64, rope_theta=5000.0)
+    if hasattr(transformers, "Olmo2Config"):
+        yield "olmo2", transformers.Olmo2Config(
+            hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
+            num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=64,
+            rope_theta=5000.0, pad_token_id=None, eos_token_id=None, rms_norm_eps=3e-5)
     yield "mixtral", transformers.MixtralConfig(
         hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
         num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=64,

@@ -100,6 +100,12 @@ if [ -d made/qwen3 ]; then # transformers is new enough to know it
     result "qwen3 is imported" imported qwen3
     checks="$checks made/qwen3 trace-qwen3 qwen3.jsonl out-qwen3-ours trace-qwen3-ours qwen3-ours.jsonl"
 fi
+if [ -d made/olmo2 ]; then
+    # shellcheck disable=SC2086
+    result "olmo2 is exported" exported olmo2-ours $llama --norm-placement after --qk-layernorm --qk-norm-across-heads
+    result "olmo2 is imported" imported olmo2
+    checks="$checks made/olmo2 trace-olmo2 olmo2.jsonl out-olmo2-ours trace-olmo2-ours olmo2-ours.jsonl"
+fi
 if [ -d made/qwen3moe ]; then
     for m in qwen3moe qwen3moe-shares; do
         result "$m is imported" imported $m
@@ -127,7 +133,8 @@ gzip -dc "$srcdir/tests/data/lambda.fna.gz" | grep -v '>' | tr -d '\n' | awk '{
     for (i = 0; i < 9; i++)
         printf ">r%d\n%s\n", i, substr($0, 1 + 500 * i, 40 + 15 * i) }' > genes.fa
 scores='' continued=
-for m in made/gpt2 made/neox made/llama made/qwen2 made/mixtral out-mixtral-ours out-llama-ours out-gpt2-ours; do
+for m in made/gpt2 made/neox made/llama made/qwen2 made/mixtral out-mixtral-ours out-llama-ours out-gpt2-ours made/olmo2 out-olmo2-ours; do
+    [ -d $m ] || continue
     result "$m scores" mds_infer score --load $m --tokenizer codon --output "$m.tsv" genes.fa --threads 1
     scores="$scores $m genes.fa $m.tsv"
     result "$m generates" mds_infer generate --load $m --tokenizer codon --output "$m.fa" --max-new-tokens 10 genes.fa \
