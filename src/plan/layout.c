@@ -9,21 +9,23 @@
 struct member {
     const char *key;
     size_t offset;
+    int64_t usual; /* is not among the options of a layout */
 };
 
 #define AT(field) offsetof(struct mds_layout, field)
 
 static const struct member grid[] = {
-    {"parallel.tensor", AT(tensor)},
-    {"parallel.pipeline", AT(pipeline)},
-    {"parallel.ulysses", AT(ulysses)},
-    {"parallel.ring", AT(ring)},
-    {"parallel.zero_stage", AT(zero)},
-    {"parallel.offload_optimizer", AT(offload_optimizer)},
-    {"parallel.offload_params", AT(offload_params)},
-    {"parallel.sequence_parallel", AT(sequence_parallel)},
-    {"batch.micro", AT(micro)},
-    {"batch.global", AT(global)},
+    {"parallel.tensor", AT(tensor), 0},
+    {"parallel.pipeline", AT(pipeline), 0},
+    {"parallel.ulysses", AT(ulysses), 0},
+    {"parallel.ring", AT(ring), 0},
+    {"parallel.expert", AT(expert), 1},
+    {"parallel.zero_stage", AT(zero), 0},
+    {"parallel.offload_optimizer", AT(offload_optimizer), 0},
+    {"parallel.offload_params", AT(offload_params), 0},
+    {"parallel.sequence_parallel", AT(sequence_parallel), 0},
+    {"batch.micro", AT(micro), 0},
+    {"batch.global", AT(global), 0},
 };
 
 /* Members of the grid come first, then those of activation memory. */
@@ -223,7 +225,7 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
 void mds_layout_options(const struct mds_layout *l, unsigned fixed, struct mds_str *out)
 {
     for (int i = 0; i < GRID; i++)
-        if (!(fixed & 1u << i) && get_member(l, i) != 0)
+        if (!(fixed & 1u << i) && get_member(l, i) != grid[i].usual)
             mds_option_text(member_option(i), get_member(l, i), out);
     mds_act_text(&l->act, fixed >> GRID, out);
 }

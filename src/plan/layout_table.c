@@ -48,6 +48,7 @@ static int64_t *find_number_field(struct table_row *r, const char *key)
         {"pipeline", &r->layout.pipeline},
         {"ulysses", &r->layout.ulysses},
         {"ring", &r->layout.ring},
+        {"expert", &r->layout.expert},
         {"zero", &r->layout.zero},
         {"micro", &r->layout.micro},
         {"global", &r->layout.global},
@@ -92,6 +93,7 @@ static int read_layout_row(const struct mds_tree *t, const struct mds_node *map,
                                        .pipeline = 1,
                                        .ulysses = 1,
                                        .ring = 1,
+                                       .expert = 1,
                                        .act = mds_act_defaults()}};
     for (const struct mds_node *n = map->first; n; n = n->next)
         if (!n->key || read_row_field(r, n)) {

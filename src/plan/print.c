@@ -21,6 +21,8 @@ void mds_layout_describe(const struct mds_layout *l, int64_t world, struct mds_s
         mds_str_add(out, ", Ulysses %lld", (long long)l->ulysses);
     if (l->ring > 1)
         mds_str_add(out, ", ring %lld", (long long)l->ring);
+    if (l->expert > 1)
+        mds_str_add(out, ", expert %lld", (long long)l->expert);
     mds_str_add(out, ", data %lld, ZeRO %lld%s%s", (long long)data, (long long)l->zero,
                 places[l->offload_optimizer],
                 l->offload_params ? ", weights on the host" : "");

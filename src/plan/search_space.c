@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/search_space.h"
 #include "base/alloc.h"
+#include "base/minmax.h"
 
 #include <stdlib.h>
 
@@ -89,7 +90,7 @@ struct grid_lister {
 };
 
 /* Those that share most first: tensor ranks share all.  Of grids that differ in how
- * many ranks share each sequence the one with most is the first. */
+ * many ranks share each sequence, or experts, the one with most is the first. */
 static int most_shared_first(const void *a, const void *b)
 {
     const struct mds_layout *x = a, *y = b;
@@ -100,7 +101,9 @@ static int most_shared_first(const void *a, const void *b)
         return x->pipeline > y->pipeline ? 1 : -1;
     if (x->ulysses * x->ring != y->ulysses * y->ring)
         return x->ulysses * x->ring < y->ulysses * y->ring ? 1 : -1;
-    return (x->ring > y->ring) - (x->ring < y->ring);
+    if (x->ring != y->ring)
+        return x->ring > y->ring ? 1 : -1;
+    return (x->expert < y->expert) - (x->expert > y->expert);
 }
 
 static enum mds_rc append_grid(const struct grid_lister *s, struct mds_layout l)
@@ -110,7 +113,7 @@ static enum mds_rc append_grid(const struct grid_lister *s, struct mds_layout l)
     struct mds_layout *more;
 
     if (kept.tensor != l.tensor || kept.pipeline != l.pipeline ||
-        kept.ulysses != l.ulysses || kept.ring != l.ring)
+        kept.ulysses != l.ulysses || kept.ring != l.ring || kept.expert != l.expert)
         return MDS_OK;
     more = mds_grow(g->v, g->n, sizeof *more);
     if (!more)
@@ -123,6 +126,18 @@ static enum mds_rc append_grid(const struct grid_lister *s, struct mds_layout l)
     return MDS_OK;
 }
 
+/* Of `data` data-parallel ranks. */
+static enum mds_rc list_expert_sizes(const struct grid_lister *s, struct mds_layout l,
+                                     int64_t data)
+{
+    int64_t experts = s->r->run->config.model.experts.n;
+
+    for (l.expert = 1; l.expert <= data && l.expert <= mds_max(experts, 1); l.expert++)
+        if (data % l.expert == 0 && (l.expert == 1 || experts % l.expert == 0))
+            MDS_TRY(append_grid(s, l));
+    return MDS_OK;
+}
+
 static enum mds_rc list_sequence_sizes(const struct grid_lister *s, int64_t tensor,
                                        int64_t pipeline)
 {
@@ -131,10 +146,12 @@ static enum mds_rc list_sequence_sizes(const struct grid_lister *s, int64_t tens
     for (int64_t u = 1; u <= rest; u++)
         for (int64_t ring = 1; rest % u == 0 && ring <= rest / u; ring++)
             if (rest / u % ring == 0)
-                MDS_TRY(append_grid(s, (struct mds_layout){.tensor = tensor,
-                                                           .pipeline = pipeline,
-                                                           .ulysses = u,
-                                                           .ring = ring}));
+                MDS_TRY(list_expert_sizes(s,
+                                          (struct mds_layout){.tensor = tensor,
+                                                              .pipeline = pipeline,
+                                                              .ulysses = u,
+                                                              .ring = ring},
+                                          rest / u / ring));
     return MDS_OK;
 }
 
@@ -179,6 +196,7 @@ int mds_plan_shards_less(const struct mds_layout *grid, const struct mds_layout 
     int64_t shares = grid->ulysses * grid->ring;
 
     return grid->tensor == other->tensor && grid->pipeline == other->pipeline &&
-           grid->sequence_parallel == other->sequence_parallel && shares > 1 &&
+           grid->sequence_parallel == other->sequence_parallel &&
+           grid->expert <= other->expert && shares > 1 &&
            shares < other->ulysses * other->ring;
 }

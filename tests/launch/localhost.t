@@ -138,9 +138,12 @@ memory() {
         --global-batch-size 1024 --bf16 --data-path "" --expert-model-parallel-size "$1" >planned && cat planned >&2 &&
         awk '$1 == 1 && $6 == "GiB" { print $5 }' planned
 }
-test_expect_success 'a plan takes the ranks that share experts as they are given, and counts their messages' '
+test_expect_success 'a plan takes the ranks that share experts as they are given, or chooses them' '
     memory 1 >one && memory 8 >eight && paste one eight | awk "{ exit !(\$2 > 0 && \$2 < \$1 / 2) }" &&
-    grep "gradients and weights [1-9]" planned && ! memory 3 && ! grep "layouts fit" planned
+    grep "gradients and weights [1-9]" planned && ! memory 3 && ! grep "layouts fit" planned &&
+    mds_launch plan --machine h100 --nodes 1 -- --model-size-key GENOS_10B --bf16 --data-path "" --zero-stage 1 --tensor-model-parallel-size 1 \
+        --ds-sequence-parallel-size 1 --context-parallel-size 1 --pipeline-model-parallel-size 1 >planned && cat planned &&
+    grep "^   1 .*  tensor 1, expert [248], data 8, ZeRO 1" planned
 '
 test_expect_success 'plan and submit read the data as the job will, and say how long it is' '
     MODEL_SIZE_KEY=GENSLM_25M && TRAIN_ITERS=10000 && export MODEL_SIZE_KEY TRAIN_ITERS &&

@@ -289,6 +289,7 @@ static void a_level_set_by_the_user_is_kept(void **state)
 static void a_layout_in_full_is_kept(void **state)
 {
     struct mds_layout l = {.tensor = 2,
+                           .expert = 1,
                            .act.recompute = MDS_RECOMPUTE_SELECTIVE,
                            .act.recompute_modules =
                                MDS_MODULE_LAYERNORM | MDS_MODULE_MLP_ACT,
@@ -306,9 +307,10 @@ static void a_layout_in_full_is_kept(void **state)
                         "--cpu-offloading-num-layers 3");
     mds_str_fini(&text);
     l = (struct mds_layout){
-        .tensor = 2, .act.recompute_layers = 3, .act.head_groups = 1};
+        .tensor = 2, .expert = 4, .act.recompute_layers = 3, .act.head_groups = 1};
     mds_layout_options(&l, 0, &text);
-    assert_string_equal(text.s, "--tensor-model-parallel-size 2 --loss-tile 0 "
+    assert_string_equal(text.s, "--tensor-model-parallel-size 2 "
+                                "--expert-model-parallel-size 4 --loss-tile 0 "
                                 "--checkpoint-num-layers 3");
     mds_str_fini(&text);
 }
@@ -462,8 +464,13 @@ static void sp_type_is_kept(void **state)
 /* The plan's memory is the engine's own. */
 static void predicted_memory_is_what_the_engine_measures(void **state)
 {
-    const struct mds_layout l = {
-        .tensor = 2, .pipeline = 1, .ulysses = 2, .ring = 1, .zero = 2, .micro = 1};
+    const struct mds_layout l = {.tensor = 2,
+                                 .pipeline = 1,
+                                 .ulysses = 2,
+                                 .ring = 1,
+                                 .expert = 1,
+                                 .zero = 2,
+                                 .micro = 1};
     struct toy t = open_toy("");
     struct mds_engine_need need;
     struct mds_estimate e;

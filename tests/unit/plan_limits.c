@@ -103,8 +103,12 @@ static void fp8_has_its_own_rate(void **state)
 
     (void)state;
     for (int i = 0; i < 4; i++) {
-        const struct mds_layout one = {
-            .tensor = 1, .pipeline = 1, .ulysses = 1, .ring = 1, .micro = 1};
+        const struct mds_layout one = {.tensor = 1,
+                                       .pipeline = 1,
+                                       .ulysses = 1,
+                                       .ring = 1,
+                                       .expert = 1,
+                                       .micro = 1};
         struct mds_config c;
         struct toy t;
 
