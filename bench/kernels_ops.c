@@ -543,7 +543,7 @@ static void report_elements(const struct bench *b)
                                 .key = {0.1f, 1, 2, 3},
                                 .x = x,
                                 .y = y};
-    struct mdsk_add add = {n, b->dtype, x, y};
+    struct mdsk_add add = {n, b->dtype, x, y, NULL};
     struct mdsk_copy_rows copy = {R, F / 2, F, F / 2, b->dtype, x, y};
     double frequency[64]; /* heads have at most 128 elements */
     struct mdsk_rope rope = {.B = F / H,

@@ -39,12 +39,13 @@ struct mdsk_cast {
     void *y;
 };
 
-/* y += x;  n elements of dtype. */
+/* y += x, or y = x + z if z is given;  n elements of dtype; x and z may be y. */
 struct mdsk_add {
     int64_t n;
     enum mdsk_dtype dtype;
     const void *x;
     void *y;
+    const void *z;
 };
 
 /* *sum += sum of x[i]^2 in f64, in an order that depends on n alone;  x f32. */

@@ -6,16 +6,21 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/storage.h"
 
-static void add_range(const struct mdsk_add *a, int64_t at, int64_t n)
+MDSK_DISPATCH static void add_range(const struct mdsk_add *a, int64_t at, int64_t n)
 {
     int64_t step = mdsk_step(a->dtype, n);
     float scratch[2 * MDSK_STAGING];
+    const void *to = a->z ? a->z : a->y;
 
     for (int64_t i = at; i < at + n; i += step) {
         int64_t m = mdsk_min(step, at + n - i);
-        float *y = mdsk_edit(a->dtype, a->y, i, m, scratch);
+        const float *x = mdsk_read(a->dtype, a->x, i, m, scratch + MDSK_STAGING);
+        const float *z = mdsk_read(a->dtype, to, i, m, scratch);
+        float *y = mdsk_fill(a->dtype, a->y, i, scratch);
 
-        mdsk_add_to(m, mdsk_read(a->dtype, a->x, i, m, scratch + MDSK_STAGING), y);
+#pragma omp simd
+        for (int64_t j = 0; j < m; j++)
+            y[j] = z[j] + x[j];
         mdsk_put(a->dtype, y, m, a->y, i);
     }
 }

@@ -10,7 +10,7 @@ namespace
 using namespace mdsk;
 
 template <class T> struct add {
-    const T *x;
+    const T *x, *z;
     T *y;
 
     template <int N> __device__ void run(int64_t i) const
@@ -18,7 +18,7 @@ template <class T> struct add {
         float a[N], b[N];
 
         load(x + i, a);
-        load(y + i, b);
+        load(z + i, b);
         for (int j = 0; j < N; j++)
             b[j] += a[j];
         store(b, y + i);
@@ -110,10 +110,13 @@ extern "C" int mdsk_cuda_has_kernels(void)
 
 extern "C" int mdsk_add_cuda(void *stream, const struct mdsk_add *a)
 {
-    return with_storage(a->dtype, aligned({a->x, a->y}), [&](auto type, auto width) {
+    const void *z = a->z ? a->z : a->y;
+
+    return with_storage(a->dtype, aligned({a->x, z, a->y}), [&](auto type, auto width) {
         typedef decltype(type) T;
 
-        return each<width()>(stream, a->n, add<T>{(const T *)a->x, (T *)a->y});
+        return each<width()>(stream, a->n,
+                             add<T>{(const T *)a->x, (const T *)z, (T *)a->y});
     });
 }
 

@@ -176,11 +176,12 @@ enum mds_rc mds_gpt_lists_forward(struct list_pass *p, struct residual *x)
 enum mds_rc mds_gpt_form_sum(const struct context *c, struct residual x, void *out)
 {
     int64_t n = mds_gpt_residual_size(c);
-    struct mdsk_add add = {.n = n, .dtype = c->par.dtype, .x = x.branch, .y = out};
+    struct mdsk_add add = {
+        .n = n, .dtype = c->par.dtype, .x = x.branch, .z = x.x, .y = out};
 
-    if (x.x != out)
-        MDS_TRY(mds_par_copy_rows(&c->par, 1, n, x.x, n, out, n));
-    return x.branch ? mds_op_add(c->par.dev, &add) : MDS_OK;
+    if (x.branch)
+        return mds_op_add(c->par.dev, &add);
+    return x.x == out ? MDS_OK : mds_par_copy_rows(&c->par, 1, n, x.x, n, out, n);
 }
 
 /* ---- backward ---- */

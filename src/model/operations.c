@@ -264,15 +264,14 @@ static enum mds_rc dropout(void *ctx, const struct mds_block_call *call)
 static enum mds_rc add(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    int64_t n = mds_gpt_residual_size(b->c);
-    int second = call->out[0] == call->in[1];
-    struct mdsk_add a = {
-        .n = n, .dtype = b->c->par.dtype, .x = call->in[!second], .y = call->out[0]};
+    struct mdsk_add a = {.n = mds_gpt_residual_size(b->c),
+                         .dtype = b->c->par.dtype,
+                         .x = call->in[1],
+                         .z = call->in[0],
+                         .y = call->out[0]};
 
-    if (call->out[0] != call->in[second])
-        MDS_TRY(mds_par_copy_rows(&b->c->par, 1, n, call->in[0], n, call->out[0], n));
-    return a.x ? mds_op_add(b->c->par.dev, &a)
-               : MDS_OK; /* the first block: no branch */
+    /* The first block has no branch: its stream is where the sum would be. */
+    return a.x ? mds_op_add(b->c->par.dev, &a) : MDS_OK;
 }
 
 /* ---- what is not saved on the device ---- */

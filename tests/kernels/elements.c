@@ -229,25 +229,30 @@ static void test_cast(void **state)
     }
 }
 
-/* y += x rounds once. */
-static void test_add_of_16_bits(void **state)
+/* y += x rounds once, and so does y = x + z, where x or z may be y. */
+static void test_add_rounds_once(void **state)
 {
     static const int64_t sizes[] = {1, 65, 16385};
 
     (void)state;
-    for (int t = 0; t < 6; t++) {
-        const enum mdsk_dtype type = dtypes[1 + t % 2];
-        int64_t n = sizes[t / 2];
-        struct vec x = vec_random(n, 1, 1), y = vec_random(n, 2, 1);
-        struct mdsk_add add = {
-            .n = n, .dtype = type, .x = vec_as(type, &x), .y = vec_as(type, &y)};
+    for (int t = 0; t < 3 * DTYPES * 4; t++) {
+        const enum mdsk_dtype type = dtypes[t % DTYPES];
+        int64_t n = sizes[t / DTYPES % 3];
+        int way = t / DTYPES / 3; /* no z; z; z is y; x is y */
+        struct vec x = vec_random(n, 1, 1), y = vec_random(n, 2, 1),
+                   z = vec_random(n, 3, 1);
+        struct vec *a = way == 3 ? &y : &x, *b = way == 1 || way == 3 ? &z : &y;
+        struct mdsk_add add = {.n = n, .dtype = type, .y = vec_as(type, &y)};
 
+        add.x = a == &y ? add.y : vec_as(type, a);
+        add.z = way == 0 ? NULL : b == &y ? add.y : vec_as(type, b);
         assert_int_equal(backend()->add(NULL, &add), 0);
         vec_back(type, &y);
         for (int64_t i = 0; i < n; i++)
-            assert_true((double)y.f[i] == rounded(type, y.d[i] + x.d[i]));
+            assert_true(y.f[i] == (float)rounded(type, a->d[i] + b->d[i]));
         vec_free(&x);
         vec_free(&y);
+        vec_free(&z);
     }
 }
 
@@ -539,7 +544,7 @@ int main(void)
         cmocka_unit_test(test_dropout_rate_and_shards),
         cmocka_unit_test(test_normal),
         cmocka_unit_test(test_add),
-        cmocka_unit_test(test_add_of_16_bits),
+        cmocka_unit_test(test_add_rounds_once),
         cmocka_unit_test(test_copy_rows),
         cmocka_unit_test(test_cast),
         cmocka_unit_test(test_sum_squares),

@@ -436,8 +436,9 @@ static int add(void *stream, const struct mdsk_add *a)
 {
     struct mdsk_add b = *a;
 
-    b.x = in(a->x, a->dtype, a->n);
     b.y = out(a->y, a->dtype, a->n);
+    b.x = in(a->x, a->dtype, a->n);
+    b.z = in(a->z, a->dtype, a->n);
     return done(mdsk_cuda()->add(stream, &b));
 }
 
