@@ -3,6 +3,8 @@
 #ifndef MDSK_ATTENTION_H
 #define MDSK_ATTENTION_H
 
+#include <math.h>
+
 #include "kernels/inline.h"
 #include "kernels/types.h"
 
@@ -33,6 +35,11 @@ struct mdsk_heads {
  * first_query + i, block = (first_key + j) / 4), and survivors are scaled by 1 / (1 -
  * p).
  *
+ * alibi_heads, if > 0, adds slope (key - query) to each scaled score, of the tokens
+ * first_key + j and first_query + i: ALiBi (Press, Smith, Lewis 2022,
+ * arXiv:2108.12409).  The slope is that of head first_head + h of so many heads.
+ * Slopes have no gradient; scale > 0 then.
+ *
  * unfused: GEMMs and a softmax, with the scores of some queries at a time in memory
  * (unfused/attention.h).  Any D; the same result up to rounding, but slower. */
 struct mdsk_attention_shape {
@@ -45,6 +52,7 @@ struct mdsk_attention_shape {
     enum mdsk_dtype dtype;
     struct mdsk_dropout_key dropout;
     int64_t first_sample, first_head, first_query, first_key;
+    int64_t alibi_heads; /* 0: no such bias */
     int unfused;
 };
 
@@ -53,6 +61,32 @@ MDSK_INLINE int64_t mdsk_attention_token(const struct mdsk_attention_shape *s,
                                          int64_t h, int64_t i)
 {
     return (s->first_head + h) * 4294967296 + s->first_query + i;
+}
+
+/* ALiBi's slope of a head.  Of n = 2^k heads, number i from 0 has 2^(-8 (i + 1) / n).
+ * Of others the first 2^k < n have these, and those left slopes that 2^(k + 1) heads
+ * have besides: the first, third, .... */
+MDSK_INLINE float mdsk_alibi_slope(int64_t heads, int64_t i)
+{
+    int64_t power = 1;
+
+    while (2 * power <= heads)
+        power *= 2;
+    i = i < power ? 2 * (i + 1) : 2 * (i - power) + 1;
+    return exp2f(-4 * (float)i / (float)power);
+}
+
+/* What is added for each token from a query of head h to a key; 0 without ALiBi. */
+MDSK_INLINE float mdsk_attention_slope(const struct mdsk_attention_shape *s, int64_t h)
+{
+    return s->alibi_heads > 0 ? mdsk_alibi_slope(s->alibi_heads, s->first_head + h) : 0;
+}
+
+/* From query i to key j, below 0 if that is earlier. */
+MDSK_INLINE float mdsk_attention_distance(const struct mdsk_attention_shape *s,
+                                          int64_t i, int64_t j)
+{
+    return (float)(s->first_key + j - (s->first_query + i));
 }
 
 /* The first key that a window leaves to query i, of whatever document. */
@@ -118,7 +152,7 @@ MDSK_INLINE double mdsk_attention_pairs(const struct mdsk_attention_shape *s)
     return pairs;
 }
 
-/* o = softmax(scale * q k^T, masked) v
+/* o = softmax(scale * q k^T + ALiBi, masked) v
  *
  *   q [B,Sq,A,D]  k, v [B,Sk,G,D]  o [B,Sq,A,D]   dtype; o aliases none
  *   lse [B,A,Sq]  f32, heads' rows lse_stride apart (0: packed, Sq): natural log of the

@@ -144,6 +144,7 @@ static void score_block_bwd(const struct mdsk_attention_bwd *a,
     const float *delta = a->delta + (pair->b * s->A + pair->h) * s->Sq + pair->i;
     struct mdsk_tile_b kt = {w->kt, s->D}, vt = {w->vt, s->D};
     struct mdsk_tile_a q, d_o;
+    float slope = mdsk_attention_slope(s, pair->h) / s->scale;
 
     w->q_rows = mdsk_view(s, &a->q, pair->b, pair->i, pair->h, pair->m, w->wide);
     w->d_o_rows =
@@ -161,6 +162,10 @@ static void score_block_bwd(const struct mdsk_attention_bwd *a,
 
         if (s->dropout.p > 0)
             mask = dropout_mask(s, pair, r, w->mask);
+        if (s->alibi_heads > 0)
+            mdsk_add_ramp(pair->n, slope,
+                          mdsk_attention_distance(s, pair->i + r, pair->j), 1,
+                          w->p + r * MDSK_KEYS);
         score_row(mdsk_min(first, end), end, pair->n, s->scale, lse[r], delta[r], mask,
                   w->p + r * MDSK_KEYS, w->ds + r * MDSK_KEYS);
     }

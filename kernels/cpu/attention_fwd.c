@@ -128,6 +128,18 @@ static void first_keys_of(const struct mdsk_attention_shape *s,
             pair->j;
 }
 
+/* ALiBi, on scores that are not yet scaled. */
+static void add_distances(const struct mdsk_attention_shape *s,
+                          const struct mdsk_pair *pair, float *p)
+{
+    float slope = mdsk_attention_slope(s, pair->h) / s->scale;
+
+    for (int64_t j = 0; j < pair->n; j++)
+        mdsk_add_ramp(MDSK_QUERIES, slope,
+                      mdsk_attention_distance(s, pair->i, pair->j + j), -1,
+                      p + j * MDSK_QUERIES);
+}
+
 /* The online softmax of one block: p holds scores, then probabilities. */
 static void online_softmax(const struct mdsk_attention_shape *s,
                            const struct mdsk_pair *pair, const struct scratch *w,
@@ -137,6 +149,8 @@ static void online_softmax(const struct mdsk_attention_shape *s,
     int64_t seen[MDSK_QUERIES];
 
     first_keys_of(s, pair, seen);
+    if (s->alibi_heads > 0)
+        add_distances(s, pair, w->p);
     memcpy(old, max, sizeof old);
     scale_and_max(pair->n, pair->j - pair->i - s->q_offset, seen, s->scale, w->p, max);
     shrink_sums(pair->m, old, max, w->shrink, w->sum + row, w->o + row * w->width,

@@ -70,6 +70,9 @@ void mdsk_activate_row_bwd(enum mdsk_activation_kind kind, int64_t F, const floa
 /* y[i] += x[i] for i < n, by the calling thread. */
 void mdsk_add_to(int64_t n, const float *x, float *y);
 
+/* y[i] += slope * (first + step * i) */
+void mdsk_add_ramp(int64_t n, float slope, float first, float step, float *y);
+
 /* Number of partial sums of a sum over rows.  It depends on the rows alone, so that the
  * order of additions, and every bit, is the same for any number of threads. */
 static inline int64_t mdsk_parts(int64_t rows)

@@ -110,6 +110,14 @@ MDSK_DISPATCH void mdsk_add_to(int64_t n, const float *x, float *y)
         y[i] += x[i];
 }
 
+MDSK_DISPATCH void mdsk_add_ramp(int64_t n, float slope, float first, float step,
+                                 float *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] += slope * (first + step * (float)i);
+}
+
 void mdsk_add_partials(int64_t parts, int64_t n, const float *partial, float *out)
 {
     enum { WIDE = 1024 };

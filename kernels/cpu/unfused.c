@@ -80,19 +80,40 @@ static void dropout_factors(const struct mdsk_unfused_block *x, int64_t i,
     }
 }
 
+/* A query's scores as softmax takes them. */
+struct row_scores {
+    const float *raw;
+    float scale, slope, distance; /* ALiBi's, of key 0 */
+};
+
+static struct row_scores row_scores_of(const struct mdsk_unfused_block *x,
+                                       const float *scores, int64_t i)
+{
+    return (struct row_scores){
+        scores + i * x->n, x->shape.scale, mdsk_attention_slope(&x->shape, x->h),
+        mdsk_attention_distance(&x->shape, x->first + i, x->key)};
+}
+
+/* Less top. */
+static float score(const struct row_scores *r, int64_t j, float top)
+{
+    return r->raw[j] * r->scale - top + r->slope * (r->distance + (float)j);
+}
+
 /* p [n] first holds dropout's dropout_factors, if there are any. */
-static void softmax_fwd_row(int64_t begin, int64_t end, int64_t n, float scale,
-                            int drops, const float *scores, float *p, float *lse)
+static void softmax_fwd_row(int64_t begin, int64_t end, int64_t n,
+                            const struct row_scores *scores, int drops, float *p,
+                            float *lse)
 {
     float top = -INFINITY;
     double sum = 0;
 
     for (int64_t j = begin; j < end; j++)
-        top = fmaxf(top, scores[j] * scale);
+        top = fmaxf(top, score(scores, j, 0));
     for (int64_t j = begin; j < end; j++)
-        sum += (double)expf(scores[j] * scale - top);
+        sum += (double)expf(score(scores, j, top));
     for (int64_t j = begin; j < end; j++) {
-        float prob = expf(scores[j] * scale - top) / (float)sum;
+        float prob = expf(score(scores, j, top)) / (float)sum;
 
         p[j] = drops ? prob * p[j] : prob;
     }
@@ -113,11 +134,11 @@ static int softmax_fwd_block(void *stream, const struct mdsk_unfused_block *x,
     for (int64_t i = 0; i < x->m; i++) {
         float *p = (float *)a->p + i * x->n;
         int64_t begin = mdsk_unfused_begin(x, i), end = mdsk_unfused_end(x, i);
+        struct row_scores scores = row_scores_of(x, a->scores, i);
 
         if (drops)
             dropout_factors(x, i, begin, end, p);
-        softmax_fwd_row(begin, end, x->n, x->shape.scale, drops, a->scores + i * x->n,
-                        p, &a->lse[i]);
+        softmax_fwd_row(begin, end, x->n, &scores, drops, p, &a->lse[i]);
     }
     return 0;
 }
@@ -137,7 +158,8 @@ static void softmax_bwd_row(const struct mdsk_unfused_block *x,
 {
     const float *o = (const float *)a->o + i * a->width;
     const float *d_o = (const float *)a->d_o + i * a->width;
-    const float *scores = a->scores + i * x->n, *d_p = a->d_p + i * x->n;
+    const struct row_scores scores = row_scores_of(x, a->scores, i);
+    const float *d_p = a->d_p + i * x->n;
     float *p = (float *)a->p + i * x->n, *ds = (float *)a->ds + i * x->n;
     const int drops = x->shape.dropout.p > 0;
     const float scale = x->shape.scale, delta = dot_product(a->width, o, d_o);
@@ -148,7 +170,7 @@ static void softmax_bwd_row(const struct mdsk_unfused_block *x,
     for (int64_t j = 0; j < begin; j++)
         p[j] = ds[j] = 0;
     for (int64_t j = begin; j < end; j++) {
-        float prob = expf(scores[j] * scale - a->lse[i]), f = drops ? p[j] : 1;
+        float prob = expf(score(&scores, j, a->lse[i])), f = drops ? p[j] : 1;
 
         p[j] = prob * f;
         ds[j] = prob * (f * d_p[j] - delta) * scale;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention on the GPU: by the kernels for Hopper; by cuDNN where those cannot compute
- * the problem and it can; by kernels for any GPU otherwise; unfused if the shape says
- * so. */
+ * the problem and it can (without ALiBi); by kernels for any GPU otherwise; unfused if
+ * the shape says so. */
 #include "config.h"
 
 #include "kernels/cuda/attention.h"
@@ -47,7 +47,7 @@ static int fused_fwd(void *stream, const struct mdsk_attention_fwd *a)
 {
     int err = mdsk_hopper_attention_fwd(stream, a);
 
-    if (err == -ENOTSUP)
+    if (err == -ENOTSUP && a->shape.alibi_heads == 0)
         err = cudnn_fwd(stream, a);
     return err == -ENOTSUP ? mdsk_own_attention_fwd(stream, a) : err;
 }
@@ -56,7 +56,7 @@ static int fused_bwd(void *stream, const struct mdsk_attention_bwd *a)
 {
     int err = mdsk_hopper_attention_bwd(stream, a);
 
-    if (err == -ENOTSUP)
+    if (err == -ENOTSUP && a->shape.alibi_heads == 0)
         err = cudnn_bwd(stream, a);
     return err == -ENOTSUP ? mdsk_own_attention_bwd(stream, a) : err;
 }

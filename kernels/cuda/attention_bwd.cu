@@ -82,6 +82,7 @@ compute_p_and_ds(const struct attention_view &v, const struct mdsk_attention_bwd
     using t = tiling<WIDE>;
     const float *lse = a.lse + (b * v.s.A + h) * v.lse_stride;
     const float *delta = a.delta + (b * v.s.A + h) * v.s.Sq;
+    float slope = mdsk_attention_slope(&v.s, h);
     bool has_dropout = v.s.dropout.p > 0;
 
     if (has_dropout) {
@@ -96,13 +97,15 @@ compute_p_and_ds(const struct attention_view &v, const struct mdsk_attention_bwd
         seen_keys seen(v.s, b, q + r);
         float l = q + r < v.s.Sq ? lse[q + r] : 0,
               d = q + r < v.s.Sq ? delta[q + r] : 0;
+        float distance = mdsk_attention_distance(&v.s, q + r, k + threadIdx.x);
 
 #pragma unroll
         for (int j = 0; j < t::per_thread; j++) {
             int c = threadIdx.x + 16 * j;
             float f = has_dropout ? w.scores[r * t::score_row + c] : 1.0f;
 
-            p[i][j] = seen.has(k + c) ? exp_for<T>(p[i][j] * v.s.scale - l) : 0;
+            p[i][j] = p[i][j] * v.s.scale - l + slope * (distance + 16 * j);
+            p[i][j] = seen.has(k + c) ? exp_for<T>(p[i][j]) : 0;
             ds[i][j] = p[i][j] * (f * ds[i][j] - d);
             p[i][j] *= f;
         }

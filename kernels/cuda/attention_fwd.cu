@@ -31,7 +31,8 @@ __device__ float row_sum(float v)
  * sums of earlier tiles (row_total and o) to the new row_top. */
 template <int WIDE, class T>
 __device__ void
-online_softmax(const struct mdsk_attention_shape &s, int64_t b, int64_t q, int64_t k,
+online_softmax(const struct mdsk_attention_shape &s, int64_t b, float slope, int64_t q,
+               int64_t k,
                float (&p)[tiling<WIDE>::per_thread][tiling<WIDE>::per_thread],
                float (&row_top)[tiling<WIDE>::per_thread],
                float (&row_total)[tiling<WIDE>::per_thread], sums<WIDE> &o)
@@ -43,12 +44,14 @@ online_softmax(const struct mdsk_attention_shape &s, int64_t b, int64_t q, int64
         int64_t query = q + threadIdx.y + 16 * i;
         seen_keys seen(s, b, query);
         float old = row_top[i], base, rescale, tile_sum = 0;
+        float distance = mdsk_attention_distance(&s, query, k + threadIdx.x);
 
 #pragma unroll
         for (int j = 0; j < t::per_thread; j++) {
             int64_t key = k + threadIdx.x + 16 * j;
 
-            p[i][j] = seen.has(key) ? p[i][j] * s.scale : -INFINITY;
+            p[i][j] = seen.has(key) ? p[i][j] * s.scale + slope * (distance + 16 * j)
+                                    : -INFINITY;
             row_top[i] = fmaxf(row_top[i], p[i][j]);
         }
         row_top[i] = row_max(row_top[i]);
@@ -81,6 +84,7 @@ __global__ void __launch_bounds__(256)
     int64_t q = (gridDim.x - 1 - (int64_t)blockIdx.x) * t::side; /* long rows first */
     int64_t keys = mdsk_attention_end_key(&s, q + t::side - 1);
     int D = (int)s.D;
+    float slope = mdsk_attention_slope(&s, h);
     float p[t::per_thread][t::per_thread], row_top[t::per_thread],
         row_total[t::per_thread], factor[t::per_thread];
     sums<WIDE> o;
@@ -99,7 +103,7 @@ __global__ void __launch_bounds__(256)
             dropout_factors<WIDE>(v, b, h, q, k, drop_tile);
         __syncthreads();
         dot_rows<WIDE>(q_tile, kv_tile, D, p);
-        online_softmax<WIDE, T>(s, b, q, k, p, row_top, row_total, o);
+        online_softmax<WIDE, T>(s, b, slope, q, k, p, row_top, row_total, o);
 #pragma unroll
         for (int i = 0; i < t::per_thread; i++)
 #pragma unroll

@@ -81,6 +81,25 @@ __device__ inline float dropout_factor(const struct query_block &r, int64_t i,
     return word[key % 4] >= r.threshold ? r.keep_scale : 0;
 }
 
+/* A query's scores as softmax takes them. */
+struct row_scores {
+    const float *raw;
+    float scale, slope, distance; /* ALiBi's, of key 0 */
+
+    __device__ row_scores(const struct mdsk_unfused_block &x, const float *scores,
+                          int64_t i)
+        : raw(scores + i * x.n), scale(x.shape.scale),
+          slope(mdsk_attention_slope(&x.shape, x.h)),
+          distance(mdsk_attention_distance(&x.shape, x.first + i, x.key))
+    {
+    }
+
+    __device__ float less(float top, int64_t j) const
+    {
+        return raw[j] * scale - top + slope * (distance + (float)j);
+    }
+};
+
 /* Every thread gets the maximum over the thread block. */
 __device__ float block_max(float v)
 {
@@ -103,19 +122,19 @@ __global__ void __launch_bounds__(threads)
 {
     const int64_t i = blockIdx.x, n = r.x.n;
     const int64_t begin = mdsk_unfused_begin(&r.x, i), end = mdsk_unfused_end(&r.x, i);
-    const float *scores = a.scores + i * n, scale = r.x.shape.scale;
+    const row_scores scores(r.x, a.scores, i);
     T *p = (T *)a.p + i * n;
     float max_score = -INFINITY, sum = 0;
 
     for (int64_t j = begin + threadIdx.x; j < end; j += threads)
-        max_score = fmaxf(max_score, scores[j] * scale);
+        max_score = fmaxf(max_score, scores.less(0, j));
     max_score = block_max(max_score);
     for (int64_t j = begin + threadIdx.x; j < end; j += threads)
-        sum += expf(scores[j] * scale - max_score);
+        sum += expf(scores.less(max_score, j));
     sum = team_sum<threads>(sum);
     for (int64_t j = threadIdx.x; j < n; j += threads) {
         bool sees = begin <= j && j < end;
-        float prob = sees ? expf(scores[j] * scale - max_score) / sum : 0;
+        float prob = sees ? expf(scores.less(max_score, j)) / sum : 0;
 
         p[j] = narrow<T>(sees ? prob * dropout_factor(r, i, j) : 0);
     }
@@ -129,8 +148,8 @@ __global__ void __launch_bounds__(threads)
 {
     const int64_t i = blockIdx.x, n = r.x.n;
     const int64_t begin = mdsk_unfused_begin(&r.x, i), end = mdsk_unfused_end(&r.x, i);
-    const float *scores = a.scores + i * n, *d_p = a.d_p + i * n;
-    const float scale = r.x.shape.scale, lse = a.lse[i];
+    const row_scores scores(r.x, a.scores, i);
+    const float *d_p = a.d_p + i * n, lse = a.lse[i];
     const T *o = (const T *)a.o + i * a.width, *d_o = (const T *)a.d_o + i * a.width;
     T *p = (T *)a.p + i * n, *ds = (T *)a.ds + i * n;
     float delta = 0;
@@ -144,8 +163,8 @@ __global__ void __launch_bounds__(threads)
         if (begin <= j && j < end) {
             float f = dropout_factor(r, i, j);
 
-            prob = expf(scores[j] * scale - lse);
-            d_score = prob * (f * d_p[j] - delta) * scale;
+            prob = expf(scores.less(lse, j));
+            d_score = prob * (f * d_p[j] - delta) * scores.scale;
             prob *= f;
         }
         p[j] = narrow<T>(prob);

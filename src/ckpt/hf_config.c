@@ -122,6 +122,9 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
 {
     enum mds_hf_kind kind = MDS_HF_NEOX;
 
+    if (m->position == MDS_POSITION_ALIBI)
+        return mds_fail(MDS_EUSER, "--position-embedding-type alibi: no format of "
+                                   "Hugging Face has ALiBi with this model's norms");
     if (m->experts.n > 0)
         kind = m->qk_layernorm ? MDS_HF_QWEN3_MOE : MDS_HF_MIXTRAL;
     else if (m->position == MDS_POSITION_LEARNED)

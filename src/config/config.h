@@ -15,7 +15,12 @@
 
 #include <stdint.h>
 
-enum mds_position_kind { MDS_POSITION_LEARNED, MDS_POSITION_ROPE, MDS_POSITION_NONE };
+enum mds_position_kind {
+    MDS_POSITION_LEARNED,
+    MDS_POSITION_ROPE,
+    MDS_POSITION_NONE,
+    MDS_POSITION_ALIBI
+};
 enum mds_norm_choice { MDS_NORM_LAYERNORM, MDS_NORM_RMSNORM };
 enum mds_lr_decay {
     MDS_LR_CONSTANT,

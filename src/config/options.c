@@ -26,7 +26,8 @@ static const char output[] = "Output";
 static const char checkpoints[] = "Checkpoints";
 
 /* In the order of the enums in config.h. */
-static const char *const positions[] = {"learned_absolute", "rope", "none", NULL};
+static const char *const positions[] = {"learned_absolute", "rope", "none", "alibi",
+                                        NULL};
 static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
 static const char *const placements[] = {"before", "after", "both", NULL};
 static const char *const modules[] = {"layernorm", "mlp_act", "mlp", NULL};

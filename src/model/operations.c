@@ -88,6 +88,8 @@ static struct mds_attention attention_of(const struct context *c,
                               .D = m->head_dim,
                               .window = mds_model_window(m, id->number),
                               .rope = c->g->rope,
+                              .alibi_heads =
+                                  m->position == MDS_POSITION_ALIBI ? m->heads : 0,
                               .unfused = !c->run->train->flash_attn};
 
     a.before = c->head_group * a.A;

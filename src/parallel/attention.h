@@ -22,6 +22,7 @@ struct mds_attention {
     int64_t before,
         behind; /* heads of other groups in a row of the result; A divides */
     const struct mds_rope *rope; /* NULL: no rotation; borrowed */
+    int64_t alibi_heads;         /* all of the model; 0: no ALiBi */
     int64_t window;              /* keys that a query sees; 0: all earlier ones */
     struct mdsk_dropout_key dropout;
     int unfused; /* unfused math attention: see mdsk_attention_shape */

@@ -53,6 +53,7 @@ static inline struct mdsk_attention_shape attention_shape(const struct mds_par *
                                          .dropout = a->dropout,
                                          .first_sample = p->first_sample,
                                          .first_head = in.first_head,
+                                         .alibi_heads = a->alibi_heads,
                                          .unfused = a->unfused};
 }
 

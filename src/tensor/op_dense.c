@@ -6,7 +6,9 @@ static int shape_ok(const struct mdsk_attention_shape *s)
 {
     return s->B >= 1 && s->A >= 1 && s->G >= 1 && s->Sq >= 1 && s->Sk >= 1 &&
            s->D >= 1 && s->A % s->G == 0 && s->q_offset >= 0 && s->window >= 0 &&
-           s->dropout.p >= 0 && s->dropout.p < 1;
+           s->dropout.p >= 0 && s->dropout.p < 1 &&
+           (s->alibi_heads == 0 ||
+            (s->first_head + s->A <= s->alibi_heads && s->scale > 0));
 }
 
 /* The distance between heads' rows of lse. */
@@ -144,7 +146,8 @@ enum mds_rc mds_check_attention_fwd(struct mds_dev *dev,
     if (!shape_ok(&a->shape))
         return mds_contract_broken(
             "attention_fwd",
-            "shape: sizes >= 1, G divides A, q_offset, window >= 0, 0 <= p < 1");
+            "shape: sizes >= 1, G divides A, q_offset, window >= 0, 0 <= p < 1; with "
+            "alibi_heads no more heads, scale > 0");
     if (!a->q.data || !a->k.data || !a->v.data || !a->o.data || !a->lse)
         return mds_contract_broken("attention_fwd", "q, k, v, o, lse given");
     if (!stride_ok(a->lse_stride, a->shape.Sq))
@@ -160,7 +163,8 @@ enum mds_rc mds_check_attention_bwd(struct mds_dev *dev,
     if (!shape_ok(&a->shape))
         return mds_contract_broken(
             "attention_bwd",
-            "shape: sizes >= 1, G divides A, q_offset, window >= 0, 0 <= p < 1");
+            "shape: sizes >= 1, G divides A, q_offset, window >= 0, 0 <= p < 1; with "
+            "alibi_heads no more heads, scale > 0");
     if (!a->q.data || !a->k.data || !a->v.data || !a->o.data || !a->lse)
         return mds_contract_broken("attention_bwd", "q, k, v, o, lse given");
     if (!stride_ok(a->lse_stride, a->shape.Sq))

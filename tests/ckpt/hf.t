@@ -269,6 +269,7 @@ no_shape() {
 test_expect_success 'models that no Hugging Face type can hold are refused by name' '
     no_shape "-position-embedding-type none: .*gpt_neox.* rotary" $gpt2 \
         --position-embedding-type none &&
+    no_shape "-position-embedding-type alibi: no format of Hugging Face" $gpt2 --position-embedding-type alibi &&
     no_shape "-normalization RMSNorm: .*gpt2.* LayerNorm" $gpt2 --normalization rmsnorm &&
     no_shape "-swiglu: .*gpt2.* without a gate" $gpt2 --swiglu &&
     no_shape "-use-parallel-residual: .*gpt2.* MLP after attention" $gpt2 --use-parallel-residual &&

@@ -383,6 +383,7 @@ test_expect_success 'options that change what the model computes are refused wit
 	--kv-channels 8 16
 	--norm-epsilon 1e-05 1e-06
 	--position-embedding-type learned_absolute rope
+	--position-embedding-type learned_absolute alibi
 	--normalization LayerNorm RMSNorm
 	--swiglu false true
 	--untie-embeddings-and-output-weights false true

@@ -39,6 +39,8 @@ done <<'END'
 2 --disable-bias-linear --num-experts 4 --expert-model-parallel-size 2 --optimizer muon --bf16 --zero-stage 2
 1 --recompute-granularity selective --sequence-tile 50 --attention-head-groups 4 --bf16 --qk-layernorm
 1 --cpu-offloading-num-layers 2 --micro-batch-size 4
+1 --position-embedding-type alibi --micro-batch-size 4 --bf16
+2 --position-embedding-type alibi --context-parallel-size 2 --recompute-granularity full --sequence-tile 50
 1 --activation-memory 8 --sequence-tile 50
 2 --activation-memory auto --zero-stage 1
 2 --recompute-granularity selective --sequence-tile 90 --ds-sequence-parallel-size 2

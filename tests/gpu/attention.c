@@ -80,6 +80,9 @@ static const struct {
     {{1, 2, 2, 2100, 2100, 72, 0, 0, 0}, 2064}, /* a call of 2064 tokens, not of 2176 */
 };
 
+/* Heads of the model in the problems that follow, with ALiBi; or 0. */
+static int64_t alibi;
+
 enum { DOCUMENTS = sizeof documents / sizeof *documents };
 enum { LONG_SHAPES = sizeof long_shapes / sizeof *long_shapes };
 enum { WINDOWS = sizeof windows / sizeof *windows };
@@ -161,7 +164,10 @@ static void problem_init(struct problem *p, const struct shape *c, enum mdsk_dty
                                 .q_offset = c->q_offset,
                                 .window = c->window,
                                 .scale = 1 / sqrtf((float)c->D),
-                                .dtype = t}};
+                                .dtype = t,
+                                .alibi_heads = alibi,
+                                .first_head = alibi ? 5 : 0,
+                                .first_query = alibi ? c->q_offset : 0}};
     for (int i = 0; i < ARRAYS; i++) {
         int keys = i == K || i == V || i == DK || i == DV;
 
@@ -325,6 +331,32 @@ static void compare(const struct shape *c, enum mdsk_dtype t, forward_fn *forwar
     compare_rows(c, 0, t, forward, backward);
 }
 
+static void compare_all(const struct shape *c, int64_t length, forward_fn *forward,
+                        backward_fn *backward)
+{
+    compare_rows(c, length, MDSK_BF16, forward, backward);
+    compare_rows(c, length, MDSK_F16, forward, backward);
+}
+
+/* Numbers of heads that are a power of 2, and that are not; keys before a ring's chunk,
+ * far away; windows; documents. */
+static void test_alibi_against_own(void **state)
+{
+    (void)state;
+    for (alibi = 40; alibi <= 64; alibi += 24) {
+        for (int i = 0; i < SHAPES; i++)
+            compare_all(&shapes[i], 0, chosen_forward, chosen_backward);
+        for (int i = 0; i < WINDOWS; i++)
+            compare_all(&windows[i], 0, chosen_forward, chosen_backward);
+        for (int i = 0; i < DOCUMENTS; i++)
+            compare_all(&documents[i].shape, documents[i].length, chosen_forward,
+                        chosen_backward);
+        for (int i = 0; i < SHAPES; i++)
+            compare_all(&shapes[i], 0, plain_forward, plain_backward);
+    }
+    alibi = 0;
+}
+
 static void test_against_own(void **state)
 {
     (void)state;
@@ -441,6 +473,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_windows_against_own),
         cmocka_unit_test(test_documents_against_own),
         cmocka_unit_test(test_plain_against_own),
+        cmocka_unit_test(test_alibi_against_own),
         cmocka_unit_test(test_repeatable),
         cmocka_unit_test(test_lse_stride),
     };

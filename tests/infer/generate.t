@@ -29,16 +29,30 @@ test_expect_success 'FASTA: a record for each prompt, in order' '
     bases one >lines && test "$(wc -l <lines)" -eq 13 && ! grep -v "^[ACGT]\{120\}$" lines &&
     ! awk "!/^>/ && length > 80" one | grep .
 '
+# likeliest FOLDER PROMPT: the codon with which the model's score of the sequence is best
+likeliest() {
+    awk -v prompt="$2" 'BEGIN { for (i = 0; i < 64; i++) {
+        c = substr("ACGT", int(i / 16) + 1, 1) substr("ACGT", int(i / 4) % 4 + 1, 1) substr("ACGT", i % 4 + 1, 1)
+        printf ">%s\n%s%s\n", c, prompt, c } }' >all.fa
+    mds_infer score --load "$1" all.fa --threads 1 >scores &&
+        sort -t "	" -k 4,4gr scores | grep -v name | head -n 1 | cut -f 1
+}
 # The likeliest token is the one with which score likes the sequence best.
 test_expect_success 'the tokens are those that score finds likeliest' '
     head -n 2 a.fa >p.fa && generate --max-new-tokens 3 p.fa >is && prompt=$(tail -n 1 p.fa) &&
     for i in 1 2 3; do
-        awk -v prompt="$prompt" "BEGIN { for (i = 0; i < 64; i++) {
-            c = substr(\"ACGT\", int(i / 16) + 1, 1) substr(\"ACGT\", int(i / 4) % 4 + 1, 1) substr(\"ACGT\", i % 4 + 1, 1)
-            printf \">%s\n%s%s\n\", c, prompt, c } }" >all.fa &&
-        score all.fa --threads 1 >scores && prompt=$prompt$(sort -t "	" -k 4,4gr scores | grep -v name | head -n 1 | cut -f 1) || return 1
+        likeliest model "$prompt" >next && prompt=$prompt$(cat next) || return 1
     done &&
     echo "$prompt" >want && { tail -n 1 p.fa | tr -d "\n"; bases is; } | test_cmp want -
+'
+test_expect_success 'with ALiBi, from a prompt longer than the sequences of the training' '
+    pretrain --num-layers 2 --seq-length 16 --data-path t.h5 --position-embedding-type alibi --save alibi >out 2>&1 &&
+    records 1 30 0 >p.fa && from alibi --max-new-tokens 2 p.fa >is && prompt=$(tail -n 1 p.fa) &&
+    for i in 1 2; do
+        likeliest alibi "$prompt" >next && prompt=$prompt$(cat next) || return 1
+    done &&
+    echo "$prompt" >want && { tail -n 1 p.fa | tr -d "\n"; bases is; } | test_cmp want - &&
+    from alibi --max-new-tokens 60 --batch-tokens 1 p.fa >x && from alibi --max-new-tokens 60 p.fa >y && test_cmp x y
 '
 while read -r n options; do
     test_expect_success "the same from $n ranks: $options" "

@@ -76,28 +76,32 @@ static void match_lse_without_keys(struct problem *p)
             p->lse.d[i] = p->lse.f[i] = 0;
 }
 
+static const double few[] = {[MDSK_BF16] = 0x1p-9, [MDSK_F16] = 0x1p-12};
+
 /* The elements between the heads belong to nobody and stay 0 on both sides. */
-static void against_the_matrix(int unfused, int n)
+static void against_the_matrix(int unfused, int n, int64_t alibi)
 {
     for (int t = 0; t < DTYPES * n; t++) {
         const enum mdsk_dtype type = dtypes[t % DTYPES];
         struct problem p;
-        double more;
+        /* With ALiBi scores are larger, and few keys have most of the size. */
+        double near = spare(type) + (alibi ? few[type] : 0), more;
 
         problem_init(&p, &shapes[t / DTYPES]);
         p.s.dtype = type;
         p.s.unfused = unfused;
-        more = grown(&p.s);
+        p.s.alibi_heads = alibi;
+        more = grown(&p.s) * (alibi ? 4 : 1);
         run_fwd(&p);
         reference_fwd(&p);
-        assert_near_as(type, "attention o", &p.o, more * tolerance.o + spare(type));
+        assert_near_as(type, "attention o", &p.o, more * tolerance.o + near);
         match_lse_without_keys(&p);
         assert_near("attention lse", &p.lse, more * tolerance.lse + spare(type) / 100);
         run_bwd(&p); /* from o as it is stored, and so does the reference */
         reference_bwd(&p);
-        assert_near_as(type, "attention dq", &p.dq, more * tolerance.dq + spare(type));
-        assert_near_as(type, "attention dk", &p.dk, more * tolerance.dk + spare(type));
-        assert_near_as(type, "attention dv", &p.dv, more * tolerance.dv + spare(type));
+        assert_near_as(type, "attention dq", &p.dq, more * tolerance.dq + near);
+        assert_near_as(type, "attention dk", &p.dk, more * tolerance.dk + near);
+        assert_near_as(type, "attention dv", &p.dv, more * tolerance.dv + near);
         problem_fini(&p);
     }
 }
@@ -105,13 +109,35 @@ static void against_the_matrix(int unfused, int n)
 static void test_against_the_matrix(void **state)
 {
     (void)state;
-    against_the_matrix(0, SHAPES);
+    against_the_matrix(0, SHAPES, 0);
+}
+
+/* Numbers of heads that are a power of 2, and that are not. */
+static void test_alibi_against_the_matrix(void **state)
+{
+    (void)state;
+    against_the_matrix(0, SHAPES, 7);
+    against_the_matrix(1, SHAPES, 16);
+}
+
+/* Those of BLOOM and MPT with 8 and with 12 heads. */
+static void test_alibi_slopes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        assert_true(mdsk_alibi_slope(8, i) == ldexpf(1, -i - 1));
+        assert_true(mdsk_alibi_slope(12, i) == ldexpf(1, -i - 1));
+    }
+    for (int i = 0; i < 4; i++)
+        assert_true(fabsf(mdsk_alibi_slope(12, 8 + i) * ldexpf(1, i) - sqrtf(0.5f)) <
+                    1e-7f);
+    assert_true(mdsk_alibi_slope(1, 0) == ldexpf(1, -8));
 }
 
 static void test_plain_against_the_matrix(void **state)
 {
     (void)state;
-    against_the_matrix(1, ALL_SHAPES);
+    against_the_matrix(1, ALL_SHAPES, 0);
 }
 
 static void assert_same_bits(const struct problem *a, const struct problem *b)
@@ -352,6 +378,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_the_matrix),
         cmocka_unit_test(test_plain_against_the_matrix),
+        cmocka_unit_test(test_alibi_against_the_matrix),
+        cmocka_unit_test(test_alibi_slopes),
         cmocka_unit_test(test_one_document_is_no_document),
         cmocka_unit_test(test_window_of_one),
         cmocka_unit_test(test_slopes),

@@ -185,6 +185,21 @@ static int sees(const struct mdsk_attention_shape *s, int64_t b, int64_t i, int6
     return before >= 0 && (s->window == 0 || before < s->window);
 }
 
+/* ALiBi, by the recipe of its authors: the slopes of 2^k heads are a geometric sequence
+ * that begins with its factor 2^(-8 / 2^k). */
+static double bias(const struct mdsk_attention_shape *s, int64_t h, int64_t i,
+                   int64_t j)
+{
+    double power = exp2(floor(log2((double)s->alibi_heads)));
+    double n = (double)(s->first_head + h), slope;
+
+    if (s->alibi_heads == 0)
+        return 0;
+    slope = n < power ? pow(exp2(-8 / power), n + 1)
+                      : pow(exp2(-8 / (2 * power)), 2 * (n - power) + 1);
+    return slope * (double)(s->first_key + j - s->first_query - i);
+}
+
 /* Probabilities of query i into prob[Sk], zero where masked; returns lse. */
 static double probabilities(const struct problem *p, int64_t b, int64_t h, int64_t i,
                             double *prob)
@@ -196,7 +211,9 @@ static double probabilities(const struct problem *p, int64_t b, int64_t h, int64
     for (int64_t j = 0; j < s->Sk; j++) {
         const double *k = p->k.d + at(&p->at_k, b, j, h / (s->A / s->G));
 
-        prob[j] = sees(s, b, i, j) ? dot(s->D, q, k) * (double)s->scale : -INFINITY;
+        prob[j] = -INFINITY;
+        if (sees(s, b, i, j))
+            prob[j] = dot(s->D, q, k) * (double)s->scale + bias(s, h, i, j);
         max = fmax(max, prob[j]);
     }
     for (int64_t j = 0; j < s->Sk; j++)

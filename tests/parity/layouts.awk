@@ -224,6 +224,18 @@ function variant(form) {
     if (form !~ /fp8/) half("bf16", 2, "none")
 }
 
+# ALiBi, whose slope depends on a head's number and whose bias on tokens' positions.
+function biased(form) {
+    variant(form)
+    on(1, 0, 2, 1, 1, 1)
+    plain(1)
+    on(1, 0, 1, 4, 1, 1)
+    exact(0, "none", "none", 0)
+    plain(0)
+    on(2, 0, 1, 2, 2, 1)
+    exact(0, "none", "none", 1)
+}
+
 # FP8 wherever a tensor that is cast is one rank's part, or a tile, of that of one rank.
 function fp8(form) {
     variant(form)
@@ -483,6 +495,9 @@ BEGIN {
     variant("gpt+around")
     variant("gpt+qk")
     variant("llama+qk")
+    biased("gpt+alibi")
+    biased("gpt+kv6+alibi+docs")
+    biased("gpt+win+alibi")
     variant("gpt+docs")
     variant("llama+docs")
     variant("llama+win")

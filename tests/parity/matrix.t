@@ -42,6 +42,7 @@ options_of() {
     kv1) echo '--num-key-value-heads 1' ;;
     kv2) echo '--num-key-value-heads 2' ;;
     kv3) echo '--num-attention-heads 12 --num-key-value-heads 3 --kv-channels 8' ;;
+    kv6) echo '--num-attention-heads 12 --num-key-value-heads 6 --kv-channels 8' ;;
     both) echo '--use-parallel-residual' ;;
     after) echo '--norm-placement after' ;;
     around) echo '--norm-placement both' ;;
@@ -49,6 +50,7 @@ options_of() {
     zloss) echo '--z-loss 0.1' ;;
     # In a ring of 4 the window spans two chunks.
     win) echo '--window-size 11 --window-attn-skip-freq 3' ;;
+    alibi) echo '--position-embedding-type alibi' ;;
     relu2) echo '--squared-relu' ;;
     erf) echo '--exact-gelu' ;;
     qkvbias) echo '--add-qkv-bias' ;;

@@ -46,7 +46,7 @@ a, b = (stfile.load(p) for p in sys.argv[1:])
 sys.exit(a.keys() != b.keys() or any(a[n].tobytes() != b[n].tobytes() for n in a))' "$@"
 }
 
-mkdir olmo gpt-row experts experts-all gpt gpt-around relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
+mkdir alibi olmo gpt-row experts experts-all gpt gpt-around relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
 # the shapes are lists of words
 # shellcheck disable=SC2086
 {
@@ -59,6 +59,9 @@ mkdir olmo gpt-row experts experts-all gpt gpt-around relu2 exact gpt-both gpt-q
     result "norms of heads: mds trains 50 steps" pretrain gpt-qk 1 $gpt \
         --qk-layernorm --use-rotary-position-embeddings
     compare gpt-qk $gpt --qk-layernorm --use-rotary-position-embeddings
+    alibi='--position-embedding-type alibi'
+    result "ALiBi: mds trains 50 steps" pretrain alibi 2 $gpt $alibi --ds-sequence-parallel-size 2
+    compare alibi $gpt $alibi
     result "parallel residual: mds trains 50 steps" pretrain gpt-both 1 $gpt --use-parallel-residual
     compare gpt-both $gpt --use-parallel-residual
     result "norms around attention and MLP: mds trains 50 steps" pretrain gpt-around 1 $gpt \

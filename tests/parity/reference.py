@@ -53,6 +53,7 @@ def options(argv):
         "moe-router-pre-softmax",
     ):
         p.add_argument(f"--{flag}", action="store_true")
+    p.add_argument("--position-embedding-type", default="learned_absolute")
     p.add_argument("--rotary-percent", type=float, default=1.0)
     p.add_argument("--normalization", type=str.lower, default="layernorm")
     p.add_argument("--norm-epsilon", type=float, default=1e-5)
@@ -100,6 +101,20 @@ def rotate(x, o):
     return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
 
 
+def has_table(o):
+    learned = o.position_embedding_type == "learned_absolute"
+    return learned and not o.use_rotary_position_embeddings
+
+
+def slopes(heads):
+    """ALiBi (arXiv:2108.12409): a geometric sequence for a power of two; else that of
+    the power below, and of the power above every other one."""
+    power = 2 ** int(math.log2(heads))
+    if power == heads:
+        return [2 ** (-8 * (i + 1) / heads) for i in range(heads)]
+    return slopes(power) + slopes(2 * power)[0::2][: heads - power]
+
+
 def attention(w, name, x, o):
     B, S, _ = x.shape
 
@@ -119,6 +134,10 @@ def attention(w, name, x, o):
     share = o.num_attention_heads // o.num_key_value_heads
     k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
     score = q @ k.transpose(2, 3) / math.sqrt(o.head_dim)
+    if o.position_embedding_type == "alibi":
+        place = torch.arange(S, dtype=score.dtype)
+        slope = torch.tensor(slopes(o.num_attention_heads), dtype=score.dtype)
+        score = score + slope[:, None, None] * (place - place[:, None])
     future = torch.ones(S, S, dtype=torch.bool).triu(1)
     y = score.masked_fill(future, -math.inf).softmax(-1) @ v
     return linear(w, f"{name}.out", y.transpose(1, 2).reshape(B, S, -1))
@@ -169,7 +188,7 @@ def loss_of(w, tokens, vocab, o, losses):
     """Mean cross-entropy; tokens [B,S+1]. Columns past vocab are padding. What experts
     add to the loss that is trained is appended to losses."""
     x = w["embedding.word.weight"][tokens[:, :-1]]
-    if not o.use_rotary_position_embeddings:
+    if has_table(o):
         x = x + w["embedding.position.weight"][: x.shape[1]]
     for i in range(o.num_layers):
         layer = f"layer.{i}"
@@ -194,7 +213,7 @@ def shapes(o):
     H, D, V = o.hidden_size, o.head_dim, o.padded_vocab
     ffn = o.ffn_hidden_size or 4 * H
     yield "embedding.word.weight", (V, H)
-    if not o.use_rotary_position_embeddings:
+    if has_table(o):
         yield "embedding.position.weight", (o.seq_length, H)
     linears = {
         "attention.q": (o.num_attention_heads * D, H),

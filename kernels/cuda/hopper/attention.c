@@ -67,6 +67,8 @@ int mdsk_hopper_attention_fwd(cudaStream_t stream, const struct mdsk_attention_f
         .window = s->window,
         .first_query = s->first_query,
         .first_key = s->first_key,
+        .alibi_heads = s->alibi_heads,
+        .first_head = s->first_head,
         .scale = s->scale,
         .scale_log2 = s->scale * log2_e,
         .tolerance = tolerance / (s->scale * log2_e),

@@ -9,6 +9,9 @@
  *   s^T = k q^T     p^T = exp2(scale log2(e) s^T - log2(e) lse)   dv += p^T d_o
  *   dp^T = v d_o^T  ds^T = p^T (dp^T - delta)     dk += ds^T q    dq += ds k
  *
+ * ALiBi is part of the exponent: slope log2(e) times the number of a query in its tile
+ * is in its row's lse, and the tile's distance from a key is subtracted from that.
+ *
  * Scores are computed transposed, so p^T and ds^T are, as they lie in
  * registers, operands of the products for dv and dk; ds^T also goes to shared
  * memory, for dq.
@@ -169,18 +172,45 @@ __device__ void start_dq(float (&dq)[32], const uint8_t *ds, uint64_t k)
     wgmma_commit();
 }
 
-/* s = p: rows has log2(e) lse. */
-template <int M>
-__device__ void exponentials(float (&s)[M / 2], float factor, const float *rows)
+/* ALiBi of head h in units of exp2; 0 without. */
+__device__ inline float log2_slope(const backward_args &w, int h)
+{
+    return mdsk_attention_slope(&w.shape, h) * 1.44269504f;
+}
+
+/* The part of ALiBi that rows lack, of the thread's keys `key` and key + 8: the distance
+ * from the first query of a tile. */
+template <bool ALIBI>
+__device__ inline float2 distances(const backward_args &w, int h, int query, int key)
+{
+    if constexpr (ALIBI) {
+        const float slope = log2_slope(w, h);
+        const float near = mdsk_attention_distance(&w.shape, query, key);
+
+        return make_float2(slope * near, slope * (near + 8));
+    }
+    return make_float2(0, 0);
+}
+
+/* s = p: rows has log2(e) lse, and of ALiBi what is not in shift. */
+template <bool ALIBI, int M>
+__device__ void exponentials(float (&s)[M / 2], float factor, float2 shift,
+                             const float *rows)
 {
 #pragma unroll
     for (int j = 0; j < M / 8; j++) {
         float2 lse = *(const float2 *)(rows + 8 * j + 2 * (threadIdx.x % 4));
 
+        float2 next = lse; /* of the key 8 on */
+
+        if (ALIBI) {
+            next = make_float2(lse.x - shift.y, lse.y - shift.y);
+            lse = make_float2(lse.x - shift.x, lse.y - shift.x);
+        }
         s[4 * j] = exp2_fast(s[4 * j] * factor - lse.x);
         s[4 * j + 1] = exp2_fast(s[4 * j + 1] * factor - lse.y);
-        s[4 * j + 2] = exp2_fast(s[4 * j + 2] * factor - lse.x);
-        s[4 * j + 3] = exp2_fast(s[4 * j + 3] * factor - lse.y);
+        s[4 * j + 2] = exp2_fast(s[4 * j + 2] * factor - next.x);
+        s[4 * j + 3] = exp2_fast(s[4 * j + 3] * factor - next.y);
     }
 }
 
@@ -219,7 +249,7 @@ __device__ void hand_over(const float (&dq)[32], int half, int number,
     barrier_arrive(&sh.dq_full[half][number & 1]);
 }
 
-template <class T, int D>
+template <class T, int D, bool ALIBI>
 __device__ void sum_group(const backward_args &w, const place &at, walk to, int length,
                           bwd_shared<D> &sh)
 {
@@ -259,7 +289,10 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
         barrier_wait(&sh.d_o_full[stage.stage], stage.round);
         start_scores<T, D, M, 0>(dp, none, v, shared::key_panel,
                                  by_k(sh.stage[stage.stage].d_o[0]));
-        exponentials<M>(s, w.scale * 1.44269504f, rows);
+        exponentials<ALIBI, M>(s, w.scale * 1.44269504f,
+                               distances<ALIBI>(w, at.g * w.group + to.head,
+                                                to.tile * M, at.key + row + lane / 4),
+                               rows);
         if (to.is_masked())
             mask<M>(w, rows, to.tile * M, at.key + row + lane / 4, s);
         wgmma_wait<0>();
@@ -323,7 +356,7 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
         store_wait_read<0>();
 }
 
-template <class T, int D>
+template <class T, int D, bool ALIBI>
 __global__ void __launch_bounds__(THREADS, 1)
     bwd_kernel(const __grid_constant__ backward_args w)
 {
@@ -361,7 +394,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         copy_group<D>(w, at, to, length, sh);
     } else {
         take_registers<MANY_REGISTERS>();
-        sum_group<T, D>(w, at, to, length, sh);
+        sum_group<T, D, ALIBI>(w, at, to, length, sh);
     }
 }
 

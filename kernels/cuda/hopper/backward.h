@@ -40,7 +40,8 @@ struct backward_args {
     /* Scratch memory, for the part's heads.
      * dq_sum, if D <= 128, [heads, query_tiles, sums]: as the
      * sums lie in the registers of a warp group, four of each thread after four of the
-     * thread before.  rows [heads, query_tiles, 3 queries + 4]: log2(e) lse, or
+     * thread before.  rows [heads, query_tiles, 3 queries + 4]: log2(e) (lse +
+     * ALiBi's slope times the query's number in the tile), or
      * infinity if the query sees no key; row sums of d_o o; the first key (i32); how
      * many thread blocks have added to dq (u32, and padding). */
     float *dq_sum, *rows;

@@ -54,7 +54,9 @@ __global__ void __launch_bounds__(256)
         if (lane == 0) {
             float l = i < w.Sq ? w.lse[(b * w.A + h) * w.lse_stride + i] : -INFINITY;
 
-            rows[r] = l == -INFINITY ? INFINITY : l * 1.44269504f;
+            rows[r] = l == -INFINITY
+                          ? INFINITY
+                          : l * 1.44269504f + log2_slope(w, (int)h) * (float)r;
             rows[M + r] = sum;
             rows[2 * M + r] = __int_as_float(
                 i < w.Sq
@@ -107,21 +109,27 @@ template <class T, int D>
 int launch_backward(cudaStream_t stream, const struct backward_args *a)
 {
     const dim3 tiles((unsigned)a->query_tiles, (unsigned)(a->B * a->G * a->group));
+    const bool alibi = a->shape.alibi_heads > 0;
     const int64_t pairs = (int64_t)a->B * a->G;
     int err = launch(rows_kernel<T, D>, tiles, 256, stream, *a);
 
     if (err)
         return err;
     if constexpr (D > 128) {
-        err = launch_with(sizeof(bwd_shared<WIDE>), wide_keys_kernel<T>,
-                          mdsk_cuda_blocks(a->key_tiles * pairs), THREADS, stream, *a);
+        err =
+            launch_with(sizeof(bwd_shared<WIDE>),
+                        alibi ? wide_keys_kernel<T, true> : wide_keys_kernel<T, false>,
+                        mdsk_cuda_blocks(a->key_tiles * pairs), THREADS, stream, *a);
         return err ? err
                    : launch_with(
-                         sizeof(wide_queries_shared), wide_queries_kernel<T>,
+                         sizeof(wide_queries_shared),
+                         alibi ? wide_queries_kernel<T, true>
+                               : wide_queries_kernel<T, false>,
                          mdsk_cuda_blocks((a->Sq + 127) / 128 * a->group * pairs),
                          THREADS, stream, *a);
     } else {
-        err = launch_with(sizeof(bwd_shared<D>), bwd_kernel<T, D>,
+        err = launch_with(sizeof(bwd_shared<D>),
+                          alibi ? bwd_kernel<T, D, true> : bwd_kernel<T, D, false>,
                           mdsk_cuda_blocks(a->key_tiles * pairs), THREADS, stream, *a);
         return err ? err : launch(dq_kernel<T, D>, tiles, GROUP, stream, *a);
     }

@@ -65,7 +65,7 @@ __device__ inline void pack_scores(const float (&x)[32], uint32_t (&out)[16])
         out[i] = hopper::pack<T>(x[2 * i], x[2 * i + 1]);
 }
 
-template <class T>
+template <class T, bool ALIBI>
 __device__ void sum_dv(const backward_args &w, const place &at, walk to, int length,
                        bwd_shared<WIDE> &sh)
 {
@@ -93,7 +93,9 @@ __device__ void sum_dv(const backward_args &w, const place &at, walk to, int len
         }
         wgmma_wait<0>();
         hold(s);
-        exponentials<64>(s, w.scale * 1.44269504f, rows);
+        exponentials<ALIBI, 64>(
+            s, w.scale * 1.44269504f,
+            distances<ALIBI>(w, at.g * w.group + to.head, to.tile * 64, key), rows);
         if (to.is_masked())
             mask<64>(w, rows, to.tile * 64, key, s);
         barrier_wait(&sh.p_empty[buffer.stage], buffer.round ^ 1);
@@ -169,7 +171,7 @@ __device__ void sum_dk(const backward_args &w, const place &at, int length,
         store_wait_read<0>();
 }
 
-template <class T>
+template <class T, bool ALIBI>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_keys_kernel(const __grid_constant__ backward_args w)
 {
@@ -203,7 +205,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     } else {
         take_registers<MANY_REGISTERS>();
         if (threadIdx.x < 2 * GROUP)
-            sum_dv<T>(w, at, to, length, sh);
+            sum_dv<T, ALIBI>(w, at, to, length, sh);
         else
             sum_dk<T>(w, at, length, sh);
     }
@@ -313,13 +315,21 @@ __device__ inline wide_rows wide_rows_of(const backward_args &w, const wide_plac
     return out;
 }
 
-/* s = p, of tile n of keys. */
+/* s = p, of tile n of keys; the first of a thread's is `distance` from the first of the
+ * queries. */
+template <bool ALIBI>
 __device__ inline void wide_exponentials(const wide_rows &r, float factor, int n,
-                                         bool masked, float (&s)[32])
+                                         bool masked, float slope, float distance,
+                                         float (&s)[32])
 {
 #pragma unroll
-    for (int i = 0; i < 32; i++)
-        s[i] = exp2_fast(s[i] * factor - r.lse[i / 2 % 2]);
+    for (int i = 0; i < 32; i++) {
+        float lse = r.lse[i / 2 % 2];
+
+        if (ALIBI)
+            lse -= slope * (distance + i / 4 * 8 + i % 2);
+        s[i] = exp2_fast(s[i] * factor - lse);
+    }
     if (!masked)
         return;
 #pragma unroll
@@ -346,7 +356,7 @@ __device__ void store_wide_dq(const backward_args &w, const wide_place &at,
         store_wait_read<0>();
 }
 
-template <class T>
+template <class T, bool ALIBI>
 __device__ void sum_dq(const backward_args &w, const wide_place &at, int half,
                        wide_queries_shared &sh)
 {
@@ -356,6 +366,7 @@ __device__ void sum_dq(const backward_args &w, const wide_place &at, int half,
     /* Tiles [whole, whole_end) have no pair that do not see one another. */
     const int whole = (__float_as_int(row_of(at.rows, last, 2)) + 63) / 64;
     const int whole_end = min((int64_t)first + w.q_offset + 1, (int64_t)w.Sk) / 64;
+    const float slope = ALIBI ? log2_slope(w, at.h) : 0;
     float dq[WIDE / 2], s[32], dp[32];
     uint32_t ds16[16], none[1];
     ring<2> stage, old;
@@ -379,7 +390,11 @@ __device__ void sum_dq(const backward_args &w, const wide_place &at, int half,
             barrier_arrive(&sh.k_empty[old.stage]);
             old.next();
         }
-        wide_exponentials(r, w.scale * 1.44269504f, n, n < whole || n >= whole_end, s);
+        wide_exponentials<ALIBI>(
+            r, w.scale * 1.44269504f, n, n < whole || n >= whole_end, slope,
+            ALIBI ? mdsk_attention_distance(&w.shape, first, 64 * n + 2 * (thread % 4))
+                  : 0,
+            s);
         wgmma_wait<0>();
         hold(dp);
         barrier_arrive(&sh.v_empty);
@@ -397,7 +412,7 @@ __device__ void sum_dq(const backward_args &w, const wide_place &at, int half,
     store_wide_dq<T>(w, at, dq, half, sh);
 }
 
-template <class T>
+template <class T, bool ALIBI>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_queries_kernel(const __grid_constant__ backward_args w)
 {
@@ -422,7 +437,7 @@ __global__ void __launch_bounds__(THREADS, 1)
             load_for_queries(w, at, sh);
     } else {
         take_registers<MANY_REGISTERS>();
-        sum_dq<T>(w, at, __shfl_sync(~0u, threadIdx.x / GROUP, 0) - 1, sh);
+        sum_dq<T, ALIBI>(w, at, __shfl_sync(~0u, threadIdx.x / GROUP, 0) - 1, sh);
     }
 }
 

@@ -15,7 +15,10 @@
  * softmax of one falls into the products of another.
  *
  * top is a row's largest score, but follows it only if it rises by so much that P would
- * exceed 2^8 (P has an exponent, and sums are f32): mostly O is not rescaled. */
+ * exceed 2^8 (P has an exponent, and sums are f32): mostly O is not rescaled.
+ *
+ * ALiBi, if there is any, is one multiply-add per score: slope times the column within
+ * the tile.  The distance from a row to the tile goes into top. */
 #ifndef MDSK_HOPPER_FORWARD_CUH
 #define MDSK_HOPPER_FORWARD_CUH
 
@@ -26,7 +29,9 @@ namespace mdsk::hopper
 {
 
 /* WIDTH: the largest head size; KEYS: of a tile; GROUPS: of consumers. */
-template <class T_, int WIDTH, int KEYS, int GROUPS, int STAGES> struct forward_plan {
+template <class T_, int WIDTH, int KEYS, int GROUPS, int STAGES, bool ALIBI>
+struct forward_plan {
+    static constexpr bool alibi = ALIBI;
     using T = T_;
     static constexpr int width = WIDTH, keys = KEYS, groups = GROUPS, stages = STAGES;
     static constexpr int rows = 64 * groups;
@@ -250,17 +255,35 @@ __device__ inline void mask(const struct forward_args &a, const struct forward_t
         mask_first<P>(a, t.sequence, forward_row(t, group), n, s);
 }
 
+/* Add ALiBi to scores of tile n, in units of raw scores, but for shift, the part that is
+ * the same in all of a row. */
+template <class P>
+__device__ inline void add_distances(const struct forward_args &a, float slope, int row,
+                                     int n, float (&s)[P::keys / 2], float (&shift)[2])
+{
+    int64_t column = a.first_key + n * P::keys + 2 * (int)(threadIdx.x % 4);
+
+    if constexpr (P::alibi) {
+        shift[0] = slope * (float)(column - a.first_query - row);
+        shift[1] = slope * (float)(column - a.first_query - row - 8);
+#pragma unroll
+        for (int i = 0; i < P::keys / 2; i++)
+            s[i] = fmaf(slope, (float)(i / 4 * 8 + i % 2), s[i]);
+    }
+}
+
 /* Of the thread's two rows: top as said above, in units of raw scores, and its part of
  * the sum of P. */
 struct softmax_rows {
     float top[2], total[2];
 };
 
-/* s = exp(scale (s - top)).  Whether top has changed: then earlier sums are to be
- * multiplied by factor. */
-template <int N>
+/* s = exp(scale (s + shift - top)).  Whether top has changed: then earlier sums are to
+ * be multiplied by factor. */
+template <bool ALIBI, int N>
 __device__ inline bool softmax(const struct forward_args &a, float (&s)[N],
-                               struct softmax_rows &r, float (&factor)[2])
+                               const float (&shift)[2], struct softmax_rows &r,
+                               float (&factor)[2])
 {
     float most[2] = {s[0], s[2]}, base[2];
     bool rises = false;
@@ -270,6 +293,8 @@ __device__ inline bool softmax(const struct forward_args &a, float (&s)[N],
         most[i / 2 % 2] = fmaxf(most[i / 2 % 2], s[i]);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
+        if (ALIBI)
+            most[h] += shift[h];
         most[h] = fmaxf(most[h], __shfl_xor_sync(~0u, most[h], 1));
         most[h] = fmaxf(most[h], __shfl_xor_sync(~0u, most[h], 2));
         rises |= most[h] > r.top[h] + a.tolerance;
@@ -288,7 +313,9 @@ __device__ inline bool softmax(const struct forward_args &a, float (&s)[N],
     }
 #pragma unroll
     for (int h = 0; h < 2; h++)
-        base[h] = r.top[h] == -INFINITY ? 0 : r.top[h] * a.scale_log2;
+        base[h] = r.top[h] == -INFINITY
+                      ? 0
+                      : (ALIBI ? r.top[h] - shift[h] : r.top[h]) * a.scale_log2;
 #pragma unroll
     for (int i = 0; i < N; i++) {
         s[i] = exp2_fast(fmaf(s[i], a.scale_log2, -base[i / 2 % 2]));
@@ -394,7 +421,10 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
 {
     const auto whole = whole_tiles<P>(a, t, t.first + 64 * group);
     const char *q = tiles + 64 * group * PANEL_ROW;
-    float scores[P::keys / 2], factor[2];
+    const float slope =
+        P::alibi ? mdsk_alibi_slope(a.alibi_heads, a.first_head + t.head) / a.scale : 0;
+    const int row = forward_row(t, group);
+    float scores[P::keys / 2], factor[2], shift[2];
     uint32_t p[P::keys / 4];
     int n = t.key_tile_end - 1;
 
@@ -404,8 +434,9 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
     hold(scores);
     barrier_arrive(&s.k_empty[at.k.stage]);
     at.k.next();
+    add_distances<P>(a, slope, row, n, scores, shift);
     mask<P>(a, t, group, whole, n, scores);
-    softmax(a, scores, r, factor);
+    softmax<P::alibi>(a, scores, shift, r, factor);
     pack_rows<typename P::T>(scores, p);
     for (n--; n >= t.key_tile; n--) {
         bool rises;
@@ -420,8 +451,9 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
         hold(scores);
         barrier_arrive(&s.k_empty[at.k.stage]);
         at.k.next();
+        add_distances<P>(a, slope, row, n, scores, shift);
         mask<P>(a, t, group, whole, n, scores);
-        rises = softmax(a, scores, r, factor);
+        rises = softmax<P::alibi>(a, scores, shift, r, factor);
         wgmma_wait<0>();
         hold(o);
         hold(p);

@@ -18,6 +18,7 @@ struct forward_args {
     unsigned *counter;    /* two, zero before and after: tiles taken; blocks done */
     int64_t lse_stride, start_stride, q_offset, window, first_query, first_key;
     int B, A, G, Sq, Sk;
+    int64_t alibi_heads, first_head;
     int section; /* heads of keys that are worked on side by side */
     int q_tiles; /* of a head */
     unsigned tiles;

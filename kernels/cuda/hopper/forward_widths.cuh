@@ -10,9 +10,13 @@
                                            const struct mdsk_attention_fwd *f)         \
     {                                                                                  \
         using namespace mdsk::hopper;                                                  \
+        if (a->alibi_heads > 0)                                                        \
+            return forward_launch<                                                     \
+                forward_plan<MDSK_HOPPER_TYPE, width, keys, groups, stages, true>>(    \
+                stream, a, f);                                                         \
         return forward_launch<                                                         \
-            forward_plan<MDSK_HOPPER_TYPE, width, keys, groups, stages>>(stream, a,    \
-                                                                         f);           \
+            forward_plan<MDSK_HOPPER_TYPE, width, keys, groups, stages, false>>(       \
+            stream, a, f);                                                             \
     }
 MDSK_FORWARD(64, 128, 3, 2)
 MDSK_FORWARD(96, 128, 2, 2)
