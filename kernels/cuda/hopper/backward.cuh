@@ -178,7 +178,7 @@ __device__ inline float log2_slope(const backward_args &w, int h)
     return mdsk_attention_slope(&w.shape, h) * 1.44269504f;
 }
 
-/* The part of ALiBi that rows lack, of the thread's keys `key` and key + 8: the distance
+/* The part of ALiBi that rows lack, of the thread's keys `key` and key + 8: distances
  * from the first query of a tile. */
 template <bool ALIBI>
 __device__ inline float2 distances(const backward_args &w, int h, int query, int key)
