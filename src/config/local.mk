@@ -26,7 +26,7 @@ src_config_libmds_config_a_SOURCES = \
   src/config/model_size.c \
   src/config/model_table.c \
   src/config/names.c \
-  src/config/options.c \
+  src/config/options.c src/config/options_run.h \
   src/config/optset.c src/config/optset.h src/config/optset_impl.h \
   src/config/optset_foreign.c \
   src/config/optset_print.c \
