@@ -106,7 +106,8 @@ tests_kernels_rows_LDADD = $(kernels_ldadd)
 # make bench/kernels; tests/cli/bench.t runs it
 check_PROGRAMS += bench/kernels
 bench_kernels_SOURCES = bench/kernels.c bench/kernels.h bench/kernels_cpu.c \
-  bench/kernels_cuda.c bench/kernels_ops.c
+  bench/kernels_cuda.c bench/kernels_ops.c \
+  bench/kernels_timing.c bench/kernels_timing.h
 bench_kernels_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(CUDA_CFLAGS)
 bench_kernels_LDADD = $(kernels_libs) -lm
 
