@@ -5,10 +5,10 @@ src_metrics_libmds_metrics_a_SOURCES = \
   src/metrics/experts.c src/metrics/experts.h \
   src/metrics/flops.c src/metrics/flops.h \
   src/metrics/memory.c src/metrics/memory.h \
-  src/metrics/metrics.c src/metrics/metrics.h \
+  src/metrics/metrics.c src/metrics/metrics.h src/metrics/metrics_impl.h \
   src/metrics/outputs.c src/metrics/outputs.h \
   src/metrics/preflight.c src/metrics/preflight.h \
-  src/metrics/profile.c \
+  src/metrics/profile.c src/metrics/profile_records.c \
   src/metrics/spikes.c src/metrics/spikes.h \
   src/metrics/stragglers.c src/metrics/stragglers.h \
   src/metrics/tensorboard.c src/metrics/tensorboard.h

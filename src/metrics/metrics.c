@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "metrics/metrics.h"
+#include "metrics/metrics_impl.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -17,23 +17,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-struct mds_metrics {
-    struct mds_metrics_run run; /* strings are NULL once opened */
-    struct mds_jsonl *json;     /* NULL: not requested, or failed */
-    struct mds_tensorboard *tb; /* NULL: not requested, or failed */
-    int on_terminal, mute;      /* mute: standard output failed */
-    double valid_loss;          /* of the latest validation; NAN: none */
-    int opened;
-    enum mds_rc rc; /* the first failure, and why */
-    char why[512];
-    /* since the last console line */
-    int64_t steps, samples, skipped, nan_steps;
-    double elapsed_s, loss_sum;
-    struct mds_pairs seen;
-    struct mds_kind_losses by_kind;
-    int64_t *idle; /* [layers, experts]: steps in a row without a token, or NULL */
-};
-
 /* A failed write does not end the run; it is reported now, and again at the end. */
 static void record_write_failure(struct mds_metrics *m)
 {
@@ -46,8 +29,7 @@ static void record_write_failure(struct mds_metrics *m)
     snprintf(m->why, sizeof m->why, "%s", mds_fail_text());
 }
 
-/* Print text, over a progress line if there is one, and release it. */
-static void print_to_console(struct mds_metrics *m, struct mds_str *text)
+void mds_metrics_print(struct mds_metrics *m, struct mds_str *text)
 {
     enum mds_rc rc = text->failed ? MDS_EMEM : MDS_OK;
 
@@ -62,7 +44,7 @@ static void print_to_console(struct mds_metrics *m, struct mds_str *text)
     }
 }
 
-static int begin_record(struct mds_metrics *m, const char *event)
+int mds_metrics_begin_record(struct mds_metrics *m, const char *event)
 {
     if (!m->json)
         return 0;
@@ -79,7 +61,7 @@ static void close_failed_json(struct mds_metrics *m)
     m->json = NULL;
 }
 
-static void end_record(struct mds_metrics *m)
+void mds_metrics_end_record(struct mds_metrics *m)
 {
     if (mds_jsonl_end(m->json))
         close_failed_json(m);
@@ -136,7 +118,7 @@ static void record_run(struct mds_metrics *m)
     const struct mds_metrics_run *run = &m->run;
     const int64_t step_tokens = run->global_batch * run->model.seq;
 
-    if (!begin_record(m, "run"))
+    if (!mds_metrics_begin_record(m, "run"))
         return;
     mds_jsonl_add_string(m->json, "version", run->version);
     mds_jsonl_add_string(m->json, "model_size_key", run->size_key);
@@ -163,7 +145,7 @@ static void record_run(struct mds_metrics *m)
     mds_jsonl_add_real(m->json, "megatron_flops_per_step",
                        mds_flops_megatron(&run->model, step_tokens, run->recompute));
     mds_jsonl_add_real(m->json, "unigram_entropy_nats", run->unigram_entropy_nats);
-    end_record(m);
+    mds_metrics_end_record(m);
 }
 
 static enum mds_rc open_json(struct mds_metrics *m, const char *path, int64_t done)
@@ -190,7 +172,7 @@ static enum mds_rc open_sinks(struct mds_metrics *m, const char *jsonl_path,
         MDS_TRY(mds_tensorboard_open(tensorboard_dir, done, &m->tb));
     record_run(m);
     mds_console_run(&text, &m->run);
-    print_to_console(m, &text);
+    mds_metrics_print(m, &text);
     return m->rc ? mds_fail(m->rc, "%s", m->why) : MDS_OK;
 }
 
@@ -340,7 +322,7 @@ static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
 {
     struct mds_jsonl *j = m->json;
 
-    if (!begin_record(m, "step"))
+    if (!mds_metrics_begin_record(m, "step"))
         return;
     mds_jsonl_add_int(j, "iteration", s->iteration);
     mds_jsonl_add_int(j, "consumed_samples", s->consumed_samples);
@@ -363,7 +345,7 @@ static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
                        now->megatron_flops_per_s_per_rank);
     mds_jsonl_add_real(j, "causal_flops_per_s_per_rank",
                        now->causal_flops_per_s_per_rank);
-    end_record(m);
+    mds_metrics_end_record(m);
 }
 
 /* The tags are Megatron-DeepSpeed's, so that curves of both appear in one chart. */
@@ -406,7 +388,7 @@ static void log_interval(struct mds_metrics *m, const struct mds_metrics_step *s
     } else {
         mds_console_step(&text, &m->run, s, &mean);
     }
-    print_to_console(m, &text);
+    mds_metrics_print(m, &text);
     flush_tensorboard(m);
 }
 
@@ -431,13 +413,13 @@ void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s)
         log_interval(m, s, &now);
     } else if (m->on_terminal) {
         mds_console_short_step(&text, &m->run, s, &now, m->valid_loss);
-        print_to_console(m, &text);
+        mds_metrics_print(m, &text);
     }
 }
 
 void mds_metrics_nonfinite(struct mds_metrics *m, const struct mds_metrics_nonfinite *n)
 {
-    if (!begin_record(m, "nonfinite"))
+    if (!mds_metrics_begin_record(m, "nonfinite"))
         return;
     mds_jsonl_add_int(m->json, "iteration", n->iteration);
     mds_jsonl_add_real(m->json, "lm_loss", n->loss);
@@ -445,25 +427,25 @@ void mds_metrics_nonfinite(struct mds_metrics *m, const struct mds_metrics_nonfi
     mds_jsonl_add_string(m->json, "action", n->action);
     if (n->back_to >= 0)
         mds_jsonl_add_int(m->json, "back_to", n->back_to);
-    end_record(m);
+    mds_metrics_end_record(m);
 }
 
 void mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
                        double limit)
 {
-    if (!begin_record(m, "loss_spike"))
+    if (!mds_metrics_begin_record(m, "loss_spike"))
         return;
     mds_jsonl_add_int(m->json, "iteration", iteration);
     mds_jsonl_add_real(m->json, "lm_loss", loss);
     mds_jsonl_add_real(m->json, "limit", limit);
-    end_record(m);
+    mds_metrics_end_record(m);
 }
 
 void mds_metrics_straggler(struct mds_metrics *m, int64_t iteration,
                            const struct mds_straggler *s, const char *host)
 {
     write_scalar(m, "iteration-time/slowest rank above median", iteration, s->excess);
-    if (!begin_record(m, "straggler"))
+    if (!mds_metrics_begin_record(m, "straggler"))
         return;
     mds_jsonl_add_int(m->json, "iteration", iteration);
     mds_jsonl_add_int(m->json, "rank", s->rank);
@@ -474,7 +456,7 @@ void mds_metrics_straggler(struct mds_metrics *m, int64_t iteration,
     mds_jsonl_add_real(m->json, "median_own_s", s->median_own_s);
     mds_jsonl_add_real(m->json, "excess", s->excess);
     mds_jsonl_add_real(m->json, "most_wait_s", s->most_wait_s);
-    end_record(m);
+    mds_metrics_end_record(m);
 }
 
 static void record_eval(struct mds_metrics *m, const struct mds_metrics_eval *e,
@@ -482,7 +464,7 @@ static void record_eval(struct mds_metrics *m, const struct mds_metrics_eval *e,
 {
     double loss = mds_kind_losses_mean(losses, &m->run.kinds);
 
-    if (!begin_record(m, file ? "eval_file" : "eval"))
+    if (!mds_metrics_begin_record(m, file ? "eval_file" : "eval"))
         return;
     mds_jsonl_add_string(m->json, "split", e->split);
     mds_jsonl_add_int(m->json, "iteration", e->iteration);
@@ -493,7 +475,7 @@ static void record_eval(struct mds_metrics *m, const struct mds_metrics_eval *e,
     mds_jsonl_add_real(m->json, "perplexity", exp(loss));
     mds_jsonl_add_real(m->json, "targets",
                        mds_kind_losses_targets(losses, &m->run.kinds));
-    end_record(m);
+    mds_metrics_end_record(m);
 }
 
 void mds_metrics_eval(struct mds_metrics *m, const struct mds_metrics_eval *e)
@@ -512,7 +494,7 @@ void mds_metrics_eval(struct mds_metrics *m, const struct mds_metrics_eval *e)
     if (strcmp(e->split, "validation") == 0)
         m->valid_loss = loss;
     (m->run.short_lines ? mds_console_short_eval : mds_console_eval)(&text, &m->run, e);
-    print_to_console(m, &text);
+    mds_metrics_print(m, &text);
 }
 
 void mds_metrics_eval_file(struct mds_metrics *m, const struct mds_metrics_eval *e,
@@ -527,82 +509,12 @@ void mds_metrics_eval_file(struct mds_metrics *m, const struct mds_metrics_eval 
                      mds_kind_losses_mean(losses, &m->run.kinds));
     mds_str_fini(&tag);
     mds_console_eval_file(&text, &m->run, e, file, losses);
-    print_to_console(m, &text);
-}
-
-/* ---- the profile ---- */
-
-static void record_profile_step(struct mds_metrics *m,
-                                const struct mds_metrics_profile_step *s)
-{
-    static const char *const names[MDS_METRICS_PROFILE_PARTS][2] = {
-        [MDS_METRICS_PROFILE_TOTAL] = {"total_s", "most_total_s"},
-        [MDS_METRICS_PROFILE_COMPUTE] = {"compute_s", "most_compute_s"},
-        [MDS_METRICS_PROFILE_EXPOSED] = {"exposed_comm_s", "most_exposed_comm_s"},
-        [MDS_METRICS_PROFILE_COPY] = {"copy_s", "most_copy_s"},
-        [MDS_METRICS_PROFILE_IDLE] = {"idle_s", "most_idle_s"},
-        [MDS_METRICS_PROFILE_MOVE] = {"comm_s", "most_comm_s"},
-        [MDS_METRICS_PROFILE_HOST] = {"host_wait_s", "most_host_wait_s"},
-    };
-
-    if (!begin_record(m, "profile_step"))
-        return;
-    mds_jsonl_add_int(m->json, "iteration", s->iteration);
-    for (int k = 0; k < MDS_METRICS_PROFILE_PARTS; k++) {
-        mds_jsonl_add_real(m->json, names[k][0], s->mean_s[k]);
-        mds_jsonl_add_real(m->json, names[k][1], s->most_s[k]);
-    }
-    end_record(m);
-}
-
-static int begin_profile_row(struct mds_metrics *m, const char *event, int steps,
-                             const struct mds_metrics_profile_row *row)
-{
-    if (!begin_record(m, event))
-        return 0;
-    mds_jsonl_add_string(m->json, "name", row->name);
-    mds_jsonl_add_int(m->json, "steps", steps);
-    mds_jsonl_add_int(m->json, "calls", row->calls);
-    mds_jsonl_add_real(m->json, "time_s", row->s);
-    mds_jsonl_add_real(m->json, "bytes", row->bytes);
-    return 1;
-}
-
-static void record_profile_rows(struct mds_metrics *m,
-                                const struct mds_metrics_profile *p)
-{
-    for (int i = 0; i < p->operations; i++) {
-        if (!begin_profile_row(m, "profile_operation", p->steps, &p->operation[i]))
-            return;
-        mds_jsonl_add_real(m->json, "flops", p->operation[i].flops);
-        end_record(m);
-    }
-    for (int i = 0; i < p->hosted_operations; i++)
-        if (begin_profile_row(m, "profile_host", p->steps, &p->hosted[i]))
-            end_record(m);
-    for (int i = 0; i < p->transfers; i++) {
-        if (!begin_profile_row(m, "profile_comm", p->steps, &p->transfer[i]))
-            return;
-        mds_jsonl_add_int(m->json, "waits", p->transfer[i].waits);
-        mds_jsonl_add_real(m->json, "exposed_s", p->transfer[i].exposed_s);
-        end_record(m);
-    }
-}
-
-void mds_metrics_profile(struct mds_metrics *m, const struct mds_metrics_profile *p)
-{
-    struct mds_str text = {0};
-
-    for (int i = 0; i < p->steps; i++)
-        record_profile_step(m, &p->step[i]);
-    record_profile_rows(m, p);
-    mds_console_profile(&text, p);
-    print_to_console(m, &text);
+    mds_metrics_print(m, &text);
 }
 
 static void record_summary(struct mds_metrics *m, const struct mds_metrics_summary *s)
 {
-    if (!begin_record(m, "end"))
+    if (!mds_metrics_begin_record(m, "end"))
         return;
     mds_jsonl_add_string(m->json, "reason", s->reason);
     mds_jsonl_add_int(m->json, "iteration", s->iteration);
@@ -611,7 +523,7 @@ static void record_summary(struct mds_metrics *m, const struct mds_metrics_summa
     mds_jsonl_add_real(m->json, "validation_lm_loss", s->valid_loss);
     mds_jsonl_add_real(m->json, "test_lm_loss", s->test_loss);
     mds_jsonl_add_real(m->json, "unigram_entropy_nats", m->run.unigram_entropy_nats);
-    end_record(m);
+    mds_metrics_end_record(m);
 }
 
 enum mds_rc mds_metrics_close(struct mds_metrics *m,
@@ -625,7 +537,7 @@ enum mds_rc mds_metrics_close(struct mds_metrics *m,
     if (summary) {
         record_summary(m, summary);
         mds_console_summary(&text, &m->run, summary);
-        print_to_console(m, &text);
+        mds_metrics_print(m, &text);
     }
     m->opened = 0; /* from here on the caller reports failures */
     if (mds_tensorboard_close(m->tb))
