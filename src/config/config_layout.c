@@ -68,7 +68,9 @@ static int ring_fits(const struct mds_config_run *run, int64_t ring)
 
 static int expert_fits(const struct mds_config_run *run, int64_t expert)
 {
-    return run->config.model.experts.n % expert == 0;
+    int64_t n = run->config.model.experts.n;
+
+    return expert == 1 || (n > 0 && n % expert == 0);
 }
 
 static int pipeline_fits(const struct mds_config_run *run, int64_t pipeline)
@@ -194,6 +196,25 @@ static void fault_ranks_do_not_divide(const struct mds_config_run *run,
     mds_str_fini(&others);
 }
 
+static void check_expert_size(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    int64_t expert = run->config.parallel.expert, n = run->config.model.experts.n;
+    int64_t size = nearest_valid_size(run, expert, expert_fits);
+
+    if (expert_fits(run, expert))
+        return;
+    if (n == 0)
+        mds_diag_fault(diag, mds_config_origin(run, "parallel.expert"),
+                       "--expert-model-parallel-size %lld: the model has no experts; "
+                       "leave it out, or give --num-experts",
+                       (long long)expert);
+    else
+        mds_diag_fault(diag, mds_config_origin(run, "parallel.expert"),
+                       "--expert-model-parallel-size %lld does not divide the %lld "
+                       "experts, --num-experts; %lld would do",
+                       (long long)expert, (long long)n, (long long)(size ? size : 1));
+}
+
 int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
 {
     const int64_t most = 100000000; /* as --world-size: ranks are counted in an int */
@@ -209,7 +230,10 @@ int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
     check_comm_chunks(run, diag);
     copy = mds_config_model_ranks(run);
     if (run->world % copy != 0) {
-        fault_ranks_do_not_divide(run, diag);
+        if (run->config.model.heads && !expert_fits(run, run->config.parallel.expert))
+            check_expert_size(run, diag); /* no number of ranks would do */
+        else
+            fault_ranks_do_not_divide(run, diag);
         return 0;
     }
     run->config.parallel.data = run->world / copy;
@@ -338,25 +362,6 @@ static void check_stages_interleave(const struct mds_config_run *run,
              (long long)c->batch.micro, (long long)c->parallel.data_ranks,
              mds_plural(c->parallel.data_ranks), (long long)c->parallel.pipeline);
     mds_config_check_stages(run, unit, what, diag);
-}
-
-static void check_expert_size(const struct mds_config_run *run, struct mds_diag *diag)
-{
-    int64_t expert = run->config.parallel.expert, n = run->config.model.experts.n;
-
-    if (expert == 1 || (n > 0 && n % expert == 0))
-        return;
-    if (n == 0)
-        mds_diag_fault(diag, mds_config_origin(run, "parallel.expert"),
-                       "--expert-model-parallel-size %lld: the model has no experts; "
-                       "leave it out, or give --num-experts",
-                       (long long)expert);
-    else
-        mds_diag_fault(diag, mds_config_origin(run, "parallel.expert"),
-                       "--expert-model-parallel-size %lld does not divide the %lld "
-                       "experts, --num-experts; %lld would do",
-                       (long long)expert, (long long)n,
-                       (long long)nearest_valid_size(run, expert, expert_fits));
 }
 
 static void check_pipeline_size(struct mds_config_run *run, struct mds_diag *diag)

@@ -141,6 +141,7 @@ test_expect_success 'experts' '
     fails "blocks with experts are not computed in tiles" pretrain $experts --sequence-tile 8 --recompute-granularity full &&
     fails "the model has no experts; leave it out, or give --num-experts" pretrain --expert-model-parallel-size 2 \
         --dry-run --world-size 2 &&
+    fails "size 8 does not divide the 4 experts, --num-experts; 1 would do" pretrain $experts --expert-model-parallel-size 8 &&
     fails "size 3 does not divide the 4 experts, --num-experts; 2 would do" pretrain $experts --expert-model-parallel-size 3 \
         --dry-run --world-size 6 &&
     fails "copies of pipeline 1 x expert 4 x ring 1 x Ulysses 1 x tensor 1 = 4 ranks; start 4 or 8; or give --expert-model-parallel-size 2" \
