@@ -34,7 +34,7 @@ BEGIN {
             loss[n] = value("lm_loss") + 0
         }
     if (n < 40) {
-        print "mds: error: lr-find: " n " steps with a loss are too few; give more: mds_launch lr-find OUT.svg STEPS" > "/dev/stderr"
+        print "mds: error: lr-find: " n " steps have a loss, too few to tell; they are in " metrics > "/dev/stderr"
         exit 1
     }
     smooth()

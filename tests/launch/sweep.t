@@ -180,8 +180,18 @@ test_expect_success 'lr-find: a rate, how sure it is, and a drawing' '
     test_must_fail env MACHINE=localhost mds_launch lr-find few.png 2>err && grep "few.png: the name must end in .svg" err &&
     { ! command -v gnuplot || grep "</svg>" rates.svg; }
 '
-test_expect_success 'lr-find: few steps, and a loss that only falls' '
-    test_must_fail lr_find few.svg 20 2>err && grep "20 steps with a loss are too few; give more" err &&
+test_expect_success 'lr-find: what is wrong is said before the run' '
+    for steps in 0 20 -5 20x; do
+        test_must_fail lr_find few.svg $steps 2>err && grep "lr-find: $steps: the number of steps must be a whole one from 60" err || return 1
+    done &&
+    test_must_fail lr_find .svg 2>err && grep "the name must end in" err &&
+    test_must_fail lr_find nowhere/few.svg 2>err && grep "lr-find: nowhere/few.jsonl: cannot be written" err &&
+    lr_find few.svg 80 --print >out && grep "mds_pretrain .*--train-iters 80" out && test ! -e few.jsonl
+'
+test_expect_success 'lr-find: its own schedule and length, and a loss that only falls' '
+    MACHINE=localhost mds_launch lr-find own.svg 60 --ranks 1 -- --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 \
+        --micro-batch-size 8 --global-batch-size 8 --threads 1 --data-path tokens.h5 --train-samples 80 --lr-decay-samples 40 --lr-warmup-samples 20 &&
+    sed -n "s/.*\"learning_rate\":\([^,]*\),.*/\1/p" own.jsonl | tail -n 1 >rate && echo 1 >want && test_cmp want rate &&
     awk "BEGIN { for (i = 1; i <= 60; i++) printf \"{\\\"event\\\":\\\"step\\\",\\\"learning_rate\\\":%g,\\\"lm_loss\\\":%g}\\n\", 10 ^ (i / 10 - 6), 9 - i / 10 }" >falls.jsonl &&
     awk -f "$srcdir/scripts/json.awk" -f "$srcdir/scripts/lr-find.awk" -v metrics=falls.jsonl -v tmp=. </dev/null &&
     grep "no rate found: the loss did not rise up to the highest, 1.0e+00" said
