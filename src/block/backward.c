@@ -189,6 +189,7 @@ static void back_route(struct back *k, const struct mds_step *f)
     s->in[3] = f->out[3];
     s->in[4] = k->grad[f->out[1]];
     s->in[5] = d;
+    s->in[6] = f->out[4];
     s->out[0] = k->grad[f->in[0]] = gradient_like(k, d, 1);
     s->out[1] = gradient_like(k, f->out[3], 0);
 }

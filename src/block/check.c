@@ -18,8 +18,8 @@ static int is_given(const struct mds_step_list *p, mds_tid t)
     if (t == p->x && p->x0 < 0)
         return 1;
     return !is_forward &&
-           (p->tensor[t].home == MDS_HOME_SAVED || mds_tensor_arg(p, t) == MDS_ARG_O ||
-            mds_tensor_arg(p, t) == MDS_ARG_LSE);
+           (p->tensor[t].home == MDS_HOME_SAVED ||
+            (mds_tensor_arg(p, t) >= MDS_ARG_O && mds_tensor_arg(p, t) < MDS_ARGS));
 }
 
 static int writes(const struct mds_step *s, mds_tid t)

@@ -47,6 +47,8 @@ enum mds_arg {
     MDS_ARG_D,    /* backward: the gradient of the stream */
     MDS_ARG_O,    /* attention's result and log-sum-exp, if they are saved elsewhere */
     MDS_ARG_LSE,
+    MDS_ARG_LOAD, /* how many rows go to each expert, in all tiles and on all ranks that
+                     share the sequences; NULL in forward: it is not counted */
     MDS_ARGS
 };
 
@@ -63,7 +65,7 @@ enum mds_arg {
  *   activate       u                       act(u)
  *   dropout        x                       y
  *   add            x, y                    x + y
- *   route          x                       map, weights, first, scores
+ *   route          x                       map, weights, first, scores, load
  *   dispatch       x, map                  copies of x for experts
  *   experts        x of copies, first      y: the linear layer of each copy's expert
  *   weigh          u of copies, weights, map               weight times activation
@@ -91,7 +93,7 @@ enum mds_arg {
  *   rope'          dq dk dv                dq dk dv
  *   attend'        q k v, o, log-sum-exp, do               dq dk dv
  *   activate'      u, dy                   du
- *   route'         x, map, weights, scores, d weights, d   d + dx, work
+ *   route'         x, map, weights, scores, d weights, d, load      d + dx, work
  *   experts' x     dy of copies, first     dx
  *   experts' w     x of copies, first, dy
  *   weigh'         u of copies, weights, map, dy           du, d weights
@@ -165,7 +167,7 @@ const struct mds_step_info *mds_step_info(enum mds_step_op op);
 int mds_step_is_by_rows(enum mds_step_op op);
 
 enum {
-    MDS_STEP_IN = 6,
+    MDS_STEP_IN = 7,
     MDS_STEP_OUT = 5,
     MDS_LIST_TENSORS = 128,
     MDS_LIST_STEPS = 80,

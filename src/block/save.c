@@ -26,7 +26,8 @@ static int is_kept(const struct again *a, mds_tid t)
 {
     int part = a->joint->tensor[t].part;
 
-    return t == a->joint->x || (part > 0 && a->keep >> part & 1);
+    return t == a->joint->x || a->joint->tensor[t].home == MDS_HOME_ARG ||
+           (part > 0 && a->keep >> part & 1);
 }
 
 static mds_tid need(struct again *a, mds_tid t);
@@ -101,7 +102,7 @@ static mds_tid need(struct again *a, mds_tid t)
     if (t < 0 || a->joint->tensor[t].is_gradient)
         return t;
     if (is_kept(a, t)) {
-        a->read[t] = 1;
+        a->read[t] = a->joint->tensor[t].home != MDS_HOME_ARG;
         return t;
     }
     if (a->now[t] < 0)

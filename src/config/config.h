@@ -356,8 +356,7 @@ void mds_config_batches_text(const struct mds_config *c, struct mds_str *out);
 
 /* ---- levels of activation memory, of a resolved configuration ---- */
 
-/* Tokens of a tile where so many ranks share a sequence; 0: too few for tiles, or of a
- * model whose blocks have none. */
+/* Tokens of a tile where so many ranks share a sequence; 0: too few for tiles. */
 int64_t mds_config_tile(const struct mds_model_config *m, int64_t ranks);
 
 /* The first level from *level on that goes with what the user gave, in *out, which is c

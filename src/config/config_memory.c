@@ -112,7 +112,7 @@ static struct requested requested_activations(const struct mds_config_run *run)
 
 int64_t mds_config_tile(const struct mds_model_config *m, int64_t ranks)
 {
-    return m->experts.n > 0 ? 0 : mds_act_tile(m->seq_length / ranks);
+    return mds_act_tile(m->seq_length / ranks);
 }
 
 static int64_t default_tile(const struct mds_config *c)

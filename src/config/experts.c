@@ -23,7 +23,6 @@ static void warn_ignored(const struct mds_config_run *run, struct mds_diag *diag
 static void check_features(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_config *c = &run->config;
-    const struct mds_activations *act = &c->train.act;
 
     if (c->model.linear_bias)
         fault(run, diag, "model.experts",
@@ -31,9 +30,6 @@ static void check_features(const struct mds_config_run *run, struct mds_diag *di
     if (c->model.fp8.format != MDS_FP8_NONE)
         fault(run, diag, "model.fp8_format",
               "experts are not computed in FP8; leave it out");
-    if (act->sequence_tile > 0)
-        fault(run, diag, "train.sequence_tile",
-              "blocks with experts are not computed in tiles; leave it out");
     if (c->parallel.tensor_chunks > 1)
         fault(run, diag, "parallel.tensor_chunks",
               "rows of experts are sent in one piece; leave it out");

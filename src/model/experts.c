@@ -126,6 +126,81 @@ static struct map map_at(const struct block_pass *b, void *map)
                         .from = at ? at + 2 * R * k : NULL};
 }
 
+int mds_gpt_is_first_tile(const struct block_pass *b)
+{
+    return b->c->row == 0;
+}
+
+int mds_gpt_is_last_tile(const struct block_pass *b)
+{
+    return b->c->row + b->c->part == b->c->stride;
+}
+
+int64_t mds_gpt_load_groups(const struct context *c)
+{
+    return c->g->cfg.experts.balance == MDS_BALANCE_SEQUENCE ? c->par.B : 1;
+}
+
+static int balances(const struct context *c)
+{
+    const struct mds_experts_config *x = &c->g->cfg.experts;
+
+    return x->balance != MDS_BALANCE_NONE && x->balance_coeff > 0;
+}
+
+/* For the logs, which sum it over ranks. */
+static enum mds_rc report_load(const struct block_pass *b, const float *load)
+{
+    int64_t E = b->c->g->cfg.experts.n;
+    float *sum = b->c->run->expert_load;
+
+    for (int64_t i = 0; i < mds_gpt_load_groups(b->c) && sum; i++) {
+        struct mdsk_add add = {.n = E, .x = load + i * E, .y = sum + b->id->number * E};
+
+        MDS_TRY(mds_op_add(b->c->par.dev, &add));
+    }
+    return MDS_OK;
+}
+
+/* On all ranks that share the sequences. */
+static enum mds_rc sum_load(const struct block_pass *b, float *load)
+{
+    const struct mds_groups *ranks = b->c->g->groups;
+    int64_t n = mds_gpt_load_groups(b->c) * b->c->g->cfg.experts.n;
+
+    if (mds_groups_size(ranks, MDS_AXIS_ULYSSES) > 1)
+        MDS_TRY(mds_par_sum(&b->c->par, MDS_AXIS_ULYSSES, load, n));
+    if (mds_groups_size(ranks, MDS_AXIS_RING) > 1)
+        MDS_TRY(mds_par_sum(&b->c->par, MDS_AXIS_RING, load, n));
+    return MDS_OK;
+}
+
+/* load += that of these rows: whole numbers, so f32 is exact.  Behind the last tile it
+ * is that of all rows, which backward reads in each. */
+static enum mds_rc count_load(const struct block_pass *b, const struct map *m,
+                              float *load)
+{
+    int64_t groups = mds_gpt_load_groups(b->c), E = b->c->g->cfg.experts.n;
+    struct mdsk_route_load a = {.R = m->R,
+                                .E = E,
+                                .k = m->k,
+                                .groups = groups,
+                                .choice = m->choice,
+                                .load = load};
+    struct mdsk_add add = {.n = groups * E, .y = load};
+
+    if (!mds_gpt_is_first_tile(b))
+        MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK, groups * E, &a.load));
+    MDS_TRY(mds_op_route_load(b->c->par.dev, &a));
+    add.x = a.load;
+    if (!mds_gpt_is_first_tile(b))
+        MDS_TRY(mds_op_add(b->c->par.dev, &add));
+    if (!mds_gpt_is_last_tile(b))
+        return MDS_OK;
+    MDS_TRY(report_load(b, load));
+    return balances(b->c) ? sum_load(b, load) : MDS_OK;
+}
+
 enum mds_rc mds_gpt_route(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
@@ -151,79 +226,30 @@ enum mds_rc mds_gpt_route(void *ctx, const struct mds_block_call *call)
                                    .from = m.from};
 
     MDS_TRY(mds_op_route(b->c->par.dev, &a));
-    return mds_op_route_sort(b->c->par.dev, &sort);
+    MDS_TRY(mds_op_route_sort(b->c->par.dev, &sort));
+    return call->out[4] ? count_load(b, &m, call->out[4]) : MDS_OK;
 }
 
-/* load [groups, experts]: how many rows of each group go to each expert. */
-static enum mds_rc count_load(const struct block_pass *b, const struct map *m,
-                              int64_t groups, float **load)
-{
-    int64_t E = b->c->g->cfg.experts.n;
-    struct mdsk_route_load a = {
-        .R = m->R, .E = E, .k = m->k, .groups = groups, .choice = m->choice};
-
-    MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK, groups * E, load));
-    a.load = *load;
-    return mds_op_route_load(b->c->par.dev, &a);
-}
-
-/* For the logs, which sum it over ranks. */
-static enum mds_rc report_load(const struct block_pass *b, int64_t groups,
-                               const float *load)
-{
-    int64_t E = b->c->g->cfg.experts.n;
-    float *sum = b->c->run->expert_load;
-
-    for (int64_t i = 0; i < groups && sum; i++) {
-        struct mdsk_add add = {.n = E, .x = load + i * E, .y = sum + b->id->number * E};
-
-        MDS_TRY(mds_op_add(b->c->par.dev, &add));
-    }
-    return MDS_OK;
-}
-
-/* On all ranks that share the sequences. */
-static enum mds_rc sum_load(const struct block_pass *b, int64_t groups, float *load)
-{
-    const struct mds_groups *ranks = b->c->g->groups;
-    int64_t n = groups * b->c->g->cfg.experts.n;
-
-    if (mds_groups_size(ranks, MDS_AXIS_ULYSSES) > 1)
-        MDS_TRY(mds_par_sum(&b->c->par, MDS_AXIS_ULYSSES, load, n));
-    if (mds_groups_size(ranks, MDS_AXIS_RING) > 1)
-        MDS_TRY(mds_par_sum(&b->c->par, MDS_AXIS_RING, load, n));
-    return MDS_OK;
-}
-
-/* Load is counted over each sequence, or over all of the micro-batch.  The losses are
- * means over tokens, as the model's.  Of tensor ranks, which compute the same gradient
- * and then sum it, the first adds theirs.
+/* The gradients of balance and of scores' size.  Of tensor ranks, which compute the same
+ * gradient and then sum it, the first adds theirs.
  *
- * The balance of T tokens: coeff E / (k T^2) * sum over e of load[e] * sum of
- * probabilities of e; its gradient, times T, adds to that of the sum of losses. */
-static enum mds_rc add_losses(const struct block_pass *b, const struct map *m,
-                              struct mdsk_route_bwd *a)
+ * The losses are means over tokens, as the model's.  The balance of T tokens:
+ * coeff E / (k T^2) * sum over e of load[e] * sum of probabilities of e; its gradient,
+ * times T, adds to that of the sum of losses. */
+static void add_losses(const struct block_pass *b, const float *load,
+                       struct mdsk_route_bwd *a)
 {
     const struct mds_experts_config *x = &b->c->g->cfg.experts;
-    int balances = x->balance != MDS_BALANCE_NONE && x->balance_coeff > 0;
-    int64_t B = b->c->par.B, T = b->c->run->S;
-    float *load;
+    int64_t T = b->c->run->S * (b->c->par.B / a->groups);
 
-    a->groups = x->balance == MDS_BALANCE_SEQUENCE ? B : 1;
-    T *= B / a->groups;
-    MDS_TRY(count_load(b, m, a->groups, &load));
-    MDS_TRY(report_load(b, a->groups, load));
-    if (balances)
-        MDS_TRY(sum_load(b, a->groups, load));
     if (mds_groups_rank(b->c->g->groups, MDS_AXIS_TENSOR) > 0)
-        return MDS_OK;
-    if (balances) {
+        return;
+    if (balances(b->c)) {
         a->load = load;
         a->balance = (float)((double)b->c->run->grad_scale * x->balance_coeff *
-                             (double)x->n / ((double)m->k * (double)T));
+                             (double)x->n / ((double)a->k * (double)T));
     }
     a->z = b->c->run->grad_scale * (float)x->z_coeff;
-    return MDS_OK;
 }
 
 enum mds_rc mds_gpt_route_bwd(void *ctx, const struct mds_block_call *call)
@@ -236,6 +262,7 @@ enum mds_rc mds_gpt_route_bwd(void *ctx, const struct mds_block_call *call)
                                .H = b->c->g->cfg.hidden,
                                .E = x->n,
                                .k = m.k,
+                               .groups = mds_gpt_load_groups(b->c),
                                .dtype = b->c->par.dtype,
                                .of_all = x->pre_softmax,
                                .x = call->in[0],
@@ -250,7 +277,7 @@ enum mds_rc mds_gpt_route_bwd(void *ctx, const struct mds_block_call *call)
                                          ? b->c->norm_sums + router->sum_at
                                          : mds_gpt_grad(b->c, router->gamma)};
 
-    MDS_TRY(add_losses(b, &m, &a));
+    add_losses(b, call->in[6], &a);
     return mds_op_route_bwd(b->c->par.dev, &a);
 }
 

@@ -134,6 +134,9 @@ static struct mds_step route(const struct form *f, mds_tid x)
         mds_add_tensor(f->p, "first", MDS_ROWS_ONE, MDS_ELEM_I32, e->n + 1, rest);
     s->out[3] =
         mds_add_tensor(f->p, "scores", MDS_ROWS_GEMM, MDS_ELEM_F32, e->n + 1, rest);
+    s->out[4] = mds_add_tensor(f->p, "load", MDS_ROWS_ONE, MDS_ELEM_F32, e->n, NEVER);
+    f->p->tensor[s->out[4]].home = MDS_HOME_ARG;
+    f->p->tensor[s->out[4]].at = MDS_ARG_LOAD;
     return *s;
 }
 

@@ -51,7 +51,8 @@ static struct mds_block_frame frame_of(const struct list_pass *p,
                                     .saved = s ? s->slab : NULL,
                                     .arg = {[MDS_ARG_X] = s ? s->x : NULL,
                                             [MDS_ARG_O] = p->o.o,
-                                            [MDS_ARG_LSE] = p->o.lse},
+                                            [MDS_ARG_LSE] = p->o.lse,
+                                            [MDS_ARG_LOAD] = s ? s->load : NULL},
                                     .enter_tile = mds_gpt_enter_tile,
                                     .enter_group = mds_gpt_enter_group,
                                     .perform = mds_gpt_operations,
@@ -199,6 +200,7 @@ static enum mds_rc block_backward(struct list_pass *p, enum list_kind kind, int 
     f.arg[MDS_ARG_X] = x;
     f.arg[MDS_ARG_NEXT] = p->fetched.x[1];
     f.arg[MDS_ARG_D] = d;
+    f.arg[MDS_ARG_LOAD] = p->buffer->block[l].load;
     MDS_TRY(mds_block_run(&lists_of(p, l)->backward[kind], &f));
     report(p, 1, l);
     return MDS_OK;

@@ -72,6 +72,10 @@ struct block_pass {
  * The products are those of the experts of this rank, whose rows begin at first
  * [experts + 1] on the device; rows: of all of them.  layer: LAYER_UP or LAYER_DOWN. */
 
+/* Whether the context has the first rows of the micro-batch, and the last. */
+int mds_gpt_is_first_tile(const struct block_pass *b);
+int mds_gpt_is_last_tile(const struct block_pass *b);
+
 mds_perform_fn mds_gpt_route, mds_gpt_route_bwd, mds_gpt_dispatch, mds_gpt_combine,
     mds_gpt_weigh, mds_gpt_weigh_bwd, mds_gpt_experts, mds_gpt_experts_bwd_x,
     mds_gpt_experts_bwd_w;

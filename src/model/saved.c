@@ -125,15 +125,25 @@ static enum mds_rc alloc_slot(const struct context *c, const struct mds_act_poli
                            &buffer->block[before].host);
 }
 
+/* It stays where it is, whatever the block's other memory holds meanwhile. */
+static enum mds_rc alloc_load(const struct context *c, struct saved *s)
+{
+    int64_t n = mds_gpt_load_groups(c) * c->g->cfg.experts.n;
+
+    s->load = NULL;
+    return n > 0 ? mds_par_alloc_f32(&c->par, MDS_MEM_ACT, n, &s->load) : MDS_OK;
+}
+
 enum mds_rc mds_saved_alloc_layer(const struct context *c, int l,
                                   const struct slab_size *slab,
                                   struct saved_buffer *buffer)
 {
     struct mds_act_policy p = policy_of(c, l);
 
-    return mds_recompute_of(&c->run->train->act) == MDS_RECOMPUTE_NONE
-               ? alloc_slot(c, &p, slab, buffer, l)
-               : alloc_block(c, &p, MDS_MEM_CKPT, slab, &buffer->block[l]);
+    MDS_TRY(mds_recompute_of(&c->run->train->act) == MDS_RECOMPUTE_NONE
+                ? alloc_slot(c, &p, slab, buffer, l)
+                : alloc_block(c, &p, MDS_MEM_CKPT, slab, &buffer->block[l]));
+    return alloc_load(c, &buffer->block[l]);
 }
 
 /* ---- offloaded inputs and attention results ---- */

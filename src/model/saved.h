@@ -17,7 +17,10 @@ struct saved {
     /* Attention's result, heads inside: as many as [R,A D]; its log-sum-exp [R,A] f32:
      * on the host, or NULL. */
     void *o_away, *lse_away;
-    void *slab; /* all that it saves but its input */
+    void *slab; /* all that it saves but its input and its load */
+    /* [groups, experts]: how many rows go to each expert; NULL without experts, and for
+     * blocks that run again. */
+    float *load;
     /* --cpu-offloading-num-layers: the block's memory on the host, or NULL; of so many
      * bytes, from x on. */
     void *host;

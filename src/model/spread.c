@@ -306,12 +306,14 @@ enum mds_rc mds_gpt_spread(void *ctx, const struct mds_block_call *call)
     struct spread s;
     enum mds_rc rc;
 
-    MDS_TRY(mds_params_acquire(ps, b->id->mlp.unit));
+    if (mds_gpt_is_first_tile(b))
+        MDS_TRY(mds_params_acquire(ps, b->id->mlp.unit));
     rc = open_rounds(b, call->in[3], &s);
     if (!rc)
         rc = forward(&s, call);
     free(s.first);
-    return rc ? rc : mds_params_release(ps, b->id->mlp.unit);
+    MDS_TRY(rc);
+    return mds_gpt_is_last_tile(b) ? mds_params_release(ps, b->id->mlp.unit) : MDS_OK;
 }
 
 /* ---- backward ---- */
@@ -378,13 +380,17 @@ enum mds_rc mds_gpt_spread_bwd(void *ctx, const struct mds_block_call *call)
     struct spread s;
     enum mds_rc rc;
 
-    MDS_TRY(mds_params_acquire(ps, b->id->mlp.unit));
-    MDS_TRY(mds_params_grad_begin(ps, b->id->mlp.unit));
+    if (mds_gpt_is_first_tile(b)) {
+        MDS_TRY(mds_params_acquire(ps, b->id->mlp.unit));
+        MDS_TRY(mds_params_grad_begin(ps, b->id->mlp.unit));
+    }
     rc = open_rounds(b, call->in[3], &s);
     if (!rc)
         rc = backward(&s, call);
     free(s.first);
     MDS_TRY(rc);
+    if (!mds_gpt_is_last_tile(b))
+        return MDS_OK;
     MDS_TRY(mds_params_grad_ready(ps, b->id->mlp.unit));
     return mds_params_release(ps, b->id->mlp.unit);
 }

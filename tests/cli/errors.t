@@ -138,7 +138,6 @@ test_expect_success 'experts' '
     fails "qk-norm-across-heads says which norms --qk-layernorm has" pretrain --qk-norm-across-heads &&
     fails "experts have no biases" pretrain --num-experts 4 &&
     fails "experts are not computed in FP8" pretrain $experts --bf16 --fp8-format hybrid --kv-channels 16 &&
-    fails "blocks with experts are not computed in tiles" pretrain $experts --sequence-tile 8 --recompute-granularity full &&
     fails "the model has no experts; leave it out, or give --num-experts" pretrain --expert-model-parallel-size 2 \
         --dry-run --world-size 2 &&
     fails "size 8 does not divide the 4 experts, --num-experts; 1 would do" pretrain $experts --expert-model-parallel-size 8 &&

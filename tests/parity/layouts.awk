@@ -85,10 +85,11 @@ function exact(zero, offload, recompute, turn,    reference) {
 
 # Blocks in tiles along the sequence; sel and host together, too.  With groups, attention
 # of some heads at a time.
-function long(recompute, host, turn, groups,    reference) {
+function long(recompute, host, turn, groups, zero,    reference) {
     name = reference = model
     options = ""
     add_grid()
+    add_zero(zero, "none")
     add_recompute(recompute, recompute == "sel" ? 1 : turn % 3 + 1)
     if (host) add("host", "--cpu-checkpointing")
     add("long", "--sequence-tile 20" (turn % 2 ? " --loss-tile 9" : ""))
@@ -265,7 +266,32 @@ function fp8_in_short(form) {
     exact(3, "none", "full", 4)
 }
 
-# Experts have no tiles, so far, and no chunks of messages.
+# Tiles: the load is that of all of them, and of all ranks that share a sequence.
+function routed_tiles() {
+    on(1, 0, 1, 1, 1, 1)
+    long("full", 0, 0)
+    long("full", 1, 2)
+    long("sel", 1, 1)
+    long("full", 0, 1, 2)
+    on(2, 0, 1, 1, 1, 1)
+    long("full", 0, 1)
+    long("part", 0, 2)
+    on(4, 1, 1, 1, 1, 1)
+    long("sel", 0, 1)
+    on(1, 0, 2, 1, 1, 1)
+    long("full", 0, 0)
+    on(1, 0, 1, 2, 1, 1)
+    long("full", 1, 1)
+    on(1, 0, 2, 2, 1, 2)
+    long("sel", 0, 1, 0, 3)
+    on(2, 1, 1, 2, 2, 1)
+    long("full", 1, 1)
+    on(1, 0, 1, 1, 1, 2)
+    long("full", 0, 1, 0, 1)
+    long("full", 0, 2, 0, 3)
+}
+
+# Experts have no chunks of messages.
 function routed(form) {
     model = form
     untiled = 1
@@ -298,6 +324,7 @@ function routed(form) {
     exact(1, "cpu", "full", 2)
     on(2, 0, 1, 2, 1, 2)
     exact(2, "none", "host", 1)
+    routed_tiles()
     untiled = 0
 }
 
@@ -336,6 +363,15 @@ function spread(form) {
     exact(3, "none", "sel", 0)
     on(2, 1, 1, 1, 2, 2)
     exact(1, "cpu", "full", 2)
+    on(1, 0, 1, 1, 1, 4)
+    for (zero = 0; zero < 4; zero++)
+        long(zero % 2 ? "sel" : "full", zero > 1, zero, 0, zero)
+    on(2, 1, 1, 1, 1, 2)
+    long("full", 0, 1, 0, 1)
+    on(1, 0, 2, 2, 1, 2)
+    long("full", 1, 2, 0, 3)
+    on(2, 0, 1, 1, 2, 2)
+    long("part", 0, 1, 0, 2)
     ep = 1
     untiled = 0
 }
