@@ -230,8 +230,8 @@ enum mds_rc mds_gpt_route(void *ctx, const struct mds_block_call *call)
     return call->out[4] ? count_load(b, &m, call->out[4]) : MDS_OK;
 }
 
-/* The gradients of balance and of scores' size.  Of tensor ranks, which compute the same
- * gradient and then sum it, the first adds theirs.
+/* The gradients of balance and of scores' size.  Of tensor ranks, which compute the
+ * same gradient and then sum it, the first adds theirs.
  *
  * The losses are means over tokens, as the model's.  The balance of T tokens:
  * coeff E / (k T^2) * sum over e of load[e] * sum of probabilities of e; its gradient,

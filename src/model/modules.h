@@ -226,8 +226,8 @@ void mds_gpt_add_spread(struct registrar *reg, const char *layer, struct mlp_ids
 /* How many this rank has. */
 int mds_gpt_experts_here(const struct mds_gpt *g);
 
-/* Rows of struct saved.load: experts are balanced over each sequence, or over all of the
- * micro-batch. */
+/* Rows of struct saved.load: experts are balanced over each sequence, or over all of
+ * the micro-batch. */
 int64_t mds_gpt_load_groups(const struct context *c);
 
 /* ---- block.c ---- */

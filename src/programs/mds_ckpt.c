@@ -56,10 +56,10 @@ static const struct mds_option rows[] = {
      .path = MDS_PATH_EITHER},
     {exporting, NULL, "--format", NULL, MDS_OPT_ENUM, "mds", 0, 0, formats, AT(format),
      NULL,
-     .help =
-         "mds: one file of f32 under the names they have here; hf: a folder for "
-         "Hugging Face's transformers, of the shape gpt2, gpt_neox, llama, qwen3, olmo2, "
-         "mixtral or qwen3_moe"},
+     .help = "mds: one file of f32 under the names they have here; hf: a folder for "
+             "Hugging Face's transformers, of the shape gpt2, gpt_neox, llama, qwen3, "
+             "olmo2, "
+             "mixtral or qwen3_moe"},
     {exporting, NULL, "--type", NULL, MDS_OPT_ENUM, "fp32", 0, 0, types, AT(type), NULL,
      .help = "with hf: of the numbers"},
     {exporting, NULL, "--max-shard-bytes", NULL, MDS_OPT_BYTES, NULL, 0, MDS_OPT_NO_MAX,

@@ -255,8 +255,8 @@ __device__ inline void mask(const struct forward_args &a, const struct forward_t
         mask_first<P>(a, t.sequence, forward_row(t, group), n, s);
 }
 
-/* Add ALiBi to scores of tile n, in units of raw scores, but for shift, the part that is
- * the same in all of a row. */
+/* Add ALiBi to scores of tile n, in units of raw scores, but for shift, the part that
+ * is the same in all of a row. */
 template <class P>
 __device__ inline void add_distances(const struct forward_args &a, float slope, int row,
                                      int n, float (&s)[P::keys / 2], float (&shift)[2])
