@@ -94,4 +94,10 @@ test_expect_success 'job scripts start it where a project is named' '
     grep -A1 "WANDB_PROJECT\$MLFLOW_TRACKING_URI" job.sh | grep "mds_track --follow \$pid"
 '
 
+test_expect_success PYTHON 'a tracker that fails is a line, and the others go on' '
+    mkdir -p broken/mlflow && echo "def set_tracking_uri(uri): raise RuntimeError(\"no such store: \" + uri + chr(10) + str(1))" >broken/mlflow/__init__.py &&
+    PYTHONPATH=broken "$track" --mlflow file:x --csv left.csv runs/one 2>err && echo "mds_track: MLflow: file:x: no such store: file:x" >want && test_cmp want err &&
+    grep "^one," left.csv && test_expect_code 1 env PYTHONPATH=broken "$track" --mlflow file:x runs/one 2>err && test_cmp want err
+'
+
 test_done
