@@ -3,16 +3,19 @@
 # -v tmp=DIR `said`, what they say, and `points` and `arrows`, what gnuplot draws.
 
 # The mean of the losses around a step, of which one an eighth of a decade away counts for a third.
-function smooth(    i, k, keep, weight, sum, weights) {
+function smooth(    i, keep, sum, weights) {
     keep = exp(-8 * log(rate[n] / rate[1]) / log(10) / (n - 1))
-    for (i = 1; i <= n; i++) {
-        sum = weights = 0
-        for (k = 1; k <= n; k++) {
-            weight = keep ^ (k < i ? i - k : k - i)
-            weights += weight
-            sum += weight * loss[k]
-        }
-        mean[i] = sum / weights
+    for (i = 1; i <= n; i++) { # those up to this step
+        sum = sum * keep + loss[i]
+        weights = weights * keep + 1
+        mean[i] = sum
+        weight[i] = weights
+    }
+    sum = weights = 0
+    for (i = n; i >= 1; i--) { # and those behind it
+        mean[i] = (mean[i] + sum * keep) / (weight[i] + weights * keep)
+        sum = sum * keep + loss[i]
+        weights = weights * keep + 1
     }
     # The sum of squared weights over the square of their sum, of a sum without ends.
     noise = 2 * noise_of_steps() * sqrt((1 + keep ^ 2) / (1 - keep ^ 2)) * (1 - keep) / (1 + keep)

@@ -51,7 +51,8 @@ static int runs_again(const struct mds_step_list *p, const struct mds_step *s,
 }
 
 /* The input of linear layer i: its codes, if they are saved; activated by the casts
- * that read it.  The stream is saved as it is: blocks of all types leave it alike. */
+ * that read it.  The stream is saved as it is: blocks in FP8 and in bf16 hand it to
+ * each other. */
 static void cast_input(struct mds_step_list *p, int i, unsigned keep,
                        const struct mds_block_fp8 *fp8)
 {

@@ -199,10 +199,11 @@ static void fault_ranks_do_not_divide(const struct mds_config_run *run,
 static void check_expert_size(const struct mds_config_run *run, struct mds_diag *diag)
 {
     int64_t expert = run->config.parallel.expert, n = run->config.model.experts.n;
-    int64_t size = nearest_valid_size(run, expert, expert_fits);
+    int64_t size;
 
     if (expert_fits(run, expert))
         return;
+    size = nearest_valid_size(run, expert, expert_fits);
     if (n == 0)
         mds_diag_fault(diag, mds_config_origin(run, "parallel.expert"),
                        "--expert-model-parallel-size %lld: the model has no experts; "

@@ -188,12 +188,13 @@ static enum mds_rc count_load(const struct block_pass *b, const struct map *m,
                                 .choice = m->choice,
                                 .load = load};
     struct mdsk_add add = {.n = groups * E, .y = load};
+    int is_more = !mds_gpt_is_first_tile(b);
 
-    if (!mds_gpt_is_first_tile(b))
+    if (is_more)
         MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK, groups * E, &a.load));
     MDS_TRY(mds_op_route_load(b->c->par.dev, &a));
     add.x = a.load;
-    if (!mds_gpt_is_first_tile(b))
+    if (is_more)
         MDS_TRY(mds_op_add(b->c->par.dev, &add));
     if (!mds_gpt_is_last_tile(b))
         return MDS_OK;
