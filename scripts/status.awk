@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # For status: what is known of runs from their folders (docs/events.md) and the batch system.
 # Standard input: the folders.  Prints a table; or if ENVIRON["facts"] is set, of one run its
-# state, its batch system, and those of its jobs that wait, a line each.
+# state, the commands that submit and cancel its jobs, and those that wait, a line each.
 
 function reset_run() {
     phase = "written"
@@ -84,7 +84,7 @@ function read_run(folder,    event) {
     while ((getline line < (folder "/run.yaml")) > 0)
         if (sub(/^scheduler: */, "", line)) {
             gsub(/"/, "", line)
-            system_name = line
+            system_name = line in submit ? line : "none"
         }
     close(folder "/run.yaml")
     while ((event = next_event(folder "/events.jsonl")) != "")
@@ -94,27 +94,37 @@ function read_run(folder,    event) {
 
 # ---- the batch system ----
 
+# ENVIRON["systems"]: lines of name, command that submits, that cancels, that prints the state
+# of $job, states in which it runs, and in which it waits, with tabs between.
+function read_systems(    i, n, row, part) {
+    n = split(ENVIRON["systems"], row, "\n")
+    for (i = 1; i <= n; i++) {
+        split(row[i], part, "\t")
+        submit[part[1]] = part[2]
+        cancel[part[1]] = part[3]
+        state_of[part[1]] = part[4]
+        runs[part[1]] = part[5]
+        waits[part[1]] = part[6]
+    }
+}
+
+function is_one_of(words, word) {
+    return index(" " words " ", " " word " ") > 0
+}
+
 function quoted(text) {
     gsub(/'/, "'\\''", text)
     return "'" text "'"
 }
 
-# By the letters of qstat and squeue 2: running, exiting, completing (CG); 1: queued, pending,
-# held, waiting, starting, configuring (CF); 0: not there, or no answer.
+# 2: it runs, 1: it waits, 0: it is not there, or no answer.
 function job_state(job,    command, word) {
-    if (system_name == "slurm")
-        command = "squeue -h -o %t -j " quoted(job)
-    else if (system_name == "pbs")
-        command = "qstat -f " quoted(job) " | sed -n 's/ *job_state = //p'"
-    else if (system_name == "cobalt")
-        command = "qstat --header State " quoted(job) " | sed 1,2d"
-    else
-        return 0
-    command = "timeout 15 sh -c " quoted(command) " 2> /dev/null < /dev/null"
+    command = "timeout 15 sh -c " quoted("job=" quoted(job) "; " state_of[system_name]) \
+        " 2> /dev/null < /dev/null"
     command | getline word
     close(command)
-    sub(/^ */, "", word)
-    return word ~ /^([RErek]|CG)/ ? 2 : word ~ /^([QPHWTSqhs]|CF)/ ? 1 : 0
+    gsub(/ /, "", word)
+    return word == "" ? 0 : is_one_of(runs[system_name], word) ? 2 : is_one_of(waits[system_name], word)
 }
 
 # What the folder says may be old: a node that is lost with all processes of a run leaves no
@@ -177,17 +187,18 @@ function add_row(text,    k, part) {
     }
 }
 
-function add_run(name,    runs, left) {
-    runs = phase == "running"
-    left = runs && step_s != "" && last_iteration != "" ? (last_iteration - iteration) * step_s : ""
+function add_run(name,    trains, left) {
+    trains = phase == "running"
+    left = trains && step_s != "" && last_iteration != "" ? (last_iteration - iteration) * step_s : ""
     add_row(name "\t" phase "\t" (last_iteration == "" ? "-" : iteration "/" last_iteration) "\t" \
         loss_text(loss) "\t" loss_text(valid_loss) "\t" count_text(rate) "\t" seconds_text(left) "\t" \
-        seconds_text(runs && leaves_at != "" ? leaves_at - now : "") "\t" \
+        seconds_text(trains && leaves_at != "" ? leaves_at - now : "") "\t" \
         (last == "" ? "-" : last ", " seconds_text(now - last_at) " ago"))
 }
 
 BEGIN {
     COLUMNS = 9
+    read_systems()
     "date +%s.%N" | getline now
     add_row("run\tstate\tstep\tloss\tvalid\ttokens/s\tETA\tleft\tlast event")
 }
@@ -202,7 +213,7 @@ BEGIN {
 
 END {
     if (ENVIRON["facts"] != "") {
-        print phase "\n" system_name (waiting == "" ? "" : "\n" waiting)
+        print phase "\n" submit[system_name] "\n" cancel[system_name] (waiting == "" ? "" : "\n" waiting)
         exit
     }
     for (i = 1; i <= rows; i++) {

@@ -9,6 +9,7 @@ src_base_libmds_base_a_SOURCES = \
   src/base/log.c src/base/log.h \
   src/base/minmax.h \
   src/base/progress.c src/base/progress.h \
+  src/base/scheduler.c src/base/scheduler.h \
   src/base/stream.c src/base/stream.h \
   src/base/status.c src/base/status.h \
   src/base/str.c src/base/str.h \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The nodes that a batch system gave this job. */
-#include "launch/batch_syntax.h"
+#include "base/scheduler.h"
 #include "launch/placement.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static enum mds_rc add_nodefile(struct mds_placement *p,
-                                const struct mds_batch_syntax *d, const char *path)
+static enum mds_rc add_nodefile(struct mds_placement *p, const struct mds_scheduler *d,
+                                const char *path)
 {
     struct mds_finding *f = mds_placement_add(p, d->source);
 
@@ -18,8 +18,8 @@ static enum mds_rc add_nodefile(struct mds_placement *p,
     return MDS_OK;
 }
 
-static enum mds_rc add_nodelist(struct mds_placement *p,
-                                const struct mds_batch_syntax *d, const char *list)
+static enum mds_rc add_nodelist(struct mds_placement *p, const struct mds_scheduler *d,
+                                const char *list)
 {
     struct mds_finding *f = mds_placement_add(p, d->source);
 
@@ -38,8 +38,8 @@ static enum mds_rc add_nodelist(struct mds_placement *p,
 
 enum mds_rc mds_find_batch(struct mds_placement *p)
 {
-    for (int i = 0; i < MDS_SCHEDULERS; i++) {
-        const struct mds_batch_syntax *d = mds_batch_syntax_of((enum mds_scheduler)i);
+    for (int i = 0; mds_scheduler_names[i]; i++) {
+        const struct mds_scheduler *d = mds_scheduler_at(i);
         const char *path = d->nodefile ? getenv(d->nodefile) : NULL;
         const char *list = d->nodelist ? getenv(d->nodelist) : NULL;
 

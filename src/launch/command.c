@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One function per launcher. */
 #include "base/host.h"
+#include "base/scheduler.h"
 #include "config.h"
 #include "launch/folder.h"
 #include "launch/launch.h"
-#include "launch/batch_syntax.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -76,14 +76,18 @@ static void add_gpu_order(const struct mds_launch *l, struct mds_str *out)
             mds_str_add(out, "%s%d", out->len ? "," : "", i);
 }
 
-/* PBS sets OMP_NUM_THREADS and NCPUS of every job to the cores of a chunk: that value
- * is no choice of the user's. */
-static int is_set_by_pbs(const char *name, const char *value)
+/* Of the cores that a batch system gave a job: no choice of the user's. */
+static int is_set_by_scheduler(const char *name, const char *value)
 {
-    const char *cores = getenv("NCPUS");
+    int found = 0;
 
-    return strcmp(name, "OMP_NUM_THREADS") == 0 && getenv("PBS_JOBID") && cores &&
-           strcmp(value, cores) == 0;
+    for (int i = 0; mds_scheduler_names[i]; i++) {
+        const struct mds_scheduler *d = mds_scheduler_at(i);
+        const char *cores = d->cores && getenv(d->id) ? getenv(d->cores) : NULL;
+
+        found |= cores && strcmp(value, cores) == 0;
+    }
+    return found && strcmp(name, "OMP_NUM_THREADS") == 0;
 }
 
 /* "{before}" of a value is what the variable was, and with nothing before no colon
@@ -94,7 +98,7 @@ static void add_variable(const struct mds_variable *v, struct mds_argv *out)
     const char *now = getenv(v->name), *at = strstr(v->value, placeholder);
     int n = at ? (int)(at - v->value) : 0;
 
-    if (now && (!*now || is_set_by_pbs(v->name, now)))
+    if (now && (!*now || is_set_by_scheduler(v->name, now)))
         now = NULL;
     if (!at) {
         mds_argv_add(out, "%s=%s", v->name, now ? now : v->value);
@@ -142,7 +146,7 @@ static const char *unchanged_hostfile(const struct mds_launch *l)
         return NULL;
     if (l->options->hostfile && *l->options->hostfile)
         return l->options->hostfile;
-    return mds_batch_nodefile();
+    return mds_scheduler_nodefile();
 }
 
 /* "a,b" or, with slots, "a:4,b:4". */

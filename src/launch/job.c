@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/units.h"
-#include "launch/batch_syntax.h"
 #include "launch/folder.h"
 
 #include <errno.h>
@@ -59,6 +58,11 @@ const char *mds_clock_text(double s, char *buf, size_t size)
 
     snprintf(buf, size, "%02ld:%02ld:%02ld", n / 3600, n / 60 % 60, n % 60);
     return buf;
+}
+
+const struct mds_scheduler *mds_job_scheduler(const struct mds_job *j)
+{
+    return mds_scheduler_at(j->launch->machine->batch.scheduler);
 }
 
 int64_t mds_job_nodes(const struct mds_job *j)
@@ -121,33 +125,38 @@ static void check_without_scheduler(const struct mds_job *j, struct mds_diag *di
                        m->name, (long long)m->node.count, remedy);
 }
 
+static int has_scheduler(const struct mds_job *j)
+{
+    return j->launch->machine->batch.scheduler != MDS_SCHEDULER_NONE;
+}
+
 /* As a job's name, and in its log's: PBS reads HOST:PATH, Slurm %j.  Where a shell
  * starts the job one line will do.  Commands would take a leading - for an option. */
-static int is_valid_job_name(const char *text, enum mds_scheduler scheduler)
+static int is_valid_job_name(const char *text, int scheduler)
 {
     if (text[0] == '-')
         return 0;
-    if (scheduler == MDS_SCHEDULER_NONE)
+    if (!scheduler)
         return !text[first_line_length(text)];
     return mds_shell_is_plain(text) && !strpbrk(text, ":,%");
 }
 
-static void check_folder(const struct mds_job *j, enum mds_scheduler scheduler,
-                         struct mds_diag *diag)
+static void check_folder(const struct mds_job *j, struct mds_diag *diag)
 {
+    const char *special = mds_job_scheduler(j)->special;
     char here[MDS_PATH_SIZE];
 
-    if (!is_valid_job_name(j->folder, scheduler))
+    if (!is_valid_job_name(j->folder, has_scheduler(j)))
         mds_diag_fault(diag, NULL,
                        "folder '%.*s' (--runs, --name): batch systems do not accept "
                        "this name; use letters, digits and _.-, with no - first",
                        first_line_length(j->folder), j->folder);
-    if (scheduler == MDS_SCHEDULER_SLURM && j->folder[0] != '/' &&
-        getcwd(here, sizeof here) && strpbrk(here, "%\\"))
+    if (special && j->folder[0] != '/' && getcwd(here, sizeof here) &&
+        strpbrk(here, special))
         mds_diag_fault(diag, NULL,
-                       "folder %s: Slurm interprets %% and \\ in the path of a job's "
-                       "log; submit from another folder, or give --runs",
-                       here);
+                       "folder %s: the batch system interprets any of '%s' in the path "
+                       "of a job's log; submit from another folder, or give --runs",
+                       here, special);
 }
 
 /* It becomes a line of the script. */
@@ -177,9 +186,9 @@ void mds_job_check(const struct mds_job *j, struct mds_diag *diag)
     const struct mds_machine *m = j->launch->machine;
     const struct mds_queue *q = j->queue ? mds_machine_queue(m, j->queue, 0) : NULL;
 
-    check_folder(j, (enum mds_scheduler)m->batch.scheduler, diag);
+    check_folder(j, diag);
     check_excluded(j->launch->options->exclude, diag);
-    if (m->batch.scheduler == MDS_SCHEDULER_NONE) {
+    if (!has_scheduler(j)) {
         check_without_scheduler(j, diag);
         return;
     }
@@ -228,14 +237,13 @@ static enum mds_rc read_job_id(FILE *f, const char *command, const char *log, ch
 
 /* Submit the script `path`, to start after job `after` has ended (NULL: at once).  id
  * receives the job's id.  Without a batch system the script is run here, its output
- * goes to folder/job.log, and the id is "local".  more: further jobs of the chain
+ * goes to the folder's job.log, and the id is "local".  more: further jobs of the chain
  * follow.  What the batch system says on standard error stays visible. */
-static enum mds_rc submit_script(enum mds_scheduler scheduler, const char *folder,
-                                 const char *path, const char *after, int more,
-                                 char *id, size_t size)
+static enum mds_rc submit_script(const struct mds_job *j, const char *path,
+                                 const char *after, int more, char *id, size_t size)
 {
-    const struct mds_batch_syntax *d = mds_batch_syntax_of(scheduler);
-    const char *log = scheduler == MDS_SCHEDULER_NONE ? folder : NULL;
+    const struct mds_scheduler *d = mds_job_scheduler(j);
+    const char *log = has_scheduler(j) ? NULL : j->folder;
     struct mds_str command = {0};
     enum mds_rc rc;
     FILE *f;
@@ -307,28 +315,26 @@ static void record_jobs(const char *folder, const char *ids)
                  mds_fail_text());
 }
 
-enum mds_rc mds_job_submit_chain(enum mds_scheduler scheduler, const char *folder,
-                                 int64_t n)
+enum mds_rc mds_job_submit_chain(const struct mds_job *j)
 {
     struct mds_str ids = {0};
     char id[128] = "", path[MDS_PATH_SIZE];
     enum mds_rc rc = MDS_OK;
 
-    MDS_TRY(mds_path_join(folder, "job.sh", path));
-    for (int64_t i = 0; i < n && !rc; i++) {
+    MDS_TRY(mds_path_join(j->folder, "job.sh", path));
+    for (int64_t i = 0; i < j->chain && !rc; i++) {
         char after[128];
 
         memcpy(after, id, sizeof after);
-        rc = submit_script(scheduler, folder, path, i ? after : NULL, i + 1 < n, id,
-                           sizeof id);
+        rc = submit_script(j, path, i ? after : NULL, i + 1 < j->chain, id, sizeof id);
         if (!rc)
             mds_str_add(&ids, "%s%s", i ? ", " : "", id);
     }
     if (ids.len) {
-        printf("%s: %s\n", folder, ids.s);
-        record_jobs(folder, ids.s);
-    } else if (scheduler != MDS_SCHEDULER_NONE)
-        mds_folder_discard(folder); /* else the log says why it failed */
+        printf("%s: %s\n", j->folder, ids.s);
+        record_jobs(j->folder, ids.s);
+    } else if (has_scheduler(j))
+        mds_folder_discard(j->folder); /* else the log says why it failed */
     mds_str_fini(&ids);
     return rc;
 }

@@ -3,7 +3,6 @@
 #ifndef MDS_LAUNCH_JOB_H
 #define MDS_LAUNCH_JOB_H
 
-#include "launch/batch_syntax.h"
 #include "launch/launch.h"
 
 struct mds_job {
@@ -17,6 +16,9 @@ struct mds_job {
     double margin_s;             /* how long before the walltime to save and exit */
     int64_t chain;               /* jobs that follow each other */
 };
+
+/* The machine's batch system. */
+const struct mds_scheduler *mds_job_scheduler(const struct mds_job *j);
 
 /* How many nodes to ask for: those of the run and --spare-nodes. */
 int64_t mds_job_nodes(const struct mds_job *j);
@@ -44,12 +46,12 @@ enum mds_rc mds_job_add_keep_last(const struct mds_job *j, struct mds_argv *word
 enum mds_rc mds_job_log_disk_space(const struct mds_job *j,
                                    const struct mds_estimate *e, int64_t kept);
 
-/* Submit folder/job.sh n times, each to start after the previous one.  Records the jobs
- * that were submitted, in run.yaml and as an event, and prints them, even if a later
- * one is refused.  If none was submitted the folder is removed.  Without a batch system
- * the script is run here, and its output goes to folder/job.log. */
-enum mds_rc mds_job_submit_chain(enum mds_scheduler scheduler, const char *folder,
-                                 int64_t n);
+/* Submit the folder's job.sh j->chain times, each to start after the previous one.
+ * Records the jobs that were submitted, in run.yaml and as an event, and prints them,
+ * even if a later one is refused.  If none was submitted the folder is removed.
+ * Without a batch system the script is run here, and its output goes to the folder's
+ * job.log. */
+enum mds_rc mds_job_submit_chain(const struct mds_job *j);
 
 /* Format seconds as "26:00:00"; returns buf. */
 const char *mds_clock_text(double s, char *buf, size_t size);

@@ -3,7 +3,6 @@
  * takes. */
 #include "base/log.h"
 #include "base/units.h"
-#include "launch/batch_syntax.h"
 #include "launch/launch.h"
 
 #include <math.h>
@@ -186,9 +185,9 @@ static enum mds_rc check_memory(const struct mds_launch *l,
  * to read the result, so not with --print, for the runs of a sweep, or inside a job. */
 static int is_worth_comparing(const struct mds_launch *l)
 {
-    const struct mds_batch_syntax *d = mds_batch_syntax_of(l->machine->batch.scheduler);
+    const struct mds_scheduler *d = mds_scheduler_at(l->machine->batch.scheduler);
     const struct mds_launch_options *o = l->options;
-    int in_job = d && d->id && getenv(d->id);
+    int in_job = d->id && getenv(d->id);
 
     return o->layout == MDS_LAYOUT_AUTO && !o->print && !o->tag && !in_job &&
            l->machine->node.gpus > 0 && l->ranks > 1;

@@ -8,7 +8,6 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/batch_nodes.c \
   src/launch/check.c \
   src/launch/command.c \
-  src/launch/batch_syntax.c src/launch/batch_syntax.h \
   src/launch/folder.c src/launch/folder.h \
   src/launch/gpus.c \
   src/launch/hosts.c src/launch/hosts.h \

@@ -3,8 +3,8 @@
 #include "launch/placement.h"
 #include "base/log.h"
 #include "base/minmax.h"
+#include "base/scheduler.h"
 #include "base/units.h"
-#include "launch/batch_syntax.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 /* Scripts write HOSTFILE=$PBS_NODEFILE: then who repeats a node is no user. */
 static int is_batch_nodefile(const char *path)
 {
-    const char *written = mds_batch_nodefile();
+    const char *written = mds_scheduler_nodefile();
 
     return written && strcmp(path, written) == 0;
 }

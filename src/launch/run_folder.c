@@ -109,8 +109,7 @@ enum mds_rc mds_run_folder_describe(const struct mds_job *j,
     add_text(&text, "version", mds_launch_options.version);
     add_text(&text, "written", when);
     add_text(&text, "machine", l->machine->name);
-    add_text(&text, "scheduler",
-             mds_scheduler_name((enum mds_scheduler)l->machine->batch.scheduler));
+    add_text(&text, "scheduler", mds_scheduler_names[l->machine->batch.scheduler]);
     add_number(&text, "nodes", (double)l->nodes);
     add_number(&text, "ranks", (double)l->ranks);
     add_number(&text, "step_s", e->step_s);

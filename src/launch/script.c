@@ -2,40 +2,34 @@
 /* The script of a job, and how a run goes on from job to job.
  *
  *   limit     Some minutes before the walltime the script is warned by SIGUSR1, by
- *             Slurm or else by timeout(1).  It hands the signal on, and the ranks save
- *             and leave with status 85; --exit-duration-in-mins makes them do the same
- *             by their own clocks.  They evaluate nothing more.
+ *             the batch system or else by timeout(1).  It hands the signal on, and the
+ *             ranks save and leave with status 85; --exit-duration-in-mins makes them
+ *             do the same by their own clocks.  They evaluate nothing more.
  *   status    0: the run is done; 1: it would fail again; 75: it lost a node; 85: it is
- *             out of time.  85
- *             becomes 86 if the script was sent SIGTERM, by which batch systems preempt
- *             and cancel.
+ *             out of time.  85 becomes 86 if the script was sent SIGTERM, by
+ *             which batch systems preempt and cancel.
  *   requeue   A job that ends before its run is done, and left a newer checkpoint than
- *             it found, is started again, except with status 1: by scontrol requeue,
- *             elsewhere by submitting the script once more.  One that made no progress
- *             would make none again.  A job that is preempted is always requeued, by
- *             the batch system or here.
+ *             it found, is started again, except with status 1: it is requeued, or the
+ *             script submitted once more.  One that made no progress would make none
+ *             again.  A job that is preempted is always requeued, by the batch system
+ *             or here.
  *   chain     Jobs that were submitted behind it go on instead; the last of them says
  *             that the run is not done, and fails.  With status 1 they are cancelled.
  *   exclude   A file with the nodes that the run has lost.  mds_launch does not use
- *             them, and Slurm does not give them to the next job.
+ *             them, and a batch system that can be told so does not give them to the
+ *             next job.
  *   done      A run that is done leaves a file of that name; jobs that find it end.
  */
 #include "base/exit_status.h"
-#include "launch/batch_syntax.h"
 #include "launch/folder.h"
 #include "launch/job.h"
 
 #include <limits.h>
 #include <string.h>
 
-static const struct mds_batch_syntax *job_syntax(const struct mds_job *j)
-{
-    return mds_batch_syntax_of((enum mds_scheduler)j->launch->machine->batch.scheduler);
-}
-
 /* ---- the head ---- */
 
-static void add_directive(const struct mds_batch_syntax *d, const char *key,
+static void add_directive(const struct mds_scheduler *d, const char *key,
                           const char *value, struct mds_str *out)
 {
     if (key && value)
@@ -66,7 +60,7 @@ static void add_profile_directives(const struct mds_job *j, const char *text,
                                    struct mds_str *out)
 {
     while (text && *text) {
-        mds_str_add(out, "%s", job_syntax(j)->prefix);
+        mds_str_add(out, "%s", mds_job_scheduler(j)->prefix);
         while (*text && *text != '\n') {
             size_t length = expand_job_placeholder(j, text, out);
 
@@ -79,7 +73,7 @@ static void add_profile_directives(const struct mds_job *j, const char *text,
     }
 }
 
-/* As Slurm takes them; PBS lists have + between nodes. */
+/* Lists as of PBS have + between nodes. */
 static void add_given_exclusions(const struct mds_job *j, struct mds_str *out)
 {
     const char *given = j->launch->options->exclude;
@@ -90,7 +84,7 @@ static void add_given_exclusions(const struct mds_job *j, struct mds_str *out)
 
 static void add_exclusions(const struct mds_job *j, struct mds_str *out)
 {
-    const struct mds_batch_syntax *d = job_syntax(j);
+    const struct mds_scheduler *d = mds_job_scheduler(j);
 
     if (!d->exclude || !j->launch->options->exclude)
         return;
@@ -103,7 +97,7 @@ static void add_exclusions(const struct mds_job *j, struct mds_str *out)
 static void add_request(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
-    const struct mds_batch_syntax *d = job_syntax(j);
+    const struct mds_scheduler *d = mds_job_scheduler(j);
     char time[32], nodes[32];
 
     mds_clock_text(j->walltime_s, time, sizeof time);
@@ -123,12 +117,12 @@ static void add_request(const struct mds_job *j, struct mds_str *out)
 
 static void add_directives(const struct mds_job *j, struct mds_str *out)
 {
-    const struct mds_batch_syntax *d = job_syntax(j);
+    const struct mds_scheduler *d = mds_job_scheduler(j);
 
     add_directive(d, d->name, j->name, out);
     add_request(j, out);
     if (d->warning)
-        mds_str_add(out, "%s%sB:USR1@%.0f\n", d->prefix, d->warning, j->margin_s);
+        mds_str_add(out, "%s%s%.0f\n", d->prefix, d->warning, j->margin_s);
     if (d->output)
         mds_str_add(out, "%s%s%s/%s\n", d->prefix, d->output, j->folder, d->log);
 }
@@ -166,7 +160,7 @@ static void add_path_setup(struct mds_str *out)
 static void add_environment_setup(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
-    const struct mds_batch_syntax *d = job_syntax(j);
+    const struct mds_scheduler *d = mds_job_scheduler(j);
 
     if (d->folder)
         mds_str_add(out, "cd \"$%s\" || exit 1\n", d->folder);
@@ -174,7 +168,7 @@ static void add_environment_setup(const struct mds_job *j, struct mds_str *out)
     add_assignment("run", j->folder, out);
     if (d->live)
         mds_str_add(out,
-                    "# PBS delivers what a job prints when it ends; this file can be "
+                    "# What a job prints is delivered when it ends; this file can be "
                     "read while it runs.\n"
                     "[ -z \"$%s\" ] || exec >> \"$run/job-${%s%%%%.*}.log\" 2>&1\n",
                     d->id, d->id);
@@ -238,7 +232,7 @@ static void add_launch_command(const struct mds_job *j, struct mds_str *out)
     const struct mds_machine *m = j->launch->machine;
     struct mds_argv w = {0};
 
-    if (!job_syntax(j)->warning && j->walltime_s > 0)
+    if (!mds_job_scheduler(j)->warning && j->walltime_s > 0)
         mds_str_add(out, "timeout --foreground --preserve-status --signal=USR1 %.0f ",
                     j->walltime_s - j->margin_s);
     mds_argv_add_split(&w, "mds_launch --machine");
@@ -278,7 +272,7 @@ static void add_wait_loop(struct mds_str *out)
 
 /* ---- after the ranks ---- */
 
-/* Set excluded to the nodes that Slurm must not give to the next job. */
+/* Set excluded to the nodes that must not be given to the next job. */
 static void add_excluded_nodes(const struct mds_job *j, struct mds_str *out)
 {
     mds_str_add(out, "excluded=\n"
@@ -293,29 +287,15 @@ static void add_excluded_nodes(const struct mds_job *j, struct mds_str *out)
                      "sed 's/,*$//; /^$/d' | sort -u | paste -sd, -)\nfi\n");
 }
 
-/* A failure that would repeat (status 1) is not tried again.  A job that Slurm requeues
- * keeps its request; to exclude nodes a new job is submitted, unless Slurm refuses it
- * because too few nodes are left. */
+/* A failure that would repeat (status 1) is not tried again. */
 static void add_requeue(const struct mds_job *j, struct mds_str *out)
 {
-    const struct mds_batch_syntax *d = job_syntax(j);
-
     mds_str_add(
         out,
         "if [ \"$(cat \"$checkpoints/latest\" 2> /dev/null)\" != \"$before\" ] && "
-        "[ -z \"$stopped\" ] && [ \"$status\" -ne %d ]; then\n",
-        MDS_EXIT_REPEATS);
-    if (d->again)
-        mds_str_add(out, "    %s \"$run/job.sh\"\n", d->again);
-    else
-        mds_str_add(out,
-                    "    # not if it was cancelled\n"
-                    "    squeue -h -o %%T -j \"$SLURM_JOB_ID\" | grep -q RUNNING && {\n"
-                    "        { [ -n \"$excluded\" ] && "
-                    "sbatch --exclude=\"$excluded\" \"$run/job.sh\"; } ||\n"
-                    "            scontrol requeue \"$SLURM_JOB_ID\"\n"
-                    "    }\n");
-    mds_str_add(out, "fi\n");
+        "[ -z \"$stopped\" ] && [ \"$status\" -ne %d ]; then\n"
+        "%sfi\n",
+        MDS_EXIT_REPEATS, mds_job_scheduler(j)->again);
 }
 
 /* A signal of the batch system may have reached the ranks alone. */
@@ -329,21 +309,9 @@ static void add_preemption_check(struct mds_str *out)
                 MDS_EXIT_TERMINATED, MDS_EXIT_TERMINATED);
 }
 
-/* If the ranks have saved and exited before a preempted job's time of grace is over,
- * Slurm takes its end for a failure, and does not requeue it. */
-static void add_requeue_of_preempted(const struct mds_batch_syntax *d,
-                                     struct mds_str *out)
-{
-    mds_str_add(out,
-                "if %s; then\n"
-                "    scontrol requeue \"$SLURM_JOB_ID\" && exit \"$status\"\n"
-                "fi\n",
-                d->preempted);
-}
-
 /* run.yaml lists the jobs of the chain, "jobs: [12, 13]", but not those that somebody
  * submitted later.  Without a batch system mds_launch knows which is the last. */
-static void add_chain_end(const struct mds_batch_syntax *d, struct mds_str *out)
+static void add_chain_end(const struct mds_scheduler *d, struct mds_str *out)
 {
     if (!d->id)
         return;
@@ -367,22 +335,21 @@ static void add_chain_end(const struct mds_batch_syntax *d, struct mds_str *out)
                 "if [ \"$status\" -eq %d ]; then\n"
                 "    [ -z \"$next\" ] || exit 0 # the next job goes on\n"
                 "    echo \"mds: error: this was the last job of its chain, and the "
-                "run is not done; go on with: %.*s $run/job.sh\" >&2\n"
+                "run is not done; go on with: mds_launch continue $run\" >&2\n"
                 "fi\n",
-                MDS_EXIT_REPEATS, d->cancel, MDS_EXIT_UNFINISHED,
-                (int)strcspn(d->submit, " "), d->submit);
+                MDS_EXIT_REPEATS, d->cancel, MDS_EXIT_UNFINISHED);
 }
 
 static void add_exit_handling(const struct mds_job *j, struct mds_str *out)
 {
-    const struct mds_batch_syntax *d = job_syntax(j);
+    const struct mds_scheduler *d = mds_job_scheduler(j);
     int requeue = j->chain == 1 && j->launch->options->requeue;
 
     add_preemption_check(out);
     mds_str_add(out, "if [ \"$status\" -eq 0 ]; then\n    touch \"$run/done\"\n"
                      "    exit 0\nfi\n");
     if (d->preempted && j->launch->options->requeue)
-        add_requeue_of_preempted(d, out);
+        mds_str_add(out, "%s", d->preempted);
     if (d->exclude && (j->chain > 1 || requeue))
         add_excluded_nodes(j, out);
     if (j->chain > 1)

@@ -2,6 +2,7 @@
 /* The subcommands that read run folders for people are scripts: JSON lines become
  * text. */
 #include "base/host.h"
+#include "base/scheduler.h"
 #include "config/options.h"
 #include "launch/argv.h"
 #include "launch/submit.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_WORDS = 4 };
+enum { MOST_WORDS = 5 };
 
 /* This program becomes scripts/NAME, with at most so many words, and those of line. */
 static enum mds_rc exec_script(const char *name, const char *const words[MOST_WORDS],
@@ -39,6 +40,35 @@ static enum mds_rc exec_script(const char *name, const char *const words[MOST_WO
     return w.failed ? MDS_EMEM : mds_fail(MDS_EIO, "sh: %s", strerror(errno));
 }
 
+/* What scripts/status.awk needs of the batch systems, which it describes. */
+static void describe_schedulers(struct mds_str *out)
+{
+    for (int i = 0; mds_scheduler_names[i]; i++) {
+        const struct mds_scheduler *d = mds_scheduler_at(i);
+
+        mds_str_add(out, "%s\t%s\t%s\t%s\t%s\t%s\n", mds_scheduler_names[i], d->submit,
+                    d->cancel ? d->cancel : "false", d->state ? d->state : "true",
+                    d->runs ? d->runs : "", d->waits ? d->waits : "");
+    }
+}
+
+/* status, continue and cancel. */
+static enum mds_rc exec_status(const char *action, const char *runs, const char *name,
+                               const char *flag)
+{
+    struct mds_str systems = {0};
+    enum mds_rc rc;
+
+    describe_schedulers(&systems);
+    rc = systems.failed ? MDS_EMEM
+                        : exec_script("status",
+                                      (const char *const[MOST_WORDS]){systems.s, action,
+                                                                      runs, name, flag},
+                                      NULL);
+    mds_str_fini(&systems);
+    return rc;
+}
+
 enum mds_rc mds_report(const struct mds_launch_options *options, const char *folder)
 {
     const char *const words[MOST_WORDS] = {folder, options->html ? options->html : ""};
@@ -48,25 +78,18 @@ enum mds_rc mds_report(const struct mds_launch_options *options, const char *fol
 
 enum mds_rc mds_status(const struct mds_launch_options *options, const char *folder)
 {
-    const char *const words[MOST_WORDS] = {
-        "status", options->folder, folder ? folder : "", options->watch ? "1" : "0"};
-
-    return exec_script("status", words, NULL);
+    return exec_status("status", options->folder, folder ? folder : "",
+                       options->watch ? "1" : "0");
 }
 
 enum mds_rc mds_continue(const struct mds_launch_options *options, const char *name)
 {
-    const char *const words[MOST_WORDS] = {"continue", options->folder, name,
-                                           options->print ? "1" : "0"};
-
-    return exec_script("status", words, NULL);
+    return exec_status("continue", options->folder, name, options->print ? "1" : "0");
 }
 
 enum mds_rc mds_cancel(const struct mds_launch_options *options, const char *name)
 {
-    const char *const words[MOST_WORDS] = {"cancel", options->folder, name};
-
-    return exec_script("status", words, NULL);
+    return exec_status("cancel", options->folder, name, NULL);
 }
 
 enum mds_rc mds_lr_find(const char *plot, const char *steps,

@@ -4,7 +4,6 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "ckpt/folder.h"
-#include "launch/batch_syntax.h"
 #include "launch/job.h"
 #include "launch/run_folder.h"
 
@@ -77,8 +76,7 @@ static enum mds_rc write_and_submit(const struct mds_job *j,
         printf("%s: written\n", j->folder);
         return MDS_OK;
     }
-    return mds_job_submit_chain((enum mds_scheduler)j->launch->machine->batch.scheduler,
-                                j->folder, o->chain);
+    return mds_job_submit_chain(j);
 }
 
 /* ---- options that a job needs to save and resume ---- */
@@ -134,14 +132,14 @@ static void warn_of_scratch_folder(const struct mds_job *j)
                  j->folder, scratch, m->name);
 }
 
-/* Only Slurm can be told which nodes a job must not get. */
+/* Not all batch systems can be told which nodes a job must not get. */
 static void warn_of_excluded_nodes(const struct mds_job *j)
 {
     const struct mds_launch_options *o = j->launch->options;
-    enum mds_scheduler s = (enum mds_scheduler)j->launch->machine->batch.scheduler;
+    int row = j->launch->machine->batch.scheduler;
 
-    if (o->exclude && o->spare_nodes == 0 && s != MDS_SCHEDULER_NONE &&
-        !mds_batch_syntax_of(s)->exclude)
+    if (o->exclude && o->spare_nodes == 0 && row != MDS_SCHEDULER_NONE &&
+        !mds_scheduler_at(row)->exclude)
         mds_warn(
             "--exclude %s: the batch system may give these nodes to the job, which "
             "then fails at its start; ask for spare nodes to replace them "

@@ -4,6 +4,7 @@
 #ifndef MDS_PLAN_MACHINE_H
 #define MDS_PLAN_MACHINE_H
 
+#include "base/scheduler.h"
 #include "config/config.h"
 #include "config/diag.h"
 #include "config/optset.h"
@@ -18,17 +19,6 @@ enum mds_launcher {
     MDS_LAUNCHER_OPENMPI,
     MDS_LAUNCHER_SRUN,
 };
-
-/* The batch system. */
-enum mds_scheduler {
-    MDS_SCHEDULER_NONE,
-    MDS_SCHEDULER_PBS,
-    MDS_SCHEDULER_SLURM,
-    MDS_SCHEDULER_COBALT,
-};
-
-/* "none", "pbs", ..., as profiles have them. */
-const char *mds_scheduler_name(enum mds_scheduler scheduler);
 
 enum mds_gpu_order { MDS_GPU_FORWARD, MDS_GPU_REVERSE };
 
@@ -99,7 +89,7 @@ struct mds_machine {
         char *pass;    /* environment variables to pass on (Open MPI's -x) */
     } launcher;
     struct {
-        int scheduler;      /* enum mds_scheduler */
+        int scheduler;      /* its row: base/scheduler.h */
         char *queue_option; /* before a queue's name: "--qos="; NULL: the usual one */
         char *directives;   /* lines of a job's head, without "#PBS "; {nodes} {gpus} */
         char *modules;      /* arguments for `module load`, or NULL */

@@ -9,13 +9,7 @@
 /* In the order of the enums in machine.h. */
 static const char *const launchers[] = {"plain",   "pals", "hydra",
                                         "openmpi", "srun", NULL};
-static const char *const schedulers[] = {"none", "pbs", "slurm", "cobalt", NULL};
 static const char *const orders[] = {"forward", "reverse", NULL};
-
-const char *mds_scheduler_name(enum mds_scheduler scheduler)
-{
-    return schedulers[scheduler];
-}
 
 static const char g[] = "Facts";
 
@@ -110,7 +104,7 @@ static const struct mds_option rows[] = {
     {g, "launcher.pass", NULL, NULL, MDS_OPT_WORDS, NULL, 0, 0, NULL, AT(launcher.pass),
      "name...", .help = "variables that ranks inherit (-x)"},
 
-    {g, "batch.scheduler", NULL, NULL, MDS_OPT_ENUM, "none", 0, 0, schedulers,
+    {g, "batch.scheduler", NULL, NULL, MDS_OPT_ENUM, "none", 0, 0, mds_scheduler_names,
      AT(batch.scheduler), "kind", .help = "who gives out nodes"},
     {g, "batch.queue_option", NULL, NULL, MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(batch.queue_option), "option", .help = "what stands before a queue's name"},

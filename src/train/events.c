@@ -2,6 +2,7 @@
 /* What rank 0 tells other programs of the run (--events, docs/events.md). */
 #include "base/events.h"
 #include "base/log.h"
+#include "base/scheduler.h"
 #include "base/str.h"
 #include "config/options.h"
 #include "train/run.h"
@@ -66,18 +67,6 @@ static void add_layout(const struct run *r, struct mds_event *e)
     mds_str_fini(&hosts);
 }
 
-/* The batch job that this is, or NULL. */
-static const char *job_id(void)
-{
-    static const char *const variables[] = {"SLURM_JOB_ID", "PBS_JOBID",
-                                            "COBALT_JOBID"};
-    const char *id = NULL;
-
-    for (size_t i = 0; i < sizeof variables / sizeof *variables && !id; i++)
-        id = getenv(variables[i]);
-    return id;
-}
-
 static void add_settings(const struct run *r, struct mds_event *e)
 {
     const struct mds_config *c = r->config;
@@ -88,7 +77,7 @@ static void add_settings(const struct run *r, struct mds_event *e)
     mds_event_add_int(e, "seq_length", c->model.seq_length);
     mds_event_add_int(e, "global_batch_size", next_step(r).in[MDS_SAMPLES]);
     mds_event_add_text(e, "device", mds_dev_name(r->dev));
-    mds_event_add_text(e, "job", job_id());
+    mds_event_add_text(e, "job", mds_scheduler_job());
     mds_event_add_int(e, "last_iteration", r->iteration + steps_left(r));
     mds_event_add_real(e, "leaves_after_s",
                        c->train.exit_duration_s > 0 ? c->train.exit_duration_s : NAN);

@@ -145,7 +145,7 @@ test_expect_success 'what would add lines to the script, or change the path of a
         mkdir "$odd" && ln -s ../../tokens.h5 "$odd" && cd "$odd" &&
         test_must_fail env MACHINE=h200 MODEL_SIZE_KEY=GPT125M TRAIN_ITERS=1 \
             mds_launch submit batch 1 1:00:00 me 2>err && cat err &&
-        grep "Slurm .*submit from another folder" err && test ! -e runs && cd .. || return 1
+        grep "batch system interprets .*submit from another folder" err && test ! -e runs && cd .. || return 1
     done &&
     test ! -e runs && cd ..
 '
@@ -283,7 +283,7 @@ test_expect_success 'of a chain that a batch system runs, the last job alone say
     SLURM_JOB_ID=$first bash two.sh 2>err && test ! -s err &&
     for id in $((first + 1)) 9$first; do
         test_expect_code 85 env SLURM_JOB_ID=$id bash two.sh 2>err && cat err &&
-        grep "the run is not done; go on with: sbatch runs/two/job.sh" err || return 1
+        grep "the run is not done; go on with: mds_launch continue runs/two" err || return 1
     done && PATH=${PATH#*:}
 '
 # ended STATUS SCRIPT: the job 1 with a run that ends so, and has saved; commands of Slurm are in called

@@ -25,7 +25,7 @@ test_expect_success '--chain: the last job fails where the run is not done, and 
     launch_options="--chain 2" submit short TRAIN_ITERS=30 -- --exit-interval 10 &&
     set -- $(echo $job | tr -d ,) && becomes $2 FAILED 60 && test "$(state $1)" = COMPLETED &&
     about $2 | grep "^ExitCode=85:" &&
-    grep "go on with: sbatch short/TINY-64-2n/job.sh" short/TINY-64-2n/job-$2.log &&
+    grep "go on with: mds_launch continue short/TINY-64-2n" short/TINY-64-2n/job-$2.log &&
     ! grep "last job of its chain" short/TINY-64-2n/job-$1.log
 '
 test_expect_success 'a sweep of four runs, and its report' '

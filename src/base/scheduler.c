@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/scheduler.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+const char *const mds_scheduler_names[] = {"none", "pbs", "slurm", "cobalt", NULL};
+
+/* In this order. */
+static const struct mds_scheduler rows[] = {
+    {.prefix = "", .submit = "sh", .again = "    exec sh \"$run/job.sh\"\n"},
+    {.prefix = "#PBS ",
+     .name = "-N ",
+     .queue = "-q ",
+     .project = "-A ",
+     .walltime = "-l walltime=",
+     .output = "-o ",
+     .fixed = "-j oe",
+     .rerun = {"-r n", "-r y"},
+     .outlive = "-W tolerate_node_failures=all",
+     .log = "",
+     .live = 1,
+     .folder = "PBS_O_WORKDIR",
+     .id = "PBS_JOBID",
+     .cores = "NCPUS",
+     .nodefile = "PBS_NODEFILE",
+     .source = "PBS (PBS_NODEFILE)",
+     .submit = "qsub",
+     .after = "-W depend=afterany:",
+     .cancel = "qdel",
+     .state = "qstat -f \"$job\" | sed -n 's/ *job_state = //p'",
+     .runs = "R E",
+     .waits = "Q H W T S",
+     .again = "    qsub \"$run/job.sh\"\n"},
+    {.prefix = "#SBATCH ",
+     .name = "--job-name=",
+     .queue = "--partition=",
+     .project = "--account=",
+     .walltime = "--time=",
+     .nodes = "--nodes=",
+     .output = "--output=",
+     .warning = "--signal=B:USR1@",
+     .exclude = "--exclude=",
+     .fixed = "--open-mode=append",
+     .rerun = {"--no-requeue", "--requeue"},
+     .outlive = "--no-kill",
+     .log = "job-%j.log",
+     .special = "%\\",
+     .id = "SLURM_JOB_ID",
+     .nodelist = "SLURM_JOB_NODELIST",
+     .old_nodelist = "SLURM_NODELIST",
+     .node_count = "SLURM_JOB_NUM_NODES",
+     .gpus = "SLURM_GPUS_ON_NODE",
+     .source = "Slurm (SLURM_JOB_NODELIST)",
+     .submit = "sbatch --parsable",
+     .after = "--dependency=afterany:",
+     .cancel = "scancel",
+     .state = "squeue -h -o %t -j \"$job\"",
+     .runs = "R CG SI SO",
+     .waits = "PD CF S ST RD RF RH RQ RS SE",
+     /* A requeued job keeps its request.  To exclude nodes a new one is submitted,
+      * unless Slurm refuses it because too few nodes are left. */
+     .again = "    # not if it was cancelled\n"
+              "    squeue -h -o %T -j \"$SLURM_JOB_ID\" | grep -q RUNNING && {\n"
+              "        { [ -n \"$excluded\" ] && "
+              "sbatch --exclude=\"$excluded\" \"$run/job.sh\"; } ||\n"
+              "            scontrol requeue \"$SLURM_JOB_ID\"\n"
+              "    }\n",
+     /* If the ranks have left before its time of grace is over, Slurm takes the end of
+      * a preempted job for a failure, and does not requeue it. */
+     .preempted = "if scontrol show job \"$SLURM_JOB_ID\" | "
+                  "grep -q 'PreemptTime=[0-9]'; then\n"
+                  "    scontrol requeue \"$SLURM_JOB_ID\" && exit \"$status\"\n"
+                  "fi\n",
+     .update = "scontrol update JobId=\"$job\" ExcNodeList=\"$excluded\""},
+    {.prefix = "#COBALT ",
+     .name = "--jobname ",
+     .queue = "-q ",
+     .project = "-A ",
+     .walltime = "-t ",
+     .nodes = "-n ",
+     .output = "-O ",
+     .log = "job",
+     .id = "COBALT_JOBID",
+     .nodefile = "COBALT_NODEFILE",
+     .source = "Cobalt (COBALT_NODEFILE)",
+     .submit = "qsub",
+     .after = "--dependencies ",
+     .cancel = "qdel",
+     .state = "qstat --header State \"$job\" | sed 1,2d",
+     .runs = "running exiting killing",
+     .waits = "queued starting user_hold admin_hold dep_hold maxrun_hold",
+     .again = "    qsub \"$run/job.sh\"\n"},
+};
+
+static_assert(sizeof mds_scheduler_names / sizeof *mds_scheduler_names ==
+                  sizeof rows / sizeof *rows + 1,
+              "a name for each row");
+
+const struct mds_scheduler *mds_scheduler_at(int row)
+{
+    return &rows[row];
+}
+
+const char *mds_scheduler_nodefile(void)
+{
+    for (int i = 0; mds_scheduler_names[i]; i++) {
+        const char *path = rows[i].nodefile ? getenv(rows[i].nodefile) : NULL;
+
+        if (path && *path)
+            return path;
+    }
+    return NULL;
+}
+
+const char *mds_scheduler_job(void)
+{
+    const char *id = NULL;
+
+    for (int i = 0; mds_scheduler_names[i] && !id; i++)
+        id = rows[i].id ? getenv(rows[i].id) : NULL;
+    return id;
+}
