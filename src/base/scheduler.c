@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-const char *const mds_scheduler_names[] = {"none", "pbs", "slurm", "cobalt", NULL};
+const char *const mds_scheduler_names[] = {"none",   "pbs",  "slurm",
+                                           "cobalt", "flux", NULL};
+
+static const char *const flux_list[] = {"flux", "hostlist", "local", NULL};
 
 /* In this order. */
 static const struct mds_scheduler rows[] = {
@@ -92,6 +95,34 @@ static const struct mds_scheduler rows[] = {
      .runs = "running exiting killing",
      .waits = "queued starting user_hold admin_hold dep_hold maxrun_hold",
      .again = "    qsub \"$run/job.sh\"\n"},
+    /* Its --signal reaches ranks, too, which a second signal ends unsaved.  A job is a
+     * Flux of its own, and has no variable with its nodes.  Ids begin with f in place
+     * of a letter that is not ASCII. */
+    {.prefix = "# flux: ",
+     .seconds = 1,
+     .name = "--job-name=",
+     .queue = "--queue=",
+     .project = "--bank=",
+     .walltime = "--time-limit=",
+     .nodes = "--nodes=",
+     .output = "--output=",
+     .exclude = "--requires=-hosts:",
+     .log = "job-{{id}}.log",
+     .special = "{",
+     .id = "FLUX_ENCLOSING_ID",
+     .nodelist = "FLUX_ENCLOSING_ID",
+     .list = flux_list,
+     .source = "Flux (flux hostlist local)",
+     .submit = "env FLUX_F58_FORCE_ASCII=1 flux batch",
+     .after = "--dependency=afterany:",
+     .cancel = "flux cancel",
+     .state = "flux jobs -no '{status_abbrev}' \"$job\"",
+     .runs = "R C",
+     .waits = "D P S",
+     .leave = "FLUX_URI=$(flux getattr parent-uri) && export FLUX_URI\n",
+     .again = "    { [ -n \"$excluded\" ] && "
+              "flux batch --requires=-hosts:\"$excluded\" \"$run/job.sh\"; } ||\n"
+              "        flux batch \"$run/job.sh\"\n"},
 };
 
 static_assert(sizeof mds_scheduler_names / sizeof *mds_scheduler_names ==

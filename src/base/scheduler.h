@@ -8,6 +8,7 @@
 struct mds_scheduler {
     /* Directives, up to their value. */
     const char *prefix; /* of each: "#PBS " */
+    int seconds;        /* the walltime is 7200s, not 02:00:00 */
     const char *name, *queue, *project, *walltime, *nodes, *output, *warning, *exclude;
     const char *fixed; /* whole */
     const char
@@ -20,9 +21,11 @@ struct mds_scheduler {
     /* Variables of a job: the folder that it was submitted in; its id; the cores that
      * OMP_NUM_THREADS of every job is set to; the path of the list of its nodes; or
      * that list, in short, with an older name for it, and how many they are; GPUs of
-     * this node.  source: how messages name the list. */
+     * this node.  source: how messages name the list.  list: a command that prints the
+     * list, where a job is in a variable `nodelist` that is none. */
     const char *folder, *id, *cores;
     const char *nodefile, *nodelist, *old_nodelist, *node_count, *gpus, *source;
+    const char *const *list;
 
     /* Commands.  The id of a job that was submitted is the last line that is printed,
      * up to a blank or semicolon. */
@@ -33,7 +36,8 @@ struct mds_scheduler {
     const char *runs, *waits; /* states, with blanks between them: it runs, or will */
 
     /* Lines of a job script. */
-    const char *again;     /* starts the run's next job, unless this one is cancelled */
+    const char *again; /* starts the run's next job, unless this one is cancelled */
+    const char *leave; /* commands from here on mean the batch system, not this job */
     const char *preempted; /* a job that is being preempted requeues itself */
     const char *update;    /* keeps a waiting $job from getting the nodes $excluded */
 };

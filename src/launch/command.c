@@ -149,7 +149,7 @@ static const char *unchanged_hostfile(const struct mds_launch *l)
     return mds_scheduler_nodefile();
 }
 
-/* "a,b" or, with slots, "a:4,b:4". */
+/* "a,b" or, with slots, "a:4,b:4"; in the option's own word if that ends in a colon. */
 static void add_host_list(const struct mds_launch *l, const char *option, int slots,
                           struct mds_argv *out)
 {
@@ -161,7 +161,9 @@ static void add_host_list(const struct mds_launch *l, const char *option, int sl
         if (slots)
             mds_str_add(&list, ":%lld", (long long)l->per_node);
     }
-    if (list.len) {
+    if (list.len && option[strlen(option) - 1] == ':') {
+        mds_argv_add(out, "%s%s", option, list.s);
+    } else if (list.len) {
         mds_argv_add(out, "%s", option);
         mds_argv_add(out, "%s", list.s);
     }
@@ -251,6 +253,22 @@ static void add_srun_command(const struct mds_launch *l, struct mds_argv *out)
     add_binding(l, out);
 }
 
+/* flux run(1), which hands its own environment on.  Of nodes that are not its own alone
+ * a run gets a core for each rank. */
+static void add_flux_command(const struct mds_launch *l, struct mds_argv *out)
+{
+    const struct mds_hosts *h = mds_placement_hosts(&l->placement);
+
+    mds_argv_add_split(out, l->machine->launcher.flags);
+    mds_argv_add(out, "--exclusive");
+    mds_argv_add(out, "-oexit-on-error");
+    add_count_option("-N", l->nodes, out);
+    add_count_option("-n", l->ranks, out);
+    if (l->placement.excluded > 0 || (h && l->nodes < (int64_t)h->count))
+        add_host_list(l, "--requires=hosts:", 0, out);
+    add_binding(l, out);
+}
+
 /* mpiexec as in the MPI standard. */
 static void add_plain_command(const struct mds_launch *l, struct mds_argv *out)
 {
@@ -259,10 +277,11 @@ static void add_plain_command(const struct mds_launch *l, struct mds_argv *out)
     add_binding(l, out);
 }
 
-/* Launchers that pass their environment on: srun, and on one host all. */
+/* Launchers that pass their environment on: srun, flux, and on one host all. */
 static int launcher_passes_environment(enum mds_launcher kind)
 {
-    return kind == MDS_LAUNCHER_SRUN || kind == MDS_LAUNCHER_PLAIN;
+    return kind == MDS_LAUNCHER_SRUN || kind == MDS_LAUNCHER_FLUX ||
+           kind == MDS_LAUNCHER_PLAIN;
 }
 
 /* --program, else mds_pretrain beside this one, else its name, to be found in PATH. */
@@ -298,6 +317,7 @@ enum mds_rc mds_launch_command(const struct mds_launch *l,
         [MDS_LAUNCHER_HYDRA] = add_hydra_command,
         [MDS_LAUNCHER_OPENMPI] = add_openmpi_command,
         [MDS_LAUNCHER_SRUN] = add_srun_command,
+        [MDS_LAUNCHER_FLUX] = add_flux_command,
     };
     const struct mds_machine *m = l->machine;
 

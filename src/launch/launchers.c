@@ -30,6 +30,8 @@ static const struct names launchers[] = {
      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL},
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL,
      "SLURM_NODEID", "SLURM_STEP_NUM_NODES"},
+    {"flux run", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", NULL, NULL,
+     "FLUX_JOB_NNODES"},
 };
 
 static int first_env_number(const char *name)

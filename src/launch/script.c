@@ -25,6 +25,7 @@
 #include "launch/job.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- the head ---- */
@@ -100,7 +101,10 @@ static void add_request(const struct mds_job *j, struct mds_str *out)
     const struct mds_scheduler *d = mds_job_scheduler(j);
     char time[32], nodes[32];
 
-    mds_clock_text(j->walltime_s, time, sizeof time);
+    if (d->seconds)
+        snprintf(time, sizeof time, "%.0fs", j->walltime_s);
+    else
+        mds_clock_text(j->walltime_s, time, sizeof time);
     snprintf(nodes, sizeof nodes, "%lld", (long long)mds_job_nodes(j));
     add_directive(d, m->batch.queue_option ? m->batch.queue_option : d->queue, j->queue,
                   out);
@@ -348,6 +352,8 @@ static void add_exit_handling(const struct mds_job *j, struct mds_str *out)
     add_preemption_check(out);
     mds_str_add(out, "if [ \"$status\" -eq 0 ]; then\n    touch \"$run/done\"\n"
                      "    exit 0\nfi\n");
+    if (d->leave)
+        mds_str_add(out, "%s", d->leave);
     if (d->preempted && j->launch->options->requeue)
         mds_str_add(out, "%s", d->preempted);
     if (d->exclude && (j->chain > 1 || requeue))

@@ -18,6 +18,7 @@ enum mds_launcher {
     MDS_LAUNCHER_HYDRA,
     MDS_LAUNCHER_OPENMPI,
     MDS_LAUNCHER_SRUN,
+    MDS_LAUNCHER_FLUX,
 };
 
 enum mds_gpu_order { MDS_GPU_FORWARD, MDS_GPU_REVERSE };

@@ -7,8 +7,8 @@
 #define AT(field) ((ptrdiff_t)offsetof(struct mds_machine, field))
 
 /* In the order of the enums in machine.h. */
-static const char *const launchers[] = {"plain",   "pals", "hydra",
-                                        "openmpi", "srun", NULL};
+static const char *const launchers[] = {"plain", "pals", "hydra", "openmpi",
+                                        "srun",  "flux", NULL};
 static const char *const orders[] = {"forward", "reverse", NULL};
 
 static const char g[] = "Facts";

@@ -19,8 +19,8 @@ dist_check_DATA += tests/launch/batch.sh tests/launch/polaris.yaml tests/launch/
   tests/launch/localhost.yaml tests/launch/faults.yaml
 # Real jobs: tests/slurm/run, which brings up a Slurm, and tests/pbs/run, which uses the PBS of
 # this host.  Several hosts: tests/hosts/run.
-dist_check_SCRIPTS += tests/slurm/run tests/pbs/run tests/hosts/run
-EXTRA_DIST += tests/hosts/hosts.sh tests/hosts/hosts.t tests/pbs/jobs.t
+dist_check_SCRIPTS += tests/slurm/run tests/pbs/run tests/flux/run tests/hosts/run
+EXTRA_DIST += tests/hosts/hosts.sh tests/hosts/hosts.t tests/pbs/jobs.t tests/flux/jobs.t
 EXTRA_DIST += tests/slurm/cluster.sh tests/slurm/cluster.yaml tests/slurm/setup.sh \
   tests/slurm/jobs.t tests/slurm/launchers.t tests/slurm/restart.t \
   tests/slurm/where.t tests/slurm/reframe.t \
@@ -39,7 +39,7 @@ tests/cli/nvml/libnvidia-ml.so.1: tests/cli/fake_nvml.c
 dist_man_MANS += docs/mds_launch.1
 jobscriptsdir = $(docdir)/jobscripts
 dist_jobscripts_DATA = jobscripts/polaris.pbs jobscripts/sophia.pbs jobscripts/thetagpu.cobalt \
-  jobscripts/dgx2.sbatch jobscripts/perlmutter.sbatch jobscripts/h200.sbatch
+  jobscripts/dgx2.sbatch jobscripts/perlmutter.sbatch jobscripts/h200.sbatch jobscripts/h200.flux
 
 # A Tcl module for Environment Modules and Lmod: `module use` this folder, `module load mds`.
 moduledir = $(datadir)/modulefiles/$(PACKAGE)

@@ -48,6 +48,11 @@ example perlmutter.sbatch perlmutter MODEL_SIZE_KEY=GPT13B SEQ_LEN=32768 SP_TYPE
     -- regular 8 2:00:00 m1234
 example h200.sbatch h200 MODEL_SIZE_KEY=GPT33B SEQ_LEN=512000 ZERO_STAGE=1 \
     -- batch 4 12:00:00 GenomeLM
+# No profile here is of a machine with Flux: nodes as h200.yaml has them.
+sed -e 's/scheduler: slurm/scheduler: flux/; s/kind: srun/kind: flux/; s/command: srun/command: flux run/' \
+    -e '/^  flags:/d; /^  binding:/d; /^  directives:/,/--mem=0/d' "$srcdir/machines/h200.yaml" > h200-flux.yaml
+example h200.flux h200-flux.yaml MODEL_SIZE_KEY=GPT33B SEQ_LEN=512000 ZERO_STAGE=1 \
+    -- batch 4 12:00:00 GenomeLM
 
 # warns FOLDER WORD: whether a run in FOLDER is warned of a node's own scratch: yes or no
 warns() {

@@ -8,6 +8,7 @@ test_description='mds_launch status, continue and cancel'
 # The state of every job is what is in the file `state`; nothing if that is not there.
 printf '#!/bin/sh\necho "squeue $*" >>asked.log\ntest ! -e state || cat state\n' >bin/squeue
 printf '#!/bin/sh\necho "qstat $*" >>asked.log\ntest ! -e state || echo "    job_state = $(cat state)"\n' >bin/qstat
+printf '#!/bin/sh\necho "flux $*" >>asked.log\ntest ! -e state || cat state\n' >bin/flux
 printf '#!/bin/sh\necho "$*" >>cancelled.log\n' >bin/scancel
 cp bin/scancel bin/qdel
 chmod +x bin/*
@@ -61,6 +62,11 @@ test_expect_success 'a job that waits, that runs, and that is gone' '
 test_expect_success 'PBS, too' '
     echo Q >state && run_dir p pbs "\"event\":\"submitted\",\"jobs\":\"7.polaris\"" && row p "queued|" && grep "qstat -f 7.polaris" asked.log &&
     echo R >state && row p "starting|"
+'
+test_expect_success 'Flux, too' '
+    echo S >state && run_dir f flux "\"event\":\"submitted\",\"jobs\":\"f7x fA2\"" && row f "queued|" &&
+    grep "flux jobs -no {status_abbrev} fA2" asked.log && mds_launch cancel f && grep "^flux cancel f7x fA2" asked.log &&
+    echo CA >state && row f "silent|" && echo C >state && row f "starting|"
 '
 test_expect_success 'ends: done, saved, lost; a run that says nothing any more' '
     rm -f state && run_dir d none "$launched" "$started" "\"event\":\"finished\",\"iteration\":600,\"reason\":\"iterations\",\"status\":0,\"training_loss\":3.5" &&
