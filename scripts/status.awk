@@ -176,14 +176,20 @@ function loss_text(x) {
     return x == "" ? "-" : sprintf("%.4f", x)
 }
 
+# In characters, where awk counts bytes: without those that go on with one of UTF-8.
+function width_of(text) {
+    gsub(/[\200-\277]/, "", text)
+    return length(text)
+}
+
 # Cells between tabs.
 function add_row(text,    k, part) {
     rows++
     split(text, part, "\t")
     for (k = 1; k <= COLUMNS; k++) {
         cell[rows, k] = part[k]
-        if (length(part[k]) > width[k])
-            width[k] = length(part[k])
+        if (width_of(part[k]) > width[k])
+            width[k] = width_of(part[k])
     }
 }
 
@@ -218,7 +224,7 @@ END {
     }
     for (i = 1; i <= rows; i++) {
         for (k = 1; k < COLUMNS; k++)
-            printf "%-" width[k] "s  ", cell[i, k]
+            printf "%s%" width[k] - width_of(cell[i, k]) + 2 "s", cell[i, k], ""
         print cell[i, COLUMNS]
     }
 }

@@ -93,6 +93,10 @@ test_expect_success 'cancel: what waits is cancelled at once; what runs is told 
     rm cancelled.log && echo R >state && run_dir s slurm "$submitted" "$launched" "$started" && mds_launch cancel runs/s >out && cat out &&
     test ! -e cancelled.log && tail -n 1 runs/s/events.jsonl | grep "\"event\":\"cancelled\"}" && row s "leaving|"
 '
+test_expect_success 'a name that is not ASCII keeps the columns in line' '
+    run_dir "gén-µ" none "$launched" && mds_launch status >table && cat table && awk "/^(f|gén-µ) / { gsub(/é|µ/, \"x\"); print match(\$0, /(starting|silent|queued) /) }" table |
+        LC_ALL=C sort -u >got && test "$(wc -l <got)" -eq 1
+'
 test_expect_success 'status --watch goes on' '
     { mds_launch status --watch >watched & } && pid=$! && sleep 3 && kill $pid && test "$(grep -c "^run " watched)" -ge 2
 '
