@@ -367,7 +367,9 @@ enum mds_rc mds_infer_batch_run(struct mds_infer_batch *b)
     rc = sums ? pack(b, &rows) : MDS_EMEM;
     while (!rc && s.end < rows) {
         s = next_step(b, s.end, rows);
-        rc = run_step(b, &s, sums);
+        rc = mds_infer_model_may_leave(b->m);
+        if (!rc)
+            rc = run_step(b, &s, sums);
     }
     free(sums);
     return rc;

@@ -2,12 +2,14 @@
 noinst_LIBRARIES += src/infer/libmds_infer.a
 src_infer_libmds_infer_a_SOURCES = \
   src/infer/batch.c src/infer/batch.h \
+  src/infer/command.c src/infer/command.h \
   src/infer/continue.c src/infer/continue.h \
   src/infer/embed.c src/infer/embed.h \
   src/infer/generate.c src/infer/generate.h \
   src/infer/genome.c src/infer/genome.h \
   src/infer/lines.c src/infer/lines.h \
   src/infer/model.c src/infer/model.h \
+  src/infer/options.c src/infer/options.h \
   src/infer/origin.c src/infer/origin.h \
   src/infer/per_token.c src/infer/per_token.h \
   src/infer/records.c src/infer/records.h \

@@ -9,6 +9,7 @@
 #include "device/memory.h"
 #include "infer/words.h"
 #include "metrics/memory.h"
+#include "transport/stop.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -67,6 +68,7 @@ static int concerns_evaluation(const char *key)
                                        "train.dry_world",
                                        "train.dry_rank",
                                        "output.log_level",
+                                       "output.events",
                                        NULL};
 
     return strncmp(key, "parallel.", 9) == 0 || mds_str_is_in(key, keys);
@@ -270,20 +272,41 @@ enum mds_rc mds_infer_model_check_length(const struct mds_infer_model *m,
                     input, name, tokens, m->path, limit, remedy);
 }
 
+/* Reads on until the time is over. */
+struct limited {
+    mds_infer_visit_fn *visit;
+    void *ctx;
+    struct mds_infer_need *need;
+};
+
+static enum mds_rc visit_in_time(void *ctx, struct mds_infer_records *in,
+                                 struct mds_infer_record *r)
+{
+    const struct limited *l = ctx;
+    struct mds_infer_need *need = l->need;
+
+    need->cut = need->until_s > 0 && mds_clock_s() > need->until_s;
+    return need->cut ? MDS_EUSER : l->visit(l->ctx, in, r);
+}
+
 enum mds_rc mds_infer_model_measure(const struct mds_infer_model *m,
                                     const struct mds_infer_inputs *inputs,
                                     mds_infer_visit_fn *visit, void *ctx,
                                     struct mds_infer_need *need)
 {
+    struct limited limited = {visit, ctx, need};
     int64_t limit = mds_infer_model_limit(m);
 
-    for (size_t i = 0; i < inputs->n; i++) {
+    for (size_t i = 0; i < inputs->n && !need->cut; i++) {
         struct mds_infer_inputs one = *inputs;
+        enum mds_rc rc;
 
         one.path += i;
         one.n = 1;
         if (strcmp(one.path[0], "-") != 0) {
-            MDS_TRY(mds_infer_records_each(&one, &m->vocabulary, visit, ctx));
+            rc = mds_infer_records_each(&one, &m->vocabulary, visit_in_time, &limited);
+            if (rc && !need->cut)
+                return rc;
         } else if (limit == INT64_MAX) {
             return mds_fail(MDS_EUSER, "standard input is read once only: give "
                                        "--seq-length, the longest sequence in tokens");
@@ -383,6 +406,16 @@ enum mds_rc mds_infer_model_resolve(struct mds_infer_model *m,
         rc = check_generation(m);
     }
     return rc ? rc : cut_model(m);
+}
+
+enum mds_rc mds_infer_model_may_leave(struct mds_infer_model *m)
+{
+    double caught = mds_stop_caught();
+
+    MDS_TRY(mds_comm_all_reduce_f64(mds_group(&m->groups, MDS_AXES_ALL), &caught, 1,
+                                    MDS_COMM_MAX));
+    m->left = caught != 0;
+    return m->left ? mds_fail(MDS_EUSER, "a signal ended it") : MDS_OK;
 }
 
 /* ---- memory and device ---- */

@@ -22,6 +22,7 @@ struct mds_infer_model {
     int64_t layer;  /* whose hidden states are asked for; 0: scores are */
     int64_t layers; /* of the whole model */
     int generates;
+    int left; /* a signal ended it before its end: what failed is no error */
     /* from start on */
     struct mds_world world;
     struct mds_groups groups;
@@ -55,6 +56,9 @@ struct mds_infer_need {
     /* of generation, instead of tokens */
     int64_t sequences, longest_prompt;
     int64_t batch_tokens; /* of a micro-batch, unless options say --micro-batch-size */
+    double
+        until_s; /* reading ends at this time of mds_clock_s; 0: at the inputs' end */
+    int cut;     /* it did: the inputs have more */
 };
 
 /* Read the inputs once: `visit` adds each record to *need.  Standard input is read once
@@ -73,6 +77,10 @@ enum mds_rc mds_infer_model_resolve(struct mds_infer_model *m,
  * --seq-length if that was given, for scores one more; INT64_MAX: any number.  Before
  * resolving. */
 int64_t mds_infer_model_limit(const struct mds_infer_model *m);
+
+/* Between steps: MDS_EUSER, and m->left, if a rank was told to leave by a signal
+ * (transport/stop.h).  Collective. */
+enum mds_rc mds_infer_model_may_leave(struct mds_infer_model *m);
 
 /* MDS_EUSER for a sequence that has more. */
 enum mds_rc mds_infer_model_check_length(const struct mds_infer_model *m,

@@ -2,59 +2,18 @@
 /* Stopping in an orderly way before the last iteration. */
 #include "base/clock.h"
 #include "train/run.h"
-
-#include <signal.h>
-#include <time.h>
-
-/* A batch system may signal every process itself while the launcher forwards the same
- * signal: a second one within this time is taken for the first. */
-enum { SAME_S = 1 };
-
-static volatile sig_atomic_t caught, ended;
-static struct timespec ended_at; /* used only in the handler */
-
-/* SIGUSR1 warns that SIGTERM will follow, so it is not the first of two. */
-static void on_signal(int sig)
-{
-    struct timespec now;
-
-    if (sig != SIGUSR1) {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if (ended && now.tv_sec - ended_at.tv_sec > SAME_S)
-            mds_world_drop(128 + sig);
-        if (!ended)
-            ended_at = now;
-        ended = 1;
-    }
-    if (sig != SIGUSR1 || !caught)
-        caught = sig;
-}
-
-/* Install `handler` if --exit-signal-handler asks for it. */
-static void set_handlers(const struct run *r, void (*handler)(int))
-{
-    struct sigaction old, act = {.sa_handler = handler, .sa_flags = SA_RESTART};
-
-    if (!r->config->train.exit_signal_handler)
-        return;
-    sigfillset(&act.sa_mask);
-    /* A shell's background job ignores SIGINT: Ctrl-C is for another program. */
-    if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-        sigaction(SIGINT, &act, NULL);
-    sigaction(SIGTERM, &act, NULL);
-    sigaction(SIGUSR1, &act, NULL);
-}
+#include "transport/stop.h"
 
 void mds_run_watch_signals(const struct run *r)
 {
-    caught = ended = 0;
-    set_handlers(r, on_signal);
+    if (r->config->train.exit_signal_handler)
+        mds_stop_watch();
 }
 
-/* A launcher sends SIGTERM to all as soon as one has exited with a non-zero status. */
 void mds_run_ignore_signals(const struct run *r)
 {
-    set_handlers(r, SIG_IGN);
+    if (r->config->train.exit_signal_handler)
+        mds_stop_ignore();
 }
 
 /* An iteration reached by a rollback does not count: if the job stopped there, the next
@@ -70,7 +29,7 @@ static int is_exit_interval(const struct run *r)
 static enum mds_rc vote_to_leave(struct run *r, double within_s, const char **reason)
 {
     double limit_s = r->config->train.exit_duration_s;
-    double vote[2] = {caught, 0};
+    double vote[2] = {mds_stop_caught(), 0};
 
     *reason = NULL;
     if (limit_s > 0)

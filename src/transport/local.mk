@@ -6,6 +6,7 @@ src_transport_libmds_transport_a_SOURCES = \
   src/transport/nccl.c \
   src/transport/nccl_calls.c src/transport/nccl_calls.h \
   src/transport/nccl_stream.c src/transport/nccl_stream.h \
+  src/transport/stop.c src/transport/stop.h \
   src/transport/transport.h \
   src/transport/world.c src/transport/world.h
 transport_libs = src/transport/libmds_transport.a src/monitor/libmds_monitor.a $(device_libs)
