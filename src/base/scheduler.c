@@ -8,6 +8,16 @@
 const char *const mds_scheduler_names[] = {"none",   "pbs",  "slurm",
                                            "cobalt", "flux", NULL};
 
+/* A requeued job keeps its request.  To exclude nodes a new one is submitted, unless
+ * Slurm refuses it because too few nodes are left. */
+#define SLURM_AGAIN(OPTIONS)                                                           \
+    "    # not if it was cancelled\n"                                                  \
+    "    squeue -h -o %T -j \"$SLURM_JOB_ID\" | grep -q RUNNING && {\n"                \
+    "        { [ -n \"$excluded\" ] && "                                               \
+    "sbatch" OPTIONS " --exclude=\"$excluded\" \"$run/job.sh\"; } ||\n"                \
+    "            scontrol requeue \"$SLURM_JOB_ID\"\n"                                 \
+    "    }\n"
+
 static const char *const flux_list[] = {"flux", "hostlist", "local", NULL};
 
 /* In this order. */
@@ -26,6 +36,9 @@ static const struct mds_scheduler rows[] = {
      .live = 1,
      .folder = "PBS_O_WORKDIR",
      .id = "PBS_JOBID",
+     .array = "-J ",
+     .task = "PBS_ARRAY_INDEX",
+     .array_id = "${PBS_ARRAY_ID%%[*}\\[][^,]*",
      .cores = "NCPUS",
      .nodefile = "PBS_NODEFILE",
      .source = "PBS (PBS_NODEFILE)",
@@ -51,6 +64,9 @@ static const struct mds_scheduler rows[] = {
      .log = "job-%j.log",
      .special = "%\\",
      .id = "SLURM_JOB_ID",
+     .array = "--array=",
+     .task = "SLURM_ARRAY_TASK_ID",
+     .array_id = "$SLURM_ARRAY_JOB_ID",
      .nodelist = "SLURM_JOB_NODELIST",
      .old_nodelist = "SLURM_NODELIST",
      .node_count = "SLURM_JOB_NUM_NODES",
@@ -62,14 +78,8 @@ static const struct mds_scheduler rows[] = {
      .state = "squeue -h -o %t -j \"$job\"",
      .runs = "R CG SI SO",
      .waits = "PD CF S ST RD RF RH RQ RS SE",
-     /* A requeued job keeps its request.  To exclude nodes a new one is submitted,
-      * unless Slurm refuses it because too few nodes are left. */
-     .again = "    # not if it was cancelled\n"
-              "    squeue -h -o %T -j \"$SLURM_JOB_ID\" | grep -q RUNNING && {\n"
-              "        { [ -n \"$excluded\" ] && "
-              "sbatch --exclude=\"$excluded\" \"$run/job.sh\"; } ||\n"
-              "            scontrol requeue \"$SLURM_JOB_ID\"\n"
-              "    }\n",
+     .again = SLURM_AGAIN(""),
+     .again_task = SLURM_AGAIN(" --array=\"$task\""),
      /* If the ranks have left before its time of grace is over, Slurm takes the end of
       * a preempted job for a failure, and does not requeue it. */
      .preempted = "if scontrol show job \"$SLURM_JOB_ID\" | "

@@ -18,6 +18,10 @@ struct mds_scheduler {
     const char *special; /* what it interprets in the path of a log */
     int live; /* the job has to write its log itself, to be read while it runs */
 
+    /* Of an array: the directive, the variable with the number of this one of its jobs,
+     * and what matches the array's id in a regular expression. */
+    const char *array, *task, *array_id;
+
     /* Variables of a job: the folder that it was submitted in; its id; the cores that
      * OMP_NUM_THREADS of every job is set to; the path of the list of its nodes; or
      * that list, in short, with an older name for it, and how many they are; GPUs of
@@ -37,6 +41,7 @@ struct mds_scheduler {
 
     /* Lines of a job script. */
     const char *again; /* starts the run's next job, unless this one is cancelled */
+    const char *again_task; /* the same of one job, $task, of an array */
     const char *leave; /* commands from here on mean the batch system, not this job */
     const char *preempted; /* a job that is being preempted requeues itself */
     const char *update;    /* keeps a waiting $job from getting the nodes $excluded */

@@ -18,6 +18,21 @@ static size_t count_rows(const struct mds_option_set *set)
     return n;
 }
 
+enum mds_rc mds_option_set_select(const struct mds_option_set *set, const char *groups,
+                                  struct mds_option **out)
+{
+    struct mds_option *rows = mds_zalloc(count_rows(set) + 1, sizeof *rows);
+    size_t n = 0;
+
+    if (!rows)
+        return MDS_EMEM;
+    for (const struct mds_option *o = set->options; o->help; o++)
+        if (strcmp(o->group, "General") == 0 || (groups && strstr(groups, o->group)))
+            rows[n++] = *o;
+    *out = rows;
+    return MDS_OK;
+}
+
 /* Replace *p by a copy of text (NULL stays NULL). */
 static enum mds_rc replace_string(char **p, const char *text)
 {

@@ -145,6 +145,11 @@ struct mds_option_set {
                                       belong to other programs; may be NULL */
 };
 
+/* The rows of a subcommand: those whose heading is in `groups` (NULL: in none), and
+ * those under "General".  *out is theirs to free. */
+enum mds_rc mds_option_set_select(const struct mds_option_set *set, const char *groups,
+                                  struct mds_option **out);
+
 /* Who wins: the higher. */
 enum mds_level {
     MDS_LEVEL_DEFAULT,

@@ -40,7 +40,6 @@ enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
 {
     const struct mds_config *c = &m->run->config;
     struct mds_infer_batch *b = mds_zalloc(1, sizeof *b);
-    const int64_t steps = 4; /* so that rows are full */
     enum mds_rc rc = MDS_OK;
     size_t own;
 
@@ -54,7 +53,7 @@ enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
     b->accumulation = c->batch.accumulation;
     b->replicas = mds_groups_size(&m->groups, MDS_AXES_BATCH);
     own = (size_t)(b->accumulation * b->micro);
-    b->full = steps * b->replicas * (int64_t)own;
+    b->full = MDS_INFER_BATCH_STEPS * b->replicas * (int64_t)own;
     b->token = mds_zalloc(own * (size_t)b->row, sizeof *b->token);
     b->start = mds_zalloc(own * (size_t)b->row, sizeof *b->start);
     if (c->train.token_losses)

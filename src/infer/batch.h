@@ -11,6 +11,9 @@
 
 struct mds_infer_batch;
 
+/* Steps that are worth a run, so that rows are full; their results come together. */
+enum { MDS_INFER_BATCH_STEPS = 4 };
+
 /* The model is started, borrowed, and has to outlive the batch. */
 enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
                                    struct mds_infer_batch **out);

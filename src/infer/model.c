@@ -286,6 +286,8 @@ static enum mds_rc visit_in_time(void *ctx, struct mds_infer_records *in,
     struct mds_infer_need *need = l->need;
 
     need->cut = need->until_s > 0 && mds_clock_s() > need->until_s;
+    if (need->cut)
+        need->read_bytes += mds_infer_records_raw_bytes(in);
     return need->cut ? MDS_EUSER : l->visit(l->ctx, in, r);
 }
 
@@ -299,6 +301,7 @@ enum mds_rc mds_infer_model_measure(const struct mds_infer_model *m,
 
     for (size_t i = 0; i < inputs->n && !need->cut; i++) {
         struct mds_infer_inputs one = *inputs;
+        struct stat st;
         enum mds_rc rc;
 
         one.path += i;
@@ -307,6 +310,8 @@ enum mds_rc mds_infer_model_measure(const struct mds_infer_model *m,
             rc = mds_infer_records_each(&one, &m->vocabulary, visit_in_time, &limited);
             if (rc && !need->cut)
                 return rc;
+            if (!need->cut && stat(one.path[0], &st) == 0)
+                need->read_bytes += (int64_t)st.st_size;
         } else if (limit == INT64_MAX) {
             return mds_fail(MDS_EUSER, "standard input is read once only: give "
                                        "--seq-length, the longest sequence in tokens");

@@ -56,9 +56,11 @@ struct mds_infer_need {
     /* of generation, instead of tokens */
     int64_t sequences, longest_prompt;
     int64_t batch_tokens; /* of a micro-batch, unless options say --micro-batch-size */
-    double
-        until_s; /* reading ends at this time of mds_clock_s; 0: at the inputs' end */
-    int cut;     /* it did: the inputs have more */
+    /* reading ends at this time of mds_clock_s (0: at the inputs' end); whether it
+     * did before that, and how many bytes of the files, as stored, it then read */
+    double until_s;
+    int cut;
+    int64_t read_bytes;
 };
 
 /* Read the inputs once: `visit` adds each record to *need.  Standard input is read once

@@ -395,6 +395,11 @@ enum mds_rc mds_infer_records_each(const struct mds_infer_inputs *inputs,
     return MDS_OK;
 }
 
+int64_t mds_infer_records_raw_bytes(const struct mds_infer_records *r)
+{
+    return r->reader ? mds_reader_raw_bytes(r->reader) : 0;
+}
+
 const char *mds_infer_records_input(const struct mds_infer_records *r)
 {
     return strcmp(r->path, "-") == 0 ? "standard input" : r->path;

@@ -52,6 +52,9 @@ enum mds_rc mds_infer_records_each(const struct mds_infer_inputs *inputs,
                                    const struct mds_vocabulary *v,
                                    mds_infer_visit_fn *visit, void *ctx);
 
+/* Bytes of the file that were read so far, as stored; 0: unknown. */
+int64_t mds_infer_records_raw_bytes(const struct mds_infer_records *r);
+
 /* The input's name, for messages. */
 const char *mds_infer_records_input(const struct mds_infer_records *r);
 

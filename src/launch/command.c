@@ -284,17 +284,17 @@ static int launcher_passes_environment(enum mds_launcher kind)
            kind == MDS_LAUNCHER_PLAIN;
 }
 
-/* --program, else mds_pretrain beside this one, else its name, to be found in PATH. */
+/* --program, else mds_pretrain beside this one, else its name, to be found in PATH.  So
+ * is mds_infer, if it has no folder. */
 static void add_program(const struct mds_launch *l, struct mds_argv *out)
 {
+    const char *given = l->options->program, *name = given ? given : "mds_pretrain";
+    int look = !given || strcmp(given, "mds_infer") == 0;
     char here[PATH_MAX], path[PATH_MAX + 16] = "";
 
-    if (mds_program_folder(here, sizeof here) == 0)
-        snprintf(path, sizeof path, "%s/mds_pretrain", here);
-    mds_argv_add(out, "%s",
-                 l->options->program       ? l->options->program
-                 : access(path, X_OK) == 0 ? path
-                                           : "mds_pretrain");
+    if (look && mds_program_folder(here, sizeof here) == 0)
+        snprintf(path, sizeof path, "%s/%s", here, name);
+    mds_argv_add(out, "%s", look && access(path, X_OK) == 0 ? path : name);
 }
 
 /* Without a word from profile or user: the launcher of the MPI that mds_pretrain was

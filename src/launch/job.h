@@ -3,13 +3,16 @@
 #ifndef MDS_LAUNCH_JOB_H
 #define MDS_LAUNCH_JOB_H
 
+#include "launch/infer.h"
 #include "launch/launch.h"
 
 struct mds_job {
-    const struct mds_launch *launch;  /* borrowed, as is all here */
-    const struct mds_argv *arguments; /* mds_pretrain's, in full */
-    const char *name, *folder;        /* folder: of this run, made by the caller */
-    const char *checkpoints;          /* what --save names */
+    const struct mds_launch *launch;    /* borrowed, as is all here */
+    const struct mds_argv *arguments;   /* mds_pretrain's, in full */
+    const struct mds_infer_plan *infer; /* or what mds_infer is to do */
+    int64_t array;                      /* of it: jobs that share its files */
+    const char *name, *folder;          /* folder: of this run, made by the caller */
+    const char *checkpoints;            /* what --save names */
     const char *load;            /* what --load names if that is another, or NULL */
     const char *queue, *project; /* NULL: none given */
     double walltime_s;           /* 0: none given */

@@ -218,6 +218,13 @@ static enum mds_rc check_dtype(const struct mds_launch *l,
                     m->name, m->gpu.capability);
 }
 
+enum mds_rc mds_launch_check_device(const struct mds_launch *l,
+                                    const struct mds_config_run *run)
+{
+    MDS_TRY(check_gpus(l, run));
+    return check_dtype(l, run);
+}
+
 /* Optimizer states that are to be on disk, without --nvme-path: they go to what the
  * profile calls a node's own disk, as with the ALCF scripts. */
 static void default_nvme_path(const struct mds_launch *l, struct mds_config_run *run,
@@ -283,9 +290,7 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv 
     if (!rc && log)
         mds_diag_log(&diag);
     if (!rc)
-        rc = check_gpus(l, *out);
-    if (!rc)
-        rc = check_dtype(l, *out);
+        rc = mds_launch_check_device(l, *out);
     if (!rc)
         rc = mds_machine_check_fp8(l->machine, &(*out)->config);
     if (rc && *out) {

@@ -51,6 +51,11 @@ void mds_launch_close(struct mds_launch *l);
 enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv *extra,
                               int log, struct mds_config_run **out);
 
+/* MDS_EUSER if the nodes have too few GPUs for the ranks, or none for its type of
+ * numbers. */
+enum mds_rc mds_launch_check_device(const struct mds_launch *l,
+                                    const struct mds_config_run *run);
+
 /* Before predictions: read from data that are here how much of attention packed
  * documents leave and, for a later run, the vocabulary of Megatron's files, for `run`
  * and for all configurations read later.  It may take a while. */
@@ -79,6 +84,11 @@ enum mds_rc mds_launch_predict_times(struct mds_launch *l, const struct mds_conf
  * (length.c) */
 void mds_launch_length(const struct mds_launch *l, double job_s, const char *job,
                        struct mds_str *out);
+
+/* Append " = 5 h 18 min = 10.6 node-hours, 6 jobs of 1:00:00" for s seconds; as
+ * mds_launch_length. */
+void mds_launch_hours(const struct mds_launch *l, double s, double job_s,
+                      const char *job, struct mds_str *out);
 
 /* For the best layout of a plan: refuse what the job would refuse; print what the run
  * takes in all, and log what its checkpoints take. */

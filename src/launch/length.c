@@ -18,20 +18,12 @@ static void add_evaluations(const struct mds_outlook *o, struct mds_str *out)
                 mds_format_seconds((double)o->batches * o->batch_s, time, sizeof time));
 }
 
-void mds_launch_length(const struct mds_launch *l, double job_s, const char *job,
-                       struct mds_str *out)
+void mds_launch_hours(const struct mds_launch *l, double s, double job_s,
+                      const char *job, struct mds_str *out)
 {
-    const struct mds_outlook *o = &l->outlook;
-    double s = o->train_s + (double)o->batches * o->batch_s;
     double hours = s / 3600 * (double)l->nodes;
     char time[32];
 
-    if (s == 0)
-        return;
-    if (o->steps > 0)
-        mds_str_add(out, "%lld step%s", (long long)o->steps, mds_plural(o->steps));
-    if (o->evaluations > 0)
-        add_evaluations(o, out);
     mds_str_add(out, " = %s", mds_format_seconds(s, time, sizeof time));
     if (hours < 0.01)
         mds_str_add(out, ", less than 0.01 node-hours");
@@ -43,6 +35,21 @@ void mds_launch_length(const struct mds_launch *l, double job_s, const char *job
 
         mds_str_add(out, ", %.0f job%s of %s", jobs, jobs > 1 ? "s" : "", job);
     }
+}
+
+void mds_launch_length(const struct mds_launch *l, double job_s, const char *job,
+                       struct mds_str *out)
+{
+    const struct mds_outlook *o = &l->outlook;
+    double s = o->train_s + (double)o->batches * o->batch_s;
+
+    if (s == 0)
+        return;
+    if (o->steps > 0)
+        mds_str_add(out, "%lld step%s", (long long)o->steps, mds_plural(o->steps));
+    if (o->evaluations > 0)
+        add_evaluations(o, out);
+    mds_launch_hours(l, s, job_s, job, out);
 }
 
 /* The configuration of the plan's best layout, resolved. */

@@ -11,10 +11,14 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/folder.c src/launch/folder.h \
   src/launch/gpus.c \
   src/launch/hosts.c src/launch/hosts.h \
+  src/launch/infer.c src/launch/infer.h \
+  src/launch/infer_layout.c src/launch/infer_impl.h \
+  src/launch/infer_line.c src/launch/infer_line.h \
   src/launch/job.c src/launch/job.h \
   src/launch/length.c \
   src/launch/retention.c \
   src/launch/models.c \
+  src/launch/run_events.c src/launch/run_events.h \
   src/launch/run_folder.c src/launch/run_folder.h \
   src/launch/launch.c src/launch/launch.h \
   src/launch/launchers.c \
@@ -36,7 +40,7 @@ src_launch_libmds_launch_a_SOURCES = \
 dist_pkgdata_SCRIPTS = scripts/lr-find scripts/report scripts/status
 dist_pkgdata_DATA += scripts/json.awk scripts/lr-find.awk scripts/report.awk scripts/status.awk
 
-launch_libs = src/launch/libmds_launch.a $(ckpt_libs) $(plan_libs) $(data_libs) \
+launch_libs = src/launch/libmds_launch.a $(infer_libs) $(ckpt_libs) $(plan_libs) $(data_libs) \
   $(PMIX_LIBS)
 
 check_PROGRAMS += tests/unit/launch tests/unit/events

@@ -25,7 +25,8 @@ static const struct mds_option rows[] = {
      NULL, .help = "print the command or the job script, and exit"},
     {general, "launch.program", "--program", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL,
      AT(program), "file",
-     .help = "program that the ranks run; unset: the mds_pretrain beside this program",
+     .help = "program that the ranks run; unset: the mds_pretrain beside this program; "
+             "mds_infer: plan, run and submit read its words behind --",
      .path = MDS_PATH_FILE},
 
     {place, "launch.machine", "--machine", "MACHINE", MDS_OPT_STRING, NULL, 0, 0, NULL,
@@ -116,6 +117,11 @@ static const struct mds_option rows[] = {
     {job, "launch.chain", "--chain", NULL, MDS_OPT_INT, "1", 1, 1000, NULL, AT(chain),
      "jobs",
      .help = "with submit: number of jobs in a row, each resuming from the one before"},
+    {job, "launch.array", "--array", NULL, MDS_OPT_INT, "1", 1, 1e5, NULL, AT(array),
+     "jobs",
+     .help =
+         "with submit of mds_infer: an array of so many jobs, which share the files "
+         "to read; --output then needs a {}"},
     {job, "launch.margin", "--margin", NULL, MDS_OPT_SECONDS, NULL, 30, 1e8, NULL,
      AT(margin_s), "time",
      .help = "with submit: how long before the walltime to save and exit; unset: two "

@@ -26,7 +26,7 @@ struct mds_launch_options {
     char *queue, *project, *name, *tag, *folder, *walltime;
     double margin_s; /* 0: by prediction */
     int requeue, write, watch;
-    int64_t nodes_asked, spare_nodes, chain;
+    int64_t nodes_asked, spare_nodes, chain, array;
     char *html;
 };
 

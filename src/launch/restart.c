@@ -13,7 +13,9 @@
 #include "base/units.h"
 #include "ckpt/folder.h"
 #include "ckpt/folder_lock.h"
+#include "launch/infer.h"
 #include "launch/launch.h"
+#include "launch/run_events.h"
 #include "launch/run_folder.h"
 #include "launch/supervise.h"
 
@@ -36,12 +38,16 @@ struct job {
     int in_vain;           /* the last start led to no newer one */
     int log;               /* what the ranks print is added to this file; -1: to none */
     struct mds_events_file events; /* .path "": in a run folder */
+    struct mds_infer_plan *infer;  /* NULL: a training */
 };
 
+/* Of a run of mds_infer what it has written is what a checkpoint is elsewhere. */
 static int64_t newest_checkpoint(const struct job *j)
 {
     int64_t iteration = -1;
 
+    if (j->infer)
+        return mds_infer_plan_written(j->infer);
     if (j->config->checkpoint.save &&
         mds_ckpt_latest(j->config->checkpoint.save, &iteration))
         return -1; /* mds_pretrain says why */
@@ -183,69 +189,13 @@ static int leave_out(struct job *j, const struct lost_node *nodes, int n, int in
     return n - left;
 }
 
-/* ---- events ---- */
-
-/* "b,c": the hosts of the losses, each once. */
-static void list_hosts(const struct mds_losses *lost, struct mds_str *out)
-{
-    for (int i = 0; i < lost->n; i++) {
-        int k = 0;
-
-        while (strcmp(lost->v[k].host, lost->v[i].host) != 0)
-            k++;
-        if (k == i)
-            mds_str_add(out, "%s%s", out->len ? "," : "", lost->v[i].host);
-    }
-}
-
-/* What is lost of these does not matter to the run. */
-static void record_restart(const struct job *j, const struct mds_losses *lost,
-                           int64_t iteration)
-{
-    struct mds_str hosts = {0};
-    struct mds_event e;
-
-    list_hosts(lost, &hosts);
-    mds_event_begin(&e, "restarted");
-    mds_event_add_int(&e, "iteration", iteration);
-    mds_event_add_int(&e, "restart", j->restarts);
-    mds_event_add_text(&e, "without", hosts.s);
-    (void)mds_event_end(&e);
-    mds_str_fini(&hosts);
-}
-
-/* So that it is known where to look for what does not start. */
-static void record_launch(const struct job *j)
-{
-    char host[MDS_HOST_SIZE];
-    struct mds_event e;
-
-    mds_host_name(host);
-    mds_event_begin(&e, "launched");
-    mds_event_add_text(&e, "host", host);
-    mds_event_add_int(&e, "process", getpid());
-    mds_event_add_int(&e, "ranks", j->launch.ranks);
-    mds_event_add_int(&e, "nodes", j->launch.nodes);
-    (void)mds_event_end(&e);
-}
-
-static void record_failure(int status, const char *reason)
-{
-    struct mds_event e;
-
-    mds_event_begin(&e, "failed");
-    mds_event_add_text(&e, "reason", reason);
-    mds_event_add_int(&e, "status", status);
-    (void)mds_event_end(&e);
-}
-
 static void give_up(int status, const char *why)
 {
     char reason[256];
 
     snprintf(reason, sizeof reason, "the run is not started again: %s", why);
     mds_error("%s", reason);
-    record_failure(status, reason);
+    mds_record_failure(status, reason);
 }
 
 /* ---- whether to start again ---- */
@@ -255,13 +205,16 @@ static const char *reason_to_stop(const struct job *j)
 {
     const struct mds_config *c = j->config;
 
-    if (!c->checkpoint.save)
+    if (j->infer && !j->infer->resumes)
+        return "it cannot be resumed (--resume)";
+    if (!j->infer && !c->checkpoint.save)
         return "there is no --save to resume from";
     if (j->restarts >= j->launch.options->max_restarts)
         return "it has been restarted --max-restarts times";
     if (j->in_vain)
-        return "no checkpoint was written since the last restart, so it might fail "
-               "again at the same step";
+        return j->infer ? "nothing was written since the last restart"
+                        : "no checkpoint was written since the last restart, so it "
+                          "might fail again at the same step";
     if (c->train.exit_duration_s > 0 &&
         mds_clock_s() - j->began_s >= c->train.exit_duration_s)
         return "the time of --exit-duration-in-mins is over";
@@ -283,6 +236,8 @@ static void add_restart_options(struct job *j)
     const struct mds_config *c = j->config;
     double duration_s = c->train.exit_duration_s;
 
+    if (j->infer)
+        return;
     if (j->newest > j->first && !resumes_by_itself(c)) {
         mds_argv_add(&j->arguments, "--load");
         mds_argv_add(&j->arguments, "%s", c->checkpoint.save);
@@ -298,6 +253,8 @@ static void add_restart_options(struct job *j)
 /* The iteration that the next start resumes from; 0: it begins again. */
 static int64_t next_start(const struct job *j)
 {
+    if (j->infer)
+        return -1;
     return j->newest > j->first || (j->newest >= 0 && resumes_by_itself(j->config))
                ? j->newest
                : 0;
@@ -307,7 +264,9 @@ static void log_restart(const struct job *j)
 {
     char from[64] = "the beginning";
 
-    if (next_start(j) > 0)
+    if (j->infer)
+        snprintf(from, sizeof from, "the end of what is written");
+    else if (next_start(j) > 0)
         snprintf(from, sizeof from, "iteration %lld", (long long)j->newest);
     mds_info("starting again from %s (restart %lld of at most %lld)", from,
              (long long)j->restarts, (long long)j->launch.options->max_restarts);
@@ -339,7 +298,7 @@ static int status_of_silence(const struct job *j)
 
     if (j->launch.options->print || t->preflight_only)
         return MDS_EXIT_DONE;
-    if (j->config->checkpoint.save && sig)
+    if ((j->infer ? j->infer->resumes : j->config->checkpoint.save != NULL) && sig)
         return MDS_EXIT_UNFINISHED;
     if (sig)
         return MDS_EXIT_SIGNAL + sig;
@@ -415,7 +374,7 @@ static int start_again(struct job *j, struct mds_outcome *o, int *status)
     } else if (!restart_after_loss(j)) {
         return 0;
     }
-    record_restart(j, &o->lost, next_start(j));
+    mds_record_restart(&o->lost, next_start(j), j->restarts);
     return 1;
 }
 
@@ -429,7 +388,7 @@ static void record_silent_end(const struct mds_outcome *o, int status)
     snprintf(reason, sizeof reason,
              "the ranks said nothing of their end; their launcher's status is %d",
              o->status);
-    record_failure(status, reason);
+    mds_record_failure(status, reason);
 }
 
 /* ---- the run ---- */
@@ -455,7 +414,7 @@ static enum mds_rc start_ranks(const struct job *j, struct mds_outcome *out)
     if (!rc && j->log >= 0)
         log_command(&command, j->log);
     if (!rc && !j->launch.options->print)
-        record_launch(j);
+        mds_record_launch(&j->launch);
     if (!rc && !j->launch.options->print)
         rc = mds_supervise(&command, j->log, j->config->output.events, out);
     mds_argv_fini(&command);
@@ -507,7 +466,8 @@ static enum mds_rc fill_folder(struct job *j, const struct mds_run_folder *f,
                                 .folder = f->path,
                                 .checkpoints = f->checkpoints,
                                 .load = asked->config.checkpoint.load,
-                                .chain = 1};
+                                .chain = 1,
+                                .array = 1};
     int local = j->launch.machine->batch.scheduler == MDS_SCHEDULER_NONE;
     struct mds_str script = {0};
     char path[MDS_PATH_SIZE];
@@ -540,6 +500,25 @@ static enum mds_rc fill_folder(struct job *j, const struct mds_run_folder *f,
     return MDS_OK;
 }
 
+/* Of mds_infer: its outputs are where the user says. */
+static enum mds_rc prepare_infer(struct job *j, struct mds_infer_plan *p)
+{
+    struct mds_str text = {0};
+
+    j->infer = p;
+    MDS_TRY(mds_events_file_open(&j->launch, &j->events));
+    MDS_TRY(mds_infer_plan_make(&j->launch, 1, p));
+    MDS_TRY(mds_infer_plan_check(&j->launch, p));
+    mds_infer_plan_arguments(p, &j->arguments);
+    mds_infer_plan_length(&j->launch, p, 0, NULL, &text);
+    if (text.len)
+        mds_info("plan: %s", text.s);
+    mds_str_fini(&text);
+    j->config = &p->model.run->config;
+    return j->arguments.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")
+                               : MDS_OK;
+}
+
 /* Choose the layout, and where to save if the user has not said so. */
 static enum mds_rc prepare_run(struct job *j)
 {
@@ -570,21 +549,27 @@ destroy_asked:
 enum mds_rc mds_launch_run(const struct mds_launch_options *options, int argc,
                            char *const *argv, int *status)
 {
+    struct mds_infer_plan infer = {.best = -1};
     struct mds_config_run *asked = NULL;
     struct job j = {.log = -1};
     enum mds_rc rc;
 
     MDS_TRY(mds_launch_open(options, 0, argc, argv, &j.launch));
     mds_placement_warn(&j.launch.placement);
-    rc = prepare_run(&j);
-    if (!rc)
+    if (mds_launch_infers(options))
+        rc = prepare_infer(&j, &infer);
+    else
+        rc = prepare_run(&j);
+    if (!rc && !j.infer)
         rc = mds_launch_config(&j.launch, NULL, 0, &asked);
     if (!rc) {
-        j.config = &asked->config;
+        if (asked)
+            j.config = &asked->config;
         mds_events_open(j.config->output.events);
         rc = run_to_the_end(&j, status);
-        mds_config_run_destroy(asked);
     }
+    mds_config_run_destroy(asked);
+    mds_infer_plan_close(&infer);
     mds_events_file_close(&j.events);
     if (j.log >= 0)
         close(j.log);

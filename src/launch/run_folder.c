@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/run_folder.h"
 #include "base/str.h"
+#include "launch/infer.h"
 
 #include <errno.h>
 #include <math.h>
@@ -17,20 +18,13 @@ int mds_is_set_by_user(const struct mds_config_run *asked, const char *key)
 
 /* ---- the folder ---- */
 
-enum mds_rc mds_run_folder_name(const struct mds_launch *l,
-                                const struct mds_config_run *asked,
-                                struct mds_run_folder *out)
+static enum mds_rc name_folder(const struct mds_launch *l, const char *base,
+                               struct mds_run_folder *out)
 {
-    const struct mds_model_config *m = &asked->config.model;
     const char *tag = l->options->tag ? l->options->tag : "";
-    char base[128];
 
     if (l->options->name)
-        snprintf(base, sizeof base, "%s", l->options->name);
-    else
-        snprintf(base, sizeof base, "%.60s-%lld-%lldn",
-                 m->size_key ? m->size_key : "gpt", (long long)m->seq_length,
-                 (long long)l->nodes);
+        base = l->options->name;
     snprintf(out->name, sizeof out->name, "%s%s%s", base, *tag ? "-" : "", tag);
     if (!*base || strchr(out->name, '/'))
         return mds_fail(MDS_EUSER, "--name '%s': must be a name, not a path",
@@ -38,6 +32,27 @@ enum mds_rc mds_run_folder_name(const struct mds_launch *l,
     MDS_TRY(mds_path_join(l->options->folder, out->name, out->path));
     snprintf(out->checkpoints, sizeof out->checkpoints, "%s/checkpoints", out->path);
     return MDS_OK;
+}
+
+enum mds_rc mds_run_folder_name(const struct mds_launch *l,
+                                const struct mds_config_run *asked,
+                                struct mds_run_folder *out)
+{
+    const struct mds_model_config *m = &asked->config.model;
+    char base[128];
+
+    snprintf(base, sizeof base, "%.60s-%lld-%lldn", m->size_key ? m->size_key : "gpt",
+             (long long)m->seq_length, (long long)l->nodes);
+    return name_folder(l, base, out);
+}
+
+enum mds_rc mds_run_folder_name_infer(const struct mds_launch *l, const char *command,
+                                      struct mds_run_folder *out)
+{
+    char base[128];
+
+    snprintf(base, sizeof base, "%.60s-%lldn", command, (long long)l->nodes);
+    return name_folder(l, base, out);
 }
 
 enum mds_rc mds_run_folder_create(const struct mds_launch *l, struct mds_run_folder *f)
@@ -89,6 +104,8 @@ static void add_request(struct mds_str *out, const struct mds_job *j)
     add_number(out, "margin_s", j->margin_s);
     add_number(out, "requeue", j->launch->options->requeue);
     add_number(out, "chain", (double)j->chain);
+    if (j->array > 1)
+        add_number(out, "array", (double)j->array);
 }
 
 enum mds_rc mds_run_folder_describe(const struct mds_job *j,
@@ -101,8 +118,10 @@ enum mds_rc mds_run_folder_describe(const struct mds_job *j,
     char when[64], script[MDS_PATH_SIZE + 16];
     time_t now = time(NULL);
     struct tm tm;
-    enum mds_rc rc = mds_launch_arguments(l, asked, &words);
+    enum mds_rc rc = MDS_OK;
 
+    if (asked)
+        rc = mds_launch_arguments(l, asked, &words);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     snprintf(script, sizeof script, "%s/job.sh", j->folder);
     add_text(&text, "name", j->name);
@@ -114,7 +133,7 @@ enum mds_rc mds_run_folder_describe(const struct mds_job *j,
     add_number(&text, "ranks", (double)l->ranks);
     add_number(&text, "step_s", e->step_s);
     add_text(&text, "script", script);
-    add_words(&text, "asked", &words);
+    add_words(&text, "asked", asked ? &words : &l->asked);
     add_words(&text, "chosen", j->arguments);
     add_request(&text, j);
     mds_argv_fini(&words);
@@ -143,18 +162,32 @@ static int create_events_file(char path[MDS_PATH_SIZE])
     return mkstemp(path);
 }
 
-enum mds_rc mds_events_file_open(struct mds_launch *l, struct mds_events_file *f)
+/* path: where the user wants them, or "". */
+static enum mds_rc find_given_events(const struct mds_launch *l, char *path,
+                                     size_t size)
 {
     struct mds_config_run *asked = NULL;
-    int given, fd;
+    const char *given = NULL;
+
+    if (mds_launch_infers(l->options)) {
+        given = mds_infer_word_after(&l->asked, "--events");
+    } else {
+        MDS_TRY(mds_launch_config(l, NULL, 0, &asked));
+        if (mds_is_set_by_user(asked, "output.events"))
+            given = asked->config.output.events;
+    }
+    snprintf(path, size, "%s", given ? given : "");
+    mds_config_run_destroy(asked);
+    return MDS_OK;
+}
+
+enum mds_rc mds_events_file_open(struct mds_launch *l, struct mds_events_file *f)
+{
+    int fd;
 
     *f = (struct mds_events_file){.path = ""};
-    MDS_TRY(mds_launch_config(l, NULL, 0, &asked));
-    given = mds_is_set_by_user(asked, "output.events");
-    if (given)
-        snprintf(f->path, sizeof f->path, "%s", asked->config.output.events);
-    mds_config_run_destroy(asked);
-    if (given || l->options->print)
+    MDS_TRY(find_given_events(l, f->path, sizeof f->path));
+    if (f->path[0] || l->options->print)
         return MDS_OK;
     fd = create_events_file(f->path);
     if (fd < 0)

@@ -18,6 +18,10 @@ enum mds_rc mds_run_folder_name(const struct mds_launch *l,
                                 const struct mds_config_run *asked,
                                 struct mds_run_folder *out);
 
+/* Likewise "score-8n", of a command of mds_infer. */
+enum mds_rc mds_run_folder_name_infer(const struct mds_launch *l, const char *command,
+                                      struct mds_run_folder *out);
+
 /* Create it, under another name if that is taken. */
 enum mds_rc mds_run_folder_create(const struct mds_launch *l, struct mds_run_folder *f);
 
@@ -48,7 +52,7 @@ enum mds_rc mds_run_folder_saves(const struct mds_job *j,
 
 /* Write run.yaml: what was asked for and what was chosen, by which version, and what
  * the job asks the batch system for; mds_job_submit_chain adds the jobs.  asked: the
- * configuration as the user gave it; docs/events.md has the keys. */
+ * configuration as the user gave it; NULL: mds_infer.  docs/events.md has the keys. */
 enum mds_rc mds_run_folder_describe(const struct mds_job *j,
                                     const struct mds_config_run *asked,
                                     const struct mds_estimate *e);

@@ -18,6 +18,8 @@
  *   exclude   A file with the nodes that the run has lost.  mds_launch does not use
  *             them, and a batch system that can be told so does not give them to the
  *             next job.
+ *   array     Of mds_infer: jobs that share its files, each with a folder of its own in
+ *             the run's, for its events.
  *   done      A run that is done leaves a file of that name; jobs that find it end.
  */
 #include "base/exit_status.h"
@@ -123,7 +125,11 @@ static void add_directives(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_scheduler *d = mds_job_scheduler(j);
 
+    char tasks[32];
+
+    snprintf(tasks, sizeof tasks, "0-%lld", (long long)j->array - 1);
     add_directive(d, d->name, j->name, out);
+    add_directive(d, d->array, j->array > 1 ? tasks : NULL, out);
     add_request(j, out);
     if (d->warning)
         mds_str_add(out, "%s%s%.0f\n", d->prefix, d->warning, j->margin_s);
@@ -146,6 +152,47 @@ static void add_load_switch(const struct mds_job *j, struct mds_str *out)
     if (j->load)
         mds_str_add(out, "[ -z \"$before\" ] || set -- --load \"$checkpoints\" "
                          "--finetune=0 --no-load-optim=0\n");
+}
+
+/* The folder of what one job alone writes. */
+static const char *own_folder(const struct mds_job *j)
+{
+    return j->array > 1 ? "$run/$task" : "$run";
+}
+
+/* Every n-th of the files, which are in order of size. */
+static void add_task(const struct mds_job *j, struct mds_str *out)
+{
+    if (j->array > 1)
+        mds_str_add(
+            out,
+            "task=${%s:?this is a job of an array}\n"
+            "mkdir -p \"$run/$task\" || exit 1\n"
+            "mapfile -t files < <(awk 'NR %% %lld == '\"$task\" \"$run/files\")\n",
+            mds_job_scheduler(j)->task, (long long)j->array);
+}
+
+/* What a job has to go on from, as a command that prints it: the newest checkpoint; of
+ * mds_infer how long its outputs are. */
+static void add_state(const struct mds_job *j, struct mds_str *out)
+{
+    const char *text = j->infer ? j->infer->pattern : NULL, *at;
+    struct mds_str part = {0};
+
+    mds_str_add(out, "%s", text ? "stat -c %s -- " : "cat \"$checkpoints/latest\"");
+    for (; text && *text; text = at + 2) {
+        at = strstr(text, "{}");
+        part.len = 0;
+        mds_str_add(&part, "%.*s", at ? (int)(at - text) : (int)strlen(text), text);
+        if (part.len)
+            mds_shell_quote(part.s, out);
+        if (!at)
+            break;
+        mds_str_add(out, "*");
+    }
+    mds_str_add(out, " 2> /dev/null");
+    out->failed |= part.failed;
+    mds_str_fini(&part);
 }
 
 /* A login shell knows nothing of the path that who submitted had.  What a module or the
@@ -176,9 +223,12 @@ static void add_environment_setup(const struct mds_job *j, struct mds_str *out)
                     "read while it runs.\n"
                     "[ -z \"$%s\" ] || exec >> \"$run/job-${%s%%%%.*}.log\" 2>&1\n",
                     d->id, d->id);
-    add_assignment("checkpoints", j->checkpoints, out);
-    mds_str_add(out, "[ ! -e \"$run/done\" ] || exit 0\n"
-                     "before=$(cat \"$checkpoints/latest\" 2> /dev/null)\n");
+    if (!j->infer)
+        add_assignment("checkpoints", j->checkpoints, out);
+    add_task(j, out);
+    mds_str_add(out, "[ ! -e \"%s/done\" ] || exit 0\nbefore=$(", own_folder(j));
+    add_state(j, out);
+    mds_str_add(out, ")\n");
     add_load_switch(j, out);
     if (m->batch.init)
         mds_str_add(out, "%s\n", m->batch.init);
@@ -231,6 +281,34 @@ static void add_start_options(const struct mds_job *j, struct mds_argv *w)
         mds_argv_add(w, "--no-check-memory");
 }
 
+/* Folds a line before an option. */
+static const char fold[] = " \\\n    ";
+
+static void add_words(const struct mds_argv *words, struct mds_argv *out)
+{
+    for (size_t i = 0; i < words->n; i++)
+        mds_argv_add(out, "%s", words->v[i]);
+}
+
+/* Of an array the files are the task's; what is in w is printed before them. */
+static void add_infer_words(const struct mds_job *j, struct mds_argv *w,
+                            struct mds_str *out)
+{
+    const struct mds_infer_plan *p = j->infer;
+
+    add_words(&p->own, w);
+    if (j->array == 1) {
+        add_words(&p->files, w);
+    } else {
+        out->failed |= w->failed;
+        mds_argv_format(w, fold, out);
+        mds_argv_fini(w);
+        *w = (struct mds_argv){0};
+        mds_str_add(out, " \"${files[@]}\"%s", p->passed.n > 0 ? fold : "");
+    }
+    add_words(&p->passed, w);
+}
+
 static void add_launch_command(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_machine *m = j->launch->machine;
@@ -245,12 +323,18 @@ static void add_launch_command(const struct mds_job *j, struct mds_str *out)
     add_placement_options(j->launch, &w);
     add_start_options(j, &w);
     mds_argv_add(&w, "--");
-    for (size_t i = 0; i < j->arguments->n; i++)
-        mds_argv_add(&w, "%s", j->arguments->v[i]);
+    if (j->infer)
+        add_infer_words(j, &w, out);
+    else
+        add_words(j->arguments, &w);
     out->failed |= w.failed;
-    mds_argv_format(&w, " \\\n    ", out);
+    mds_argv_format(&w, fold, out);
     mds_argv_fini(&w);
+    if (j->infer)
+        mds_str_add(out, "%s--events \"%s/events.jsonl\"", fold, own_folder(j));
     mds_str_add(out, "%s &\npid=$!\n", j->load ? " \\\n    \"$@\"" : "");
+    if (j->infer)
+        return;
     mds_str_add(out,
                 "[ -z \"$WANDB_PROJECT$MLFLOW_TRACKING_URI\" ] ||\n"
                 "    mds_track --follow $pid \"$run\" >> \"$run/track.log\" 2>&1 &\n");
@@ -294,12 +378,15 @@ static void add_excluded_nodes(const struct mds_job *j, struct mds_str *out)
 /* A failure that would repeat (status 1) is not tried again. */
 static void add_requeue(const struct mds_job *j, struct mds_str *out)
 {
-    mds_str_add(
-        out,
-        "if [ \"$(cat \"$checkpoints/latest\" 2> /dev/null)\" != \"$before\" ] && "
-        "[ -z \"$stopped\" ] && [ \"$status\" -ne %d ]; then\n"
-        "%sfi\n",
-        MDS_EXIT_REPEATS, mds_job_scheduler(j)->again);
+    const struct mds_scheduler *d = mds_job_scheduler(j);
+
+    mds_str_add(out, "if [ \"$(");
+    add_state(j, out);
+    mds_str_add(out,
+                ")\" != \"$before\" ] && "
+                "[ -z \"$stopped\" ] && [ \"$status\" -ne %d ]; then\n"
+                "%sfi\n",
+                MDS_EXIT_REPEATS, j->array > 1 ? d->again_task : d->again);
 }
 
 /* A signal of the batch system may have reached the ranks alone. */
@@ -315,43 +402,53 @@ static void add_preemption_check(struct mds_str *out)
 
 /* run.yaml lists the jobs of the chain, "jobs: [12, 13]", but not those that somebody
  * submitted later.  Without a batch system mds_launch knows which is the last. */
-static void add_chain_end(const struct mds_scheduler *d, struct mds_str *out)
+static void add_chain_end(const struct mds_job *j, struct mds_str *out)
 {
+    const struct mds_scheduler *d = mds_job_scheduler(j);
+    int is_array = j->array > 1;
+
     if (!d->id)
         return;
     mds_str_add(
         out,
         "# the later jobs of the chain\n"
-        "next=$(sed -n \"s/^jobs: .*\\b$%s, \\(.*\\)]/\\1/p\" \"$run/run.yaml\" "
+        "next=$(sed -n \"s/^jobs: .*\\b%s%s, \\(.*\\)]/\\1/p\" \"$run/run.yaml\" "
         "| tr -d ,)\n",
-        d->id);
+        is_array ? "" : "$", is_array ? d->array_id : d->id);
     if (d->update)
         mds_str_add(out,
                     "[ -z \"$excluded\" ] || for job in $next; do\n"
                     "    %s\ndone\n",
                     d->update);
+    if (!is_array) /* others of the array may have no fault */
+        mds_str_add(
+            out,
+            "if [ \"$status\" -eq %d ] && [ -n \"$next\" ]; then\n"
+            "    echo \"mds: error: the later jobs of the chain would fail in the "
+            "same way, so they are cancelled: $next\" >&2\n"
+            "    %s $next\n"
+            "fi\n",
+            MDS_EXIT_REPEATS, d->cancel);
     mds_str_add(out,
-                "if [ \"$status\" -eq %d ] && [ -n \"$next\" ]; then\n"
-                "    echo \"mds: error: the later jobs of the chain would fail in the "
-                "same way, so they are cancelled: $next\" >&2\n"
-                "    %s $next\n"
-                "fi\n"
                 "if [ \"$status\" -eq %d ]; then\n"
                 "    [ -z \"$next\" ] || exit 0 # the next job goes on\n"
                 "    echo \"mds: error: this was the last job of its chain, and the "
                 "run is not done; go on with: mds_launch continue $run\" >&2\n"
                 "fi\n",
-                MDS_EXIT_REPEATS, d->cancel, MDS_EXIT_UNFINISHED);
+                MDS_EXIT_UNFINISHED);
 }
 
 static void add_exit_handling(const struct mds_job *j, struct mds_str *out)
 {
     const struct mds_scheduler *d = mds_job_scheduler(j);
-    int requeue = j->chain == 1 && j->launch->options->requeue;
+    int can = !j->infer || (j->infer->resumes && (j->array == 1 || d->again_task));
+    int requeue = j->chain == 1 && j->launch->options->requeue && can;
 
     add_preemption_check(out);
-    mds_str_add(out, "if [ \"$status\" -eq 0 ]; then\n    touch \"$run/done\"\n"
-                     "    exit 0\nfi\n");
+    mds_str_add(out,
+                "if [ \"$status\" -eq 0 ]; then\n    touch \"%s/done\"\n"
+                "    exit 0\nfi\n",
+                own_folder(j));
     if (d->leave)
         mds_str_add(out, "%s", d->leave);
     if (d->preempted && j->launch->options->requeue)
@@ -359,7 +456,7 @@ static void add_exit_handling(const struct mds_job *j, struct mds_str *out)
     if (d->exclude && (j->chain > 1 || requeue))
         add_excluded_nodes(j, out);
     if (j->chain > 1)
-        add_chain_end(d, out);
+        add_chain_end(j, out);
     if (requeue)
         add_requeue(j, out);
     mds_str_add(out, "exit \"$status\"\n");
@@ -371,9 +468,9 @@ void mds_job_script(const struct mds_job *j, struct mds_str *out)
     add_directives(j, out);
     mds_str_add(
         out,
-        "# Written by mds_launch submit for %s.  Started again, it goes on from the "
-        "newest checkpoint.\n",
-        j->launch->machine->name);
+        "# Written by mds_launch submit for %s.  Started again, it goes on from %s.\n",
+        j->launch->machine->name,
+        j->infer ? "what is written" : "the newest checkpoint");
     add_environment_setup(j, out);
     add_launch_command(j, out);
     add_wait_loop(out);

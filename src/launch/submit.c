@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -91,10 +92,9 @@ static double predicted_save_s(const struct mds_launch *l, const struct mds_esti
 /* How long before the walltime to exit: as the user set it, else at most half of it, so
  * that something is trained.  What may still run then is a step, or a batch of an
  * evaluation, the save in the background, and the last one. */
-static double exit_margin_s(const struct mds_job *j, const struct mds_config *asked,
-                            const struct mds_estimate *e)
+static double exit_margin_s(const struct mds_job *j, const struct mds_estimate *e,
+                            int saves)
 {
-    int saves = asked->checkpoint.async_save ? 2 : 1;
     double s = 120 + 2 * e->step_s + saves * predicted_save_s(j->launch, e);
 
     if (j->launch->options->margin_s > 0)
@@ -109,7 +109,7 @@ static void add_exit(struct mds_job *j, const struct mds_config_run *asked,
 {
     if (j->walltime_s <= 0)
         return;
-    j->margin_s = exit_margin_s(j, &asked->config, e);
+    j->margin_s = exit_margin_s(j, e, asked->config.checkpoint.async_save ? 2 : 1);
     if (!mds_is_set_by_user(asked, "train.exit_duration")) {
         mds_argv_add(arguments, "--exit-duration-in-mins");
         mds_argv_add(arguments, "%.15g", (j->walltime_s - j->margin_s) / 60);
@@ -219,6 +219,152 @@ static enum mds_rc make_and_submit(struct mds_launch *l, struct mds_job *j,
     return rc;
 }
 
+/* ---- a job of mds_infer ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    struct stat x = {0}, y = {0};
+
+    if (stat(*(char *const *)a, &x) || stat(*(char *const *)b, &y))
+        return 0;
+    return (x.st_size < y.st_size) - (x.st_size > y.st_size);
+}
+
+/* Jobs of an array take every n-th, so the largest are dealt out first. */
+static enum mds_rc write_files(const struct mds_job *j, struct mds_infer_plan *p)
+{
+    struct mds_str text = {0};
+    enum mds_rc rc;
+
+    if (j->array == 1 || j->launch->options->print)
+        return MDS_OK;
+    qsort(p->files.v, p->files.n, sizeof *p->files.v, by_size);
+    for (size_t i = 0; i < p->files.n; i++)
+        mds_str_add(&text, "%s\n", p->files.v[i]);
+    rc = text.failed ? mds_fail(MDS_EMEM, "no host memory for a list of files")
+                     : mds_folder_write(j->folder, "files", 0, 0644, text.s);
+    mds_str_fini(&text);
+    return rc;
+}
+
+static enum mds_rc check_going_on(const struct mds_job *j,
+                                  const struct mds_infer_plan *p)
+{
+    if (p->resumes)
+        return MDS_OK;
+    if (j->chain > 1)
+        return mds_fail(MDS_EUSER,
+                        "--chain: only score and embed into --output go on in another "
+                        "job, without --overwrite, --per-token and --track; leave it "
+                        "out");
+    mds_warn(
+        "the job cannot go on if it ends before its work does: that takes score or "
+        "embed into --output, without --overwrite, --per-token and --track");
+    return MDS_OK;
+}
+
+/* A job that ends before it has written anything makes no progress. */
+static enum mds_rc check_walltime(const struct mds_job *j,
+                                  const struct mds_infer_plan *p)
+{
+    const struct mds_infer_layout *y = &p->tried[p->best < 0 ? 0 : p->best];
+    double there_s = j->walltime_s - j->margin_s;
+    double need_s = MDS_INFER_BATCH_STEPS * y->estimate.step_s;
+    char need[32], walltime[32], tokens[32];
+
+    if (y->all_s > 0 && y->all_s < need_s)
+        need_s = y->all_s;
+    if (j->walltime_s <= 0 || need_s <= there_s)
+        return MDS_OK;
+    return mds_fail(
+        MDS_EUSER,
+        "results of sequences of %s tokens are written after %s, and a job of %s ends "
+        "before: ask for more time or nodes",
+        mds_format_count((double)y->tokens, tokens, sizeof tokens),
+        mds_format_seconds(need_s, need, sizeof need),
+        mds_clock_text(j->walltime_s, walltime, sizeof walltime));
+}
+
+static enum mds_rc plan_and_submit_infer(struct mds_launch *l, struct mds_job *j,
+                                         struct mds_infer_plan *p)
+{
+    struct mds_argv arguments = {0};
+    struct mds_str text = {0};
+    char walltime[32];
+    enum mds_rc rc = mds_infer_plan_make(l, j->array, p);
+
+    if (!rc)
+        rc = mds_infer_plan_check(l, p);
+    if (!rc)
+        rc = check_going_on(j, p);
+    if (!rc)
+        rc = write_files(j, p);
+    if (!rc) {
+        const struct mds_estimate *e = &p->tried[p->best < 0 ? 0 : p->best].estimate;
+
+        if (j->walltime_s > 0)
+            j->margin_s = exit_margin_s(j, e, 0);
+        mds_infer_plan_length(l, p, j->walltime_s - j->margin_s,
+                              mds_clock_text(j->walltime_s, walltime, sizeof walltime),
+                              &text);
+        if (text.len)
+            mds_info("%s", text.s);
+        mds_infer_plan_arguments(p, &arguments);
+        j->arguments = &arguments;
+        rc = check_walltime(j, p);
+        if (!rc)
+            rc = arguments.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")
+                                  : write_and_submit(j, NULL, e);
+    }
+    mds_str_fini(&text);
+    mds_argv_fini(&arguments);
+    return rc;
+}
+
+static enum mds_rc check_array(const struct mds_job *j)
+{
+    const struct mds_machine *m = j->launch->machine;
+
+    if (j->array > 1 && !j->infer)
+        return mds_fail(MDS_EUSER,
+                        "--array is for --program mds_infer; a sweep submits "
+                        "trainings that differ");
+    if (j->array > 1 && !mds_job_scheduler(j)->array)
+        return mds_fail(
+            MDS_EUSER, "--array: %s's batch system has no arrays of jobs; leave it out",
+            m->name);
+    return MDS_OK;
+}
+
+static enum mds_rc submit_infer(struct mds_launch *l, struct mds_job *j)
+{
+    struct mds_infer_plan p = {.best = -1};
+    int print = l->options->print;
+    struct mds_run_folder f;
+    enum mds_rc rc;
+
+    j->infer = &p;
+    MDS_TRY(check_array(j));
+    MDS_TRY(mds_run_folder_name_infer(l, l->asked.n > 0 ? l->asked.v[0] : "infer", &f));
+    j->name = f.name;
+    j->folder = f.path;
+    MDS_TRY(check_job(j));
+    if (!print)
+        MDS_TRY(mds_run_folder_create(l, &f));
+    warn_of_scratch_folder(j);
+    warn_of_excluded_nodes(j);
+    rc = plan_and_submit_infer(l, j, &p);
+    if (rc && !print) {
+        char files[MDS_PATH_SIZE];
+
+        if (mds_path_join(f.path, "files", files) == MDS_OK)
+            unlink(files);
+        mds_run_folder_remove(l, &f);
+    }
+    mds_infer_plan_close(&p);
+    return rc;
+}
+
 enum mds_rc mds_submit(struct mds_launch_options *options, char *const *operands,
                        size_t operand_count, int argc, char *const *argv)
 {
@@ -239,11 +385,18 @@ enum mds_rc mds_submit(struct mds_launch_options *options, char *const *operands
         .project = operand_count > 3 ? operands[3] : options->project,
         .walltime_s = walltime_s,
         .chain = options->chain,
+        .array = options->array,
         .launch = &l,
     };
-    rc = mds_launch_config(&l, NULL, 0, &asked);
-    if (!rc)
-        rc = make_and_submit(&l, &j, asked);
+    if (mds_launch_infers(options)) {
+        rc = submit_infer(&l, &j);
+    } else {
+        rc = check_array(&j);
+        if (!rc)
+            rc = mds_launch_config(&l, NULL, 0, &asked);
+        if (!rc)
+            rc = make_and_submit(&l, &j, asked);
+    }
     mds_config_run_destroy(asked);
     mds_launch_close(&l);
     return rc;

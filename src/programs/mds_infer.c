@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_infer: what a trained model says of sequences. */
 #include "base/events.h"
-#include "base/scheduler.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/scheduler.h"
 #include "base/str.h"
 #include "base/stream.h"
 #include "comm/comm.h"

@@ -2,6 +2,7 @@
 /* mds_launch: find nodes, choose a layout, start or submit mds_pretrain. */
 #include "base/str.h"
 #include "base/units.h"
+#include "launch/infer.h"
 #include "launch/launch.h"
 #include "launch/options.h"
 #include "launch/submit.h"
@@ -20,6 +21,17 @@ static struct mds_launch_options *launch_options(const struct mds_invocation *c)
 
 /* ---- subcommands ---- */
 
+/* Of subcommands that are for trainings. */
+static enum mds_rc refuse_infer(const struct mds_invocation *c, const char *name)
+{
+    return mds_launch_infers(launch_options(c))
+               ? mds_fail(MDS_EUSER,
+                          "%s --program mds_infer: plan, run and submit take it; %s is "
+                          "for trainings",
+                          name, name)
+               : MDS_OK;
+}
+
 static enum mds_rc launch_run_ranks(const struct mds_invocation *c)
 {
     return mds_launch_run(launch_options(c), c->passed_argc, c->passed_argv, c->status);
@@ -27,6 +39,7 @@ static enum mds_rc launch_run_ranks(const struct mds_invocation *c)
 
 static enum mds_rc launch_run_check(const struct mds_invocation *c)
 {
+    MDS_TRY(refuse_infer(c, "check"));
     return mds_launch_check(launch_options(c), c->passed_argc, c->passed_argv);
 }
 
@@ -117,6 +130,8 @@ static enum mds_rc launch_run_plan(const struct mds_invocation *c)
     struct mds_launch l;
     enum mds_rc rc;
 
+    if (mds_launch_infers(o))
+        return mds_infer_plan_command(o, c->passed_argc, c->passed_argv);
     if (o->layout == MDS_LAYOUT_GIVEN)
         return mds_fail(MDS_EUSER,
                         "--layout given: plan varies what the options after -- leave "
@@ -192,6 +207,7 @@ static enum mds_rc launch_run_sweep(const struct mds_invocation *c)
     const char *path = c->operand[0];
     struct mds_submit_line line = other_arguments(c, 1);
 
+    MDS_TRY(refuse_infer(c, "sweep"));
     return mds_sweep(launch_options(c), path, &line, execute_submit);
 }
 
@@ -201,6 +217,7 @@ static enum mds_rc launch_run_lr_find(const struct mds_invocation *c)
     const char *steps = c->operand_count > 1 ? c->operand[1] : "200";
     struct mds_submit_line line = other_arguments(c, c->operand_count);
 
+    MDS_TRY(refuse_infer(c, "lr-find"));
     return mds_lr_find(plot, steps, &line);
 }
 
@@ -226,6 +243,7 @@ static enum mds_rc launch_run_report(const struct mds_invocation *c)
 
 static enum mds_rc launch_run_models(const struct mds_invocation *c)
 {
+    MDS_TRY(refuse_infer(c, "models"));
     return mds_models(launch_options(c), c->passed_argc, c->passed_argv);
 }
 

@@ -9,10 +9,10 @@ dist_alcf_DATA = ALCF/setup.sh
 
 TESTS += tests/launch/golden.sh tests/launch/jobs.sh tests/launch/variables.sh \
   tests/launch/localhost.t tests/launch/submit.t tests/launch/sweep.t tests/launch/report.t tests/launch/models.t tests/launch/module.t \
-  tests/launch/restart.t tests/launch/ahead.t tests/launch/status.t
+  tests/launch/restart.t tests/launch/ahead.t tests/launch/status.t tests/launch/infer.t
 dist_check_SCRIPTS += tests/launch/golden.sh tests/launch/jobs.sh tests/launch/variables.sh \
   tests/launch/localhost.t tests/launch/submit.t tests/launch/sweep.t tests/launch/report.t tests/launch/models.t tests/launch/module.t \
-  tests/launch/restart.t tests/launch/ahead.t tests/launch/status.t
+  tests/launch/restart.t tests/launch/ahead.t tests/launch/status.t tests/launch/infer.t
 dist_check_DATA += tests/launch/batch.sh tests/launch/polaris.yaml tests/launch/sophia.yaml \
   tests/launch/thetagpu.yaml tests/launch/minimal.yaml \
   tests/launch/dgx2.yaml tests/launch/perlmutter.yaml tests/launch/gh200.yaml tests/launch/h100.yaml tests/launch/h200.yaml tests/launch/selene.yaml \
@@ -23,7 +23,7 @@ dist_check_SCRIPTS += tests/slurm/run tests/pbs/run tests/flux/run tests/hosts/r
 EXTRA_DIST += tests/hosts/hosts.sh tests/hosts/hosts.t tests/pbs/jobs.t tests/flux/jobs.t
 EXTRA_DIST += tests/slurm/cluster.sh tests/slurm/cluster.yaml tests/slurm/setup.sh \
   tests/slurm/jobs.t tests/slurm/launchers.t tests/slurm/restart.t \
-  tests/slurm/where.t tests/slurm/reframe.t \
+  tests/slurm/infer.t tests/slurm/where.t tests/slurm/reframe.t \
   tests/reframe/mds.py tests/reframe/settings.py
 
 # NVIDIA's management library, for hosts without one.

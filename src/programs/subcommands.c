@@ -13,30 +13,15 @@ struct selected_options {
     struct mds_option *rows;
 };
 
-static int belongs_to_subcommand(const struct mds_option *o,
-                                 const struct mds_subcommand *v)
-{
-    if (strcmp(o->group, "General") == 0)
-        return 1;
-    return v && strstr(v->groups ? v->groups : v->name, o->group) != NULL;
-}
-
 /* v NULL: the general options only.  The caller frees the rows. */
 static enum mds_rc select_options(const struct mds_program *p,
                                   const struct mds_subcommand *v,
                                   struct selected_options *out)
 {
-    size_t all = 0, n = 0;
+    const char *groups = v && v->groups ? v->groups : v ? v->name : NULL;
 
-    while (p->set->options[all].help)
-        all++;
     out->set = *p->set;
-    out->rows = mds_zalloc(all + 1, sizeof *out->rows);
-    if (!out->rows)
-        return MDS_EMEM;
-    for (const struct mds_option *o = p->set->options; o->help; o++)
-        if (belongs_to_subcommand(o, v))
-            out->rows[n++] = *o;
+    MDS_TRY(mds_option_set_select(p->set, groups, &out->rows));
     out->set.options = out->rows;
     out->set.others = p->set->options;
     if (v) {

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "launch/infer.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "infer/genome.h"
+#include "launch/infer_impl.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int mds_launch_infers(const struct mds_launch_options *o)
+{
+    const char *slash = o->program ? strrchr(o->program, '/') : NULL;
+
+    return o->program && strcmp(slash ? slash + 1 : o->program, "mds_infer") == 0;
+}
+
+void mds_infer_plan_close(struct mds_infer_plan *p)
+{
+    mds_argv_fini(&p->own);
+    mds_argv_fini(&p->files);
+    mds_argv_fini(&p->passed);
+    mds_argv_fini(&p->output);
+    free(p->pattern);
+    mds_infer_model_close(&p->model);
+}
+
+/* ---- what the user asks for ---- */
+
+/* A job that goes on needs --resume, which does no harm in the first one. */
+static void add_resume(const struct mds_infer_line *line, struct mds_infer_plan *p)
+{
+    const struct mds_infer_options *o = &line->values;
+
+    p->resumes = o->resume || (line->command.verb != MDS_INFER_GENERATE && o->output &&
+                               !o->overwrite && !o->per_token && !o->track);
+    if (p->resumes && !o->resume)
+        mds_argv_add(&p->own, "--resume");
+}
+
+static enum mds_rc list_outputs(const struct mds_infer_line *line,
+                                struct mds_infer_plan *p)
+{
+    const struct mds_infer_command *c = &line->command;
+    size_t n = mds_infer_command_has_many_outputs(c) ? c->files : 1;
+
+    p->pattern = mds_strdup(line->values.output ? line->values.output : "");
+    if (!p->pattern)
+        return MDS_EMEM;
+    for (size_t i = 0; line->values.output && i < n; i++) {
+        char *name = mds_infer_command_output(c, i);
+
+        if (!name)
+            return mds_fail(MDS_EMEM, "no host memory for the name of an output");
+        mds_argv_add(&p->output, "%s", name);
+        free(name);
+    }
+    return MDS_OK;
+}
+
+static void add_device(const struct mds_launch *l, const struct mds_config_run *asked,
+                       struct mds_argv *out)
+{
+    if (l->machine->node.gpus > 0 &&
+        mds_settings_of(&asked->settings, "train.device")->level == MDS_LEVEL_DEFAULT)
+        mds_argv_add_split(out, "--device cuda");
+}
+
+/* ---- how much there is ---- */
+
+static double bytes_of(const struct mds_argv *files)
+{
+    struct stat st;
+    double sum = 0;
+
+    for (size_t i = 0; i < files->n; i++)
+        if (stat(files->v[i], &st) == 0)
+            sum += (double)st.st_size;
+    return sum;
+}
+
+static void estimate_tokens(struct mds_infer_plan *p)
+{
+    double all = bytes_of(&p->files), read = (double)p->need.read_bytes;
+
+    p->tokens = (double)p->need.tokens;
+    if (p->need.tokens >= INT64_MAX / 2)
+        p->tokens = 0; /* standard input */
+    else if (p->need.cut && read > 0)
+        p->tokens *= all / read;
+}
+
+static enum mds_rc measure(const struct mds_launch *l, struct mds_infer_line *line,
+                           const struct mds_infer_model *m, struct mds_infer_plan *p)
+{
+    char part[32], all[32], tokens[32];
+
+    if (line->values.fasta)
+        MDS_TRY(mds_genome_index(line->values.fasta));
+    p->need.until_s = mds_clock_s() + l->options->plan_s;
+    MDS_TRY(mds_infer_command_measure(&line->command, m, &p->need));
+    estimate_tokens(p);
+    if (p->need.cut)
+        mds_info("%.3g s were enough for %s of %s of the files: their longest sequence "
+                 "has %s tokens so far; with more --plan-seconds all are read here",
+                 l->options->plan_s,
+                 mds_format_bytes((double)p->need.read_bytes, part, sizeof part),
+                 mds_format_bytes(bytes_of(&p->files), all, sizeof all),
+                 mds_format_count((double)p->need.longest, tokens, sizeof tokens));
+    return MDS_OK;
+}
+
+/* ---- a plan ---- */
+
+/* Each job of an array has files, and outputs, of its own. */
+static enum mds_rc check_array(const struct mds_infer_line *line,
+                               const struct mds_infer_plan *p)
+{
+    if (p->jobs == 1)
+        return MDS_OK;
+    if (!mds_infer_command_has_many_outputs(&line->command))
+        return mds_fail(MDS_EUSER,
+                        "--array %lld: its jobs cannot write one --output; give one "
+                        "with a {}, which stands for the name of an input",
+                        (long long)p->jobs);
+    if (p->files.n < (size_t)p->jobs)
+        return mds_fail(MDS_EUSER,
+                        "--array %lld: there are only %zu files to share; give %zu at "
+                        "most",
+                        (long long)p->jobs, p->files.n, p->files.n);
+    return MDS_OK;
+}
+
+static enum mds_rc read_asked(const struct mds_launch *l, struct mds_infer_line *line,
+                              struct mds_infer_model *m, struct mds_infer_plan *p)
+{
+    const struct mds_argv *asked[] = {&l->asked, NULL};
+
+    MDS_TRY(mds_infer_line_read(line, asked));
+    mds_infer_line_split(line, &p->own, &p->files, &p->passed);
+    add_resume(line, p);
+    mds_infer_line_close(line);
+    MDS_TRY(mds_infer_line_read(
+        line, (const struct mds_argv *[]){&p->own, &p->files, &p->passed, NULL}));
+    MDS_TRY(check_array(line, p));
+    MDS_TRY(list_outputs(line, p));
+    MDS_TRY(mds_infer_command_find(&line->command, m));
+    add_device(l, m->run, &p->passed);
+    MDS_TRY(mds_launch_check_device(l, m->run));
+    MDS_TRY(measure(l, line, m, p));
+    return mds_infer_layout_choose(l, p->tokens / (double)p->jobs, m->run, p);
+}
+
+enum mds_rc mds_infer_plan_make(const struct mds_launch *l, int64_t jobs,
+                                struct mds_infer_plan *out)
+{
+    struct mds_infer_model m = {.path = ""};
+    struct mds_infer_line line = {.rows = NULL};
+    enum mds_rc rc;
+
+    *out = (struct mds_infer_plan){.best = -1, .jobs = jobs};
+    rc = read_asked(l, &line, &m, out);
+    mds_infer_model_close(&m);
+    mds_infer_line_close(&line);
+    return rc;
+}
+
+/* Of those that do not fit, the one that needs least. */
+static const struct mds_infer_layout *smallest(const struct mds_infer_plan *p)
+{
+    const struct mds_infer_layout *least = NULL;
+
+    for (int i = 0; i < p->n; i++)
+        if (!p->tried[i].why[0] &&
+            (!least || mds_estimate_memory_fraction(&p->tried[i].estimate) <
+                           mds_estimate_memory_fraction(&least->estimate)))
+            least = &p->tried[i];
+    return least;
+}
+
+static void describe(const struct mds_infer_layout *y, struct mds_str *out)
+{
+    mds_str_add(out, "data %lld", (long long)y->data);
+    if (y->tensor > 1)
+        mds_str_add(out, ", tensor %lld", (long long)y->tensor);
+    if (y->ulysses > 1)
+        mds_str_add(out, ", Ulysses %lld", (long long)y->ulysses);
+    if (y->ring > 1)
+        mds_str_add(out, ", ring %lld", (long long)y->ring);
+}
+
+/* What a rank needs of what it has: of the device, or of the host if that is short. */
+static void memory_of(const struct mds_infer_layout *y, char need[32], char have[32])
+{
+    const struct mds_estimate *e = &y->estimate;
+    int on_host = e->device_bytes <= e->device_limit && e->host_need > e->host_limit;
+
+    mds_format_bytes((double)(on_host ? e->host_need : e->device_bytes), need, 32);
+    mds_format_bytes((double)(on_host ? e->host_limit : e->device_limit), have, 32);
+}
+
+enum mds_rc mds_infer_plan_check(const struct mds_launch *l, struct mds_infer_plan *p)
+{
+    const struct mds_infer_layout *least = smallest(p);
+    struct mds_str text = {0};
+    char need[32], have[32];
+    enum mds_rc rc;
+
+    if (p->best >= 0 || (p->n > 0 && p->model.run && !l->options->check_memory))
+        return MDS_OK;
+    if (!least)
+        return mds_fail(MDS_EUSER, "no layout of %lld rank%s is possible: %s",
+                        (long long)l->ranks, mds_plural(l->ranks),
+                        p->n > 0 ? p->tried[0].why : "none was tried");
+    describe(least, &text);
+    memory_of(least, need, have);
+    rc = mds_fail(
+        MDS_EUSER,
+        "a sequence of %lld tokens does not fit on %lld rank%s of %s: with %s, which "
+        "needs least, a rank needs %s of %s; use more nodes, --sequence-tile (behind "
+        "the files), or shorter sequences",
+        (long long)least->tokens, (long long)l->ranks, mds_plural(l->ranks),
+        l->machine->name, text.s ? text.s : "", need, have);
+    mds_str_fini(&text);
+    return rc;
+}
+
+void mds_infer_plan_arguments(const struct mds_infer_plan *p, struct mds_argv *out)
+{
+    const struct mds_argv *all[] = {&p->own, &p->files, &p->passed};
+
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; i < all[k]->n; i++)
+            mds_argv_add(out, "%s", all[k]->v[i]);
+}
+
+const char *mds_infer_word_after(const struct mds_argv *words, const char *flag)
+{
+    for (size_t i = 0; i + 1 < words->n; i++)
+        if (strcmp(words->v[i], flag) == 0)
+            return words->v[i + 1];
+    return NULL;
+}
+
+/* ---- what is said of it ---- */
+
+static void print_row(const struct mds_infer_layout *y, FILE *f)
+{
+    char need[32], have[32], step[32], all[32] = "-";
+
+    memory_of(y, need, have);
+    if (y->all_s > 0)
+        mds_format_seconds(y->all_s, all, sizeof all);
+    fprintf(f, "  %5lld %6lld %7lld %4lld  %4lld x %-9lld %10s of %-10s %10s %s\n",
+            (long long)y->data, (long long)y->tensor, (long long)y->ulysses,
+            (long long)y->ring, (long long)y->micro, (long long)y->tokens, need, have,
+            mds_format_step(y->estimate.step_s, step, sizeof step),
+            y->estimate.fits ? all : "does not fit");
+}
+
+void mds_infer_plan_length(const struct mds_launch *l, const struct mds_infer_plan *p,
+                           double job_s, const char *job, struct mds_str *out)
+{
+    const struct mds_infer_layout *y = p->best < 0 ? NULL : &p->tried[p->best];
+    char tokens[32];
+
+    if (!y || y->all_s == 0)
+        return;
+    mds_str_add(out, "%s%s tokens", p->need.cut ? "about " : "",
+                mds_format_count(p->tokens, tokens, sizeof tokens));
+    if (p->jobs > 1)
+        mds_str_add(out, " in %lld jobs of an array: each", (long long)p->jobs);
+    mds_launch_hours(l, y->all_s, job_s, job, out);
+}
+
+/* Fastest first, and then those that do not fit. */
+static int by_time(const void *a, const void *b)
+{
+    const struct mds_infer_layout *const *x = a, *const *y = b;
+    double s = mds_infer_layout_cost(*x), t = mds_infer_layout_cost(*y);
+
+    if ((*x)->estimate.fits != (*y)->estimate.fits)
+        return (*y)->estimate.fits - (*x)->estimate.fits;
+    return (s > t) - (s < t);
+}
+
+void mds_infer_plan_print(const struct mds_launch *l, const struct mds_infer_plan *p,
+                          FILE *f)
+{
+    const struct mds_infer_layout *row[MDS_INFER_LAYOUTS], *best;
+    struct mds_str text = {0};
+    int n = 0;
+
+    best = p->best < 0 ? NULL : &p->tried[p->best];
+    for (int i = 0; i < p->n; i++)
+        if (!p->tried[i].why[0] && i != p->best)
+            row[n++] = &p->tried[i];
+    qsort(row, (size_t)n, sizeof *row, by_time);
+    fprintf(f, "   %-4s %6s %7s %4s  %-16s %-24s %10s in all\n", "data", "tensor",
+            "Ulysses", "ring", "rows x tokens", "  a rank needs", "a step");
+    if (best)
+        print_row(best, f);
+    for (int i = 0; i < n && i + (best != NULL) < l->options->rows; i++)
+        print_row(row[i], f);
+    mds_infer_plan_length(l, p, 0, NULL, &text);
+    if (text.len)
+        fprintf(f, "%s\n", text.s);
+    fflush(f);
+    mds_str_fini(&text);
+}
+
+int64_t mds_infer_plan_written(const struct mds_infer_plan *p)
+{
+    return (int64_t)bytes_of(&p->output);
+}
+
+enum mds_rc mds_infer_plan_command(const struct mds_launch_options *o, int argc,
+                                   char *const *argv)
+{
+    struct mds_infer_plan p = {.best = -1};
+    struct mds_launch l;
+    enum mds_rc rc;
+
+    MDS_TRY(mds_launch_open(o, 1, argc, argv, &l));
+    rc = mds_infer_plan_make(&l, 1, &p);
+    if (!rc) {
+        printf("mds_infer %s, %zu file%s, %lld rank%s: %lld node%s of %s\n", p.own.v[0],
+               p.files.n, mds_plural((int64_t)p.files.n), (long long)l.ranks,
+               mds_plural(l.ranks), (long long)l.nodes, mds_plural(l.nodes),
+               l.machine->name);
+        mds_infer_plan_print(&l, &p, stdout);
+        rc = mds_infer_plan_check(&l, &p);
+    }
+    mds_infer_plan_close(&p);
+    mds_launch_close(&l);
+    return rc;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The search for a layout of mds_infer. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/minmax.h"
+#include "launch/infer_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct search {
+    const struct mds_launch *l;
+    struct mds_infer_plan *p;
+    double tokens; /* of a job; 0: unknown */
+    double until_s;
+    int is_open;      /* layouts are tried, in place of the one that is given */
+    int64_t given[3]; /* tensor, Ulysses and ring ranks that the user set; else 0 */
+};
+
+static const char *const flags[] = {"--tensor-model-parallel-size",
+                                    "--ds-sequence-parallel-size",
+                                    "--context-parallel-size"};
+
+static int is_given(const struct mds_config_run *run, const char *key)
+{
+    return mds_settings_of(&run->settings, key)->level == MDS_LEVEL_CLI;
+}
+
+static void find_given(struct search *s, const struct mds_config_run *run)
+{
+    static const char *const keys[] = {"parallel.tensor", "parallel.ulysses",
+                                       "parallel.ring"};
+    const struct mds_parallel_config *p = &run->config.parallel;
+    const int64_t value[] = {p->tensor, p->ulysses, p->ring};
+    int any = is_given(run, "parallel.sp_type");
+
+    for (const struct mds_axis *a = mds_axes; a->name; a++)
+        any |= a->key && is_given(run, a->key);
+    for (int i = 0; i < 3; i++)
+        s->given[i] = is_given(run, keys[i]) ? value[i] : 0;
+    s->is_open = s->l->options->layout == MDS_LAYOUT_PLAN ||
+                 (s->l->options->layout == MDS_LAYOUT_AUTO && !any && s->l->ranks > 1);
+}
+
+/* The options of a layout, unless the user has given them. */
+static void layout_words(const struct search *s, const struct mds_infer_layout *y,
+                         struct mds_argv *out)
+{
+    const int64_t size[] = {y->tensor, y->ulysses, y->ring};
+
+    if (!s->is_open)
+        return;
+    for (int i = 0; i < 3; i++)
+        if (!s->given[i]) {
+            mds_argv_add(out, "%s", flags[i]);
+            mds_argv_add(out, "%lld", (long long)size[i]);
+        }
+}
+
+/* The model with that layout, resolved. */
+static enum mds_rc resolve(const struct search *s, const struct mds_infer_layout *y,
+                           struct mds_infer_model *m)
+{
+    const struct mds_infer_plan *p = s->p;
+    struct mds_argv words = {0};
+    const struct mds_argv *all[] = {&p->own, &p->files, &p->passed, &words, NULL};
+    struct mds_infer_need need = p->need;
+    struct mds_infer_line line;
+    enum mds_rc rc;
+
+    layout_words(s, y, &words);
+    if (s->tokens > 0)
+        need.tokens = (int64_t)s->tokens;
+    rc = mds_infer_line_read(&line, all);
+    if (!rc)
+        rc = mds_infer_command_find(&line.command, m);
+    if (!rc)
+        rc = mds_infer_model_resolve(m, &need, s->l->ranks);
+    mds_infer_line_close(&line);
+    mds_argv_fini(&words);
+    return rc;
+}
+
+static void set_times(const struct search *s, const struct mds_config *c,
+                      struct mds_infer_layout *y)
+{
+    double rows = (double)(y->data * c->batch.micro * c->batch.accumulation);
+    double all = s->tokens / (double)(c->model.seq_length + 1);
+
+    y->all_s = s->tokens > 0 ? ceil(all / rows) * y->estimate.step_s : 0;
+}
+
+double mds_infer_layout_cost(const struct mds_infer_layout *y)
+{
+    return y->all_s > 0 ? y->all_s : y->estimate.step_s / (double)(y->data * y->micro);
+}
+
+static enum mds_rc try_layout(struct search *s, struct mds_infer_layout *y,
+                              enum mds_predict_how how)
+{
+    struct mds_infer_model m = {.path = ""};
+    enum mds_rc rc = resolve(s, y, &m);
+
+    y->why[0] = '\0';
+    if (rc == MDS_EUSER && s->is_open) {
+        snprintf(y->why, sizeof y->why, "%s", mds_fail_text());
+        rc = MDS_OK;
+    } else if (!rc) {
+        const struct mds_config *c = &m.run->config;
+
+        y->tensor = c->parallel.tensor;
+        y->ulysses = c->parallel.ulysses;
+        y->ring = c->parallel.ring;
+        y->data = c->parallel.data_ranks;
+        y->micro = c->batch.micro;
+        y->tokens = c->model.seq_length;
+        rc = mds_predict_as(how, c, (int)s->l->ranks, (int)s->l->per_node,
+                            s->l->machine, &y->estimate);
+        if (!rc)
+            set_times(s, c, y);
+    }
+    mds_infer_model_close(&m);
+    return rc;
+}
+
+static enum mds_rc add_layout(struct search *s, struct mds_infer_layout y)
+{
+    struct mds_infer_plan *p = s->p;
+    const double better = 0.8; /* what sharing more has to gain */
+
+    if (p->n == MDS_INFER_LAYOUTS)
+        return MDS_OK;
+    MDS_TRY(try_layout(s, &y, MDS_PREDICT_EXTRAPOLATED));
+    if (!y.why[0] && y.estimate.fits &&
+        (p->best < 0 || mds_infer_layout_cost(&y) <
+                            better * mds_infer_layout_cost(&p->tried[p->best])))
+        p->best = p->n;
+    p->tried[p->n++] = y;
+    return MDS_OK;
+}
+
+/* All ways for `ranks` to share a sequence: tensor ranks within a node, and no more
+ * than two of the three ways at once. */
+static enum mds_rc try_shares(struct search *s, int64_t ranks)
+{
+    for (int64_t t = 1; t <= mds_min(ranks, s->l->per_node); t++)
+        for (int64_t u = 1; ranks % t == 0 && u <= ranks / t; u++) {
+            int64_t size[3] = {t, u, ranks / t / u};
+            int skip = ranks / t % u != 0 || (t > 1 && u > 1 && size[2] > 1);
+
+            for (int i = 0; i < 3; i++)
+                skip |= s->given[i] && s->given[i] != size[i];
+            if (skip || (s->p->n > 0 && mds_clock_s() > s->until_s))
+                continue;
+            MDS_TRY(
+                add_layout(s, (struct mds_infer_layout){.tensor = t,
+                                                        .ulysses = u,
+                                                        .ring = size[2],
+                                                        .data = s->l->ranks / ranks}));
+        }
+    return MDS_OK;
+}
+
+/* Whether all copies of the model have something to do: then fewer copies, each shared
+ * by more ranks, are no faster. */
+static int all_are_busy(const struct search *s)
+{
+    const struct mds_infer_plan *p = s->p;
+    const struct mds_infer_layout *y = p->best < 0 ? NULL : &p->tried[p->best];
+
+    return y && (s->tokens == 0 ||
+                 s->tokens >= 2 * (double)(y->data * y->micro * (y->tokens + 1)));
+}
+
+static enum mds_rc try_all(struct search *s)
+{
+    int64_t world = s->l->ranks;
+
+    for (int64_t ranks = 1; ranks <= world && !all_are_busy(s); ranks++)
+        if (world % ranks == 0)
+            MDS_TRY(try_shares(s, ranks));
+    return MDS_OK;
+}
+
+enum mds_rc mds_infer_layout_choose(const struct mds_launch *l, double tokens,
+                                    const struct mds_config_run *asked,
+                                    struct mds_infer_plan *p)
+{
+    struct search s = {.l = l,
+                       .p = p,
+                       .tokens = tokens,
+                       .until_s = mds_clock_s() + l->options->plan_s};
+    struct mds_infer_layout *best;
+
+    p->best = -1;
+    find_given(&s, asked);
+    MDS_TRY(s.is_open ? try_all(&s) : add_layout(&s, (struct mds_infer_layout){0}));
+    if (p->n == 0 || (p->best < 0 && s.is_open))
+        return MDS_OK;
+    best = &p->tried[p->best < 0 ? 0 : p->best];
+    MDS_TRY(try_layout(&s, best, MDS_PREDICT_FULL));
+    layout_words(&s, best, &p->passed);
+    s.is_open = 0;
+    return resolve(&s, best, &p->model);
+}
