@@ -48,6 +48,19 @@ struct mdsk_add {
     const void *z;
 };
 
+/* y = (a x + b y) / max(sqrt(*squares), 1e-7), or without the division if squares is
+ * NULL; without a x if x is NULL.  If b is 0, y is not read.
+ *
+ *   x  [n]  type from     y  [n]  type to     squares  f64, or NULL; no alias */
+struct mdsk_axpby {
+    int64_t n;
+    enum mdsk_dtype from, to;
+    float a, b;
+    const double *squares;
+    const void *x;
+    void *y;
+};
+
 /* *sum += sum of x[i]^2 in f64, in an order that depends on n alone;  x f32. */
 struct mdsk_sum_squares {
     int64_t n;

@@ -43,10 +43,10 @@
     X(COPY_ROWS, copy_rows)                                                            \
     X(CAST, cast)                                                                      \
     X(ADD, add)                                                                        \
+    X(AXPBY, axpby)                                                                    \
     X(SUM_SQUARES, sum_squares)                                                        \
     X(ADAMW, adamw)                                                                    \
     X(MUON_MOMENTUM, muon_momentum)                                                    \
-    X(MUON_COMBINE, muon_combine)                                                      \
     X(MUON_STEP, muon_step)
 
 #endif

@@ -15,7 +15,7 @@ enum { MDSK_ADAMW_SPANS = 24 }; /* at most, per call */
  *          - lr * (m / correction1) / (sqrt(v / correction2) + eps)
  * The weights are divided into non-empty spans without gaps: span s ends before element
  * span_end[s], the last one before n.  If bit s of decays is not set, weight_decay is 0
- * for span s.
+ * for span s.  If bit s of wide is set, lr and eps are divided by width for it.
  *
  *   master, m, v  [n]  f32, in place     grad  [n]  f32
  *   weight        [n]  dtype, out: master rounded; NULL if master is the weight
@@ -28,7 +28,8 @@ struct mdsk_adamw {
     float lr, beta1, beta2, eps, weight_decay;
     float correction1, correction2, grad_scale;
     int spans; /* 1 .. MDSK_ADAMW_SPANS */
-    uint32_t decays;
+    uint32_t decays, wide;
+    float width;
     int64_t span_end[MDSK_ADAMW_SPANS];
     float *master, *m, *v;
     const float *grad;
@@ -51,22 +52,6 @@ struct mdsk_muon_momentum {
     int nesterov;
     float *m, *d;
     const float *grad;
-};
-
-/* y = (a x + b y) / max(sqrt(*squares), 1e-7), or without the division if squares is
- * NULL.  If b is 0, y is not read.
- *
- *   x  [n]  type from     y  [n]  type to     squares  f64, or NULL
- *
- * Sums of matrices between the products of Newton-Schulz; to begin with, a direction
- * divided by its Frobenius norm. */
-struct mdsk_muon_combine {
-    int64_t n;
-    enum mdsk_dtype from, to;
-    float a, b;
-    const double *squares;
-    const void *x;
-    void *y;
 };
 
 /* w = w - lr * weight_decay * w - rate * o  on n consecutive weights

@@ -421,7 +421,8 @@ struct mdsk_cost mdsk_copy_rows_cost(const struct mdsk_copy_rows *a)
 
 struct mdsk_cost mdsk_cast_cost(const struct mdsk_cast *a)
 {
-    return bytes_only((double)a->n * (dtype_bytes(a->from) + dtype_bytes(a->to)));
+    return bytes_only((double)a->n *
+                      ((a->x ? dtype_bytes(a->from) : 0) + dtype_bytes(a->to)));
 }
 
 struct mdsk_cost mdsk_add_cost(const struct mdsk_add *a)
@@ -446,9 +447,9 @@ struct mdsk_cost mdsk_muon_momentum_cost(const struct mdsk_muon_momentum *a)
     return bytes_only((double)a->n * 4 * sizeof(float));
 }
 
-struct mdsk_cost mdsk_muon_combine_cost(const struct mdsk_muon_combine *a)
+struct mdsk_cost mdsk_axpby_cost(const struct mdsk_axpby *a)
 {
-    return bytes_only((double)a->n * (dtype_bytes(a->from) +
+    return bytes_only((double)a->n * ((a->x ? dtype_bytes(a->from) : 0) +
                                       (a->b != 0 ? 2 : 1) * dtype_bytes(a->to)));
 }
 

@@ -6,13 +6,15 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/storage.h"
 
-MDSK_DISPATCH static void adamw(const struct mdsk_adamw *a, float decay, int64_t from,
+MDSK_DISPATCH static void adamw(const struct mdsk_adamw *a, int span, int64_t from,
                                 int64_t n)
 {
+    float width = a->wide >> span & 1 ? a->width : 1, lr = a->lr / width;
+    float decay = a->decays >> span & 1 ? a->weight_decay : 0;
     float *w = a->master + from, *m = a->m + from, *v = a->v + from;
     const float *grad = a->grad + from;
-    float beta1 = a->beta1, beta2 = a->beta2, eps = a->eps;
-    float keep = 1 - a->lr * decay, step = a->lr / a->correction1;
+    float beta1 = a->beta1, beta2 = a->beta2, eps = a->eps / width;
+    float keep = 1 - lr * decay, step = lr / a->correction1;
     float root = 1 / sqrtf(a->correction2), scale = a->grad_scale;
 
 #pragma omp simd
@@ -35,7 +37,7 @@ static void adamw_range(const struct mdsk_adamw *a, int64_t from, int64_t to)
 
         if (n <= 0)
             continue;
-        adamw(a, a->decays >> s & 1 ? a->weight_decay : 0, from, n);
+        adamw(a, s, from, n);
         from += n;
     }
 }
@@ -80,7 +82,7 @@ MDSK_DISPATCH static void combine(int64_t n, float a, const float *x, float b, f
         y[i] = a * x[i] + b * y[i];
 }
 
-static void combine_range(const struct mdsk_muon_combine *a, float scale, int64_t from,
+static void combine_range(const struct mdsk_axpby *a, float scale, int64_t from,
                           int64_t to)
 {
     float scratch[2 * MDSK_STAGING];
@@ -90,17 +92,17 @@ static void combine_range(const struct mdsk_muon_combine *a, float scale, int64_
         float *y;
 
         n = mdsk_min(MDSK_STAGING, to - i);
-        x = mdsk_read(a->from, a->x, i, n, scratch);
         y = a->b != 0 ? mdsk_edit(a->to, a->y, i, n, scratch + MDSK_STAGING)
                       : mdsk_fill(a->to, a->y, i, scratch + MDSK_STAGING);
         for (int64_t k = 0; k < n && a->b == 0; k++)
             y[k] = 0;
-        combine(n, a->a * scale, x, a->b * scale, y);
+        x = a->x ? mdsk_read(a->from, a->x, i, n, scratch) : y;
+        combine(n, a->x ? a->a * scale : 0, x, a->b * scale, y);
         mdsk_put(a->to, y, n, a->y, i);
     }
 }
 
-int mdsk_muon_combine_cpu(void *stream, const struct mdsk_muon_combine *a)
+int mdsk_axpby_cpu(void *stream, const struct mdsk_axpby *a)
 {
     double norm = a->squares ? sqrt(*a->squares) : 1;
     float scale = (float)(1 / (norm > 1e-7 ? norm : 1e-7));

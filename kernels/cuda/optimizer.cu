@@ -9,9 +9,22 @@ namespace
 
 using namespace mdsk;
 
+/* What the rate makes of a span. */
+struct adamw_rate {
+    float keep, step, eps;
+};
+
+static adamw_rate rate_of(const struct mdsk_adamw *a, float width)
+{
+    float lr = a->lr / width;
+
+    return {1 - lr * a->weight_decay, lr / a->correction1, a->eps / width};
+}
+
 template <class T> struct adamw {
     struct mdsk_adamw a;
-    float keep, step, root;
+    adamw_rate narrow, wide;
+    float root;
 
     /* The span that element i is in. */
     __device__ int span_of(int64_t i) const
@@ -39,10 +52,12 @@ template <class T> struct adamw {
 
             if (i + j >= a.span_end[s])
                 s++;
+            const adamw_rate &rate = a.wide >> s & 1 ? wide : narrow;
+
             m[j] = a.beta1 * m[j] + (1 - a.beta1) * d;
             v[j] = a.beta2 * v[j] + (1 - a.beta2) * d * d;
-            w[j] = w[j] * (a.decays >> s & 1 ? keep : 1) -
-                   step * m[j] / (sqrtf(v[j]) * root + a.eps);
+            w[j] = w[j] * (a.decays >> s & 1 ? rate.keep : 1) -
+                   rate.step * m[j] / (sqrtf(v[j]) * root + rate.eps);
         }
         store(w, a.master + i);
         store(m, a.m + i);
@@ -72,16 +87,17 @@ struct muon_momentum {
     }
 };
 
-template <class From, class To> struct muon_combine {
-    struct mdsk_muon_combine a;
+template <class From, class To> struct axpby {
+    struct mdsk_axpby a;
 
     template <int N> __device__ void run(int64_t i) const
     {
         double norm = a.squares ? sqrt(*a.squares) : 1;
         float scale = (float)(1 / (norm > 1e-7 ? norm : 1e-7));
-        float x[N], y[N] = {};
+        float x[N] = {}, y[N] = {};
 
-        load((const From *)a.x + i, x);
+        if (a.x)
+            load((const From *)a.x + i, x);
         if (a.b != 0)
             load((const To *)a.y + i, y);
 #pragma unroll
@@ -160,13 +176,13 @@ extern "C" int mdsk_adamw_cuda(void *stream, const struct mdsk_adamw *a)
     /* Four weights of a 16-bit type are 8 bytes, and need that alignment only. */
     bool wide = aligned({a->master, a->m, a->v, a->grad}) &&
                 (uintptr_t)a->weight % (4 * mdsk_dtype_size(a->dtype)) == 0;
-    float keep = 1 - a->lr * a->weight_decay, step = a->lr / a->correction1;
-    float root = 1 / sqrtf(a->correction2);
+    float root = 1 / sqrtf(a->correction2), width = a->wide ? a->width : 1;
+    adamw_rate normal = rate_of(a, 1), slow = rate_of(a, width);
 
     return with_storage(a->dtype, wide, [&](auto type, auto width) {
         constexpr int N = width() == 1 ? 1 : 4;
 
-        return each<N>(stream, a->n, adamw<decltype(type)>{*a, keep, step, root});
+        return each<N>(stream, a->n, adamw<decltype(type)>{*a, normal, slow, root});
     });
 }
 
@@ -178,14 +194,13 @@ extern "C" int mdsk_muon_momentum_cuda(void *stream, const struct mdsk_muon_mome
                                           : each<1>(stream, a->n, f);
 }
 
-extern "C" int mdsk_muon_combine_cuda(void *stream, const struct mdsk_muon_combine *a)
+extern "C" int mdsk_axpby_cuda(void *stream, const struct mdsk_axpby *a)
 {
     return with_storage(a->from, aligned({a->x, a->y}), [&](auto from, auto width) {
         return with_storage(a->to, false, [&](auto to, auto) {
             constexpr int N = decltype(width)::value == 1 ? 1 : 8;
 
-            return each<N>(stream, a->n,
-                           muon_combine<decltype(from), decltype(to)>{*a});
+            return each<N>(stream, a->n, axpby<decltype(from), decltype(to)>{*a});
         });
     });
 }

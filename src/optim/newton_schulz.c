@@ -34,10 +34,10 @@ char *mds_newton_schulz_lay_out(struct newton_schulz *w, char *at, int64_t n, in
 static enum mds_rc combine(struct mds_dev *dev, int64_t n, enum mdsk_dtype dtype,
                            float a, const void *x, float b, void *y)
 {
-    const struct mdsk_muon_combine args = {
+    const struct mdsk_axpby args = {
         .n = n, .from = dtype, .to = dtype, .a = a, .b = b, .x = x, .y = y};
 
-    return mds_op_muon_combine(dev, &args);
+    return mds_op_axpby(dev, &args);
 }
 
 /* gram = x x^T of a wide matrix [R, C], x^T x of a tall one */
@@ -55,13 +55,13 @@ static enum mds_rc make_gram(struct mds_dev *dev, const struct newton_schulz *w,
                                                 .x = w->x,
                                                 .dy = w->x,
                                                 .dw = w->sums};
-    const struct mdsk_muon_combine narrow = {
+    const struct mdsk_axpby narrow = {
         .n = C * C, .from = MDSK_F32, .to = dtype, .a = 1, .x = w->sums, .y = w->gram};
 
     if (R <= C)
         return mds_op_linear_fwd(dev, &wide);
     MDS_TRY(mds_op_linear_bwd_weight(dev, &tall));
-    return mds_op_muon_combine(dev, &narrow);
+    return mds_op_axpby(dev, &narrow);
 }
 
 /* y = mix x of a wide matrix, x mix of a tall one; mix is symmetric */
@@ -106,17 +106,17 @@ enum mds_rc mds_newton_schulz(struct mds_dev *dev, struct newton_schulz *w, int6
 {
     const struct mdsk_sum_squares squares = {
         .n = R * C, .x = w->direction, .sum = w->squares};
-    const struct mdsk_muon_combine normalise = {.n = R * C,
-                                                .from = MDSK_F32,
-                                                .to = w->dtype,
-                                                .a = 1,
-                                                .squares = w->squares,
-                                                .x = w->direction,
-                                                .y = w->x};
+    const struct mdsk_axpby normalise = {.n = R * C,
+                                         .from = MDSK_F32,
+                                         .to = w->dtype,
+                                         .a = 1,
+                                         .squares = w->squares,
+                                         .x = w->direction,
+                                         .y = w->x};
 
     mds_dev_zero(dev, w->squares, sizeof *w->squares);
     MDS_TRY(mds_op_sum_squares(dev, &squares));
-    MDS_TRY(mds_op_muon_combine(dev, &normalise));
+    MDS_TRY(mds_op_axpby(dev, &normalise));
     for (int64_t i = 0; i < steps; i++)
         MDS_TRY(iterate(dev, w, R, C));
     return MDS_OK;

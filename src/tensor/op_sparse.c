@@ -134,6 +134,8 @@ enum mds_rc mds_check_adamw(struct mds_dev *dev, const struct mdsk_adamw *a)
     if (a->spans < 1 || a->spans > MDSK_ADAMW_SPANS ||
         a->span_end[a->spans - 1] != a->n)
         return mds_contract_broken("adamw", "spans that end at n");
+    if (a->wide && !(a->width > 0))
+        return mds_contract_broken("adamw", "width > 0");
     if (!(a->correction1 > 0) || !(a->correction2 > 0))
         return mds_contract_broken("adamw", "corrections > 0");
     return mds_contract_dtype(dev, "adamw", a->dtype);
@@ -151,15 +153,14 @@ enum mds_rc mds_check_muon_momentum(struct mds_dev *dev,
     return MDS_OK;
 }
 
-enum mds_rc mds_check_muon_combine(struct mds_dev *dev,
-                                   const struct mdsk_muon_combine *a)
+enum mds_rc mds_check_axpby(struct mds_dev *dev, const struct mdsk_axpby *a)
 {
     if (a->n < 1)
-        return mds_contract_broken("muon_combine", "n >= 1");
-    if (!a->x || !a->y || a->x == a->y)
-        return mds_contract_broken("muon_combine", "x, y given and apart");
-    MDS_TRY(mds_contract_dtype(dev, "muon_combine", a->from));
-    return mds_contract_dtype(dev, "muon_combine", a->to);
+        return mds_contract_broken("axpby", "n >= 1");
+    if (!a->y || a->x == a->y)
+        return mds_contract_broken("axpby", "y given, and not x");
+    MDS_TRY(mds_contract_dtype(dev, "axpby", a->from));
+    return mds_contract_dtype(dev, "axpby", a->to);
 }
 
 enum mds_rc mds_check_muon_step(struct mds_dev *dev, const struct mdsk_muon_step *a)

@@ -286,17 +286,19 @@ static void adamw_reference(const struct mdsk_adamw *a, struct vec *w, struct ve
 {
     for (int64_t i = 0, s = 0; i < a->n; i++) {
         double g = grad->d[i] * (double)a->grad_scale;
-        double b1 = (double)a->beta1, b2 = (double)a->beta2, lr = (double)a->lr;
-        double decay;
+        double b1 = (double)a->beta1, b2 = (double)a->beta2;
+        double decay, width, lr;
 
         s += i == a->span_end[s];
         decay = a->decays >> s & 1 ? (double)a->weight_decay : 0;
+        width = a->wide >> s & 1 ? (double)a->width : 1;
+        lr = (double)a->lr / width;
 
         m->d[i] = b1 * m->d[i] + (1 - b1) * g;
         v->d[i] = b2 * v->d[i] + (1 - b2) * g * g;
-        w->d[i] -= lr * decay * w->d[i] +
-                   lr * (m->d[i] / (double)a->correction1) /
-                       (sqrt(v->d[i] / (double)a->correction2) + (double)a->eps);
+        w->d[i] -= lr * decay * w->d[i] + lr * (m->d[i] / (double)a->correction1) /
+                                              (sqrt(v->d[i] / (double)a->correction2) +
+                                               (double)a->eps / width);
     }
 }
 
@@ -314,11 +316,13 @@ static void test_adamw(void **state)
                                .lr = 0.01f,
                                .beta1 = 0.9f,
                                .beta2 = 0.95f,
-                               .eps = 1e-8f,
+                               .eps = t % 2 ? 1e-8f : 0.1f,
                                .weight_decay = 0.1f,
                                .grad_scale = 0.5f,
                                .spans = n < 17 ? 1 : 5,
                                .decays = 0x15,
+                               .wide = n == 3 ? 0 : 0x19,
+                               .width = n == 3 ? 0 : 3,
                                .span_end = {n < 17 ? n : 1, 3, 8, n - 2, n},
                                .master = w.f,
                                .m = m.f,
@@ -365,14 +369,14 @@ static void test_muon(void **state)
         double squares = divides ? 7 : 0, norm = divides ? sqrt(7) : 1;
         struct mdsk_muon_momentum momentum = {n,   0.95f, 0.5f,  nesterov,
                                               m.f, d.f,   grad.f};
-        struct mdsk_muon_combine combine = {.n = n,
-                                            .from = MDSK_F32,
-                                            .to = type,
-                                            .a = 1.5f,
-                                            .b = nesterov ? -0.25f : 0,
-                                            .squares = divides ? &squares : NULL,
-                                            .x = d.f,
-                                            .y = vec_as(type, &y)};
+        struct mdsk_axpby combine = {.n = n,
+                                     .from = MDSK_F32,
+                                     .to = type,
+                                     .a = 1.5f,
+                                     .b = nesterov ? -0.25f : 0,
+                                     .squares = divides ? &squares : NULL,
+                                     .x = d.f,
+                                     .y = vec_as(type, &y)};
         struct mdsk_muon_step step = {.n = n,
                                       .lr = 0.01f,
                                       .weight_decay = 0.1f,
@@ -384,7 +388,7 @@ static void test_muon(void **state)
                                       .weight = vec_as(type, &copy)};
 
         assert_int_equal(backend()->muon_momentum(NULL, &momentum), 0);
-        assert_int_equal(backend()->muon_combine(NULL, &combine), 0);
+        assert_int_equal(backend()->axpby(NULL, &combine), 0);
         assert_int_equal(backend()->muon_step(NULL, &step), 0);
         vec_back(type, &y);
         vec_back(type, &copy);
@@ -408,6 +412,28 @@ static void test_muon(void **state)
         vec_free(&y);
         vec_free(&w);
         vec_free(&copy);
+    }
+}
+
+/* y = b y, in place. */
+static void test_scale(void **state)
+{
+    static const int64_t sizes[] = {1, 17, 50001};
+
+    (void)state;
+    for (int t = 0; t < 3 * DTYPES; t++) {
+        const enum mdsk_dtype type = dtypes[t % DTYPES];
+        int64_t n = sizes[t / DTYPES];
+        struct vec y = vec_random(n, 1, 1);
+        struct mdsk_axpby a = {
+            .n = n, .from = type, .to = type, .a = 5, .b = 0.3f, .y = vec_as(type, &y)};
+
+        assert_int_equal(backend()->axpby(NULL, &a), 0);
+        for (int64_t i = 0; i < n; i++)
+            y.d[i] = rounded(type, (double)(a.b * (float)rounded(type, y.d[i])));
+        vec_back(type, &y);
+        assert_near("scaled", &y, type == MDSK_F32 ? tolerance.simple : 4e-3);
+        vec_free(&y);
     }
 }
 
@@ -550,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_sum_squares),
         cmocka_unit_test(test_adamw),
         cmocka_unit_test(test_muon),
+        cmocka_unit_test(test_scale),
         cmocka_unit_test(test_rope),
         cmocka_unit_test(test_rope_inverse_undoes),
         cmocka_unit_test(test_exp),

@@ -473,14 +473,14 @@ static int muon_momentum(void *stream, const struct mdsk_muon_momentum *a)
     return done(mdsk_cuda()->muon_momentum(stream, &b));
 }
 
-static int muon_combine(void *stream, const struct mdsk_muon_combine *a)
+static int axpby(void *stream, const struct mdsk_axpby *a)
 {
-    struct mdsk_muon_combine b = *a;
+    struct mdsk_axpby b = *a;
 
     b.x = in(a->x, a->from, a->n);
     b.y = out(a->y, a->to, a->n);
     b.squares = in(a->squares, MDSK_F64, 1);
-    return done(mdsk_cuda()->muon_combine(stream, &b));
+    return done(mdsk_cuda()->axpby(stream, &b));
 }
 
 static int muon_step(void *stream, const struct mdsk_muon_step *a)
@@ -670,7 +670,7 @@ static const struct mdsk_table staged = {
     .experts_bwd_input = experts_bwd_input,
     .experts_bwd_weight = experts_bwd_weight,
     .muon_momentum = muon_momentum,
-    .muon_combine = muon_combine,
+    .axpby = axpby,
     .muon_step = muon_step,
 };
 
