@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,26 @@ static int64_t tensor_bytes(const struct export *o, const struct mds_hf_tensor *
 
 /* ---- values ---- */
 
+/* What muP multiplies at run time, in the weights before it, because these
+ * architectures have no such factors: scores in queries or their norms, logits in the
+ * head, or if it is the embedding in the norm before it. */
+static double mup_factor(const struct mds_model_config *m, const char *name)
+{
+    double embedding = mds_mup_embedding_scale(m), logits = mds_mup_logit_scale(m);
+
+    if (!m->mup.on)
+        return 1;
+    if (strncmp(name, "embedding.", 10) == 0)
+        return embedding;
+    if (strncmp(name, "final_norm.", 11) == 0)
+        return m->tied_head ? logits / embedding : 1;
+    if (strcmp(name, "head.weight") == 0)
+        return logits;
+    return strstr(name, m->qk_layernorm ? ".attention.q_norm." : ".attention.q.")
+               ? mds_mup_score_scale(m) * sqrt((double)m->head_dim)
+               : 1;
+}
+
 static enum mds_rc read_weight_block(const struct export *o,
                                      const struct mds_hf_part *p,
                                      struct mds_ckpt_part part, float *values)
@@ -51,8 +72,12 @@ static enum mds_rc read_weight_block(const struct export *o,
     struct mds_ckpt_reader *r = o->e->reader;
     const char *name = mds_params_get(o->e->whole, p->param)->spec.name;
     int64_t id = mds_ckpt_index_find(mds_ckpt_reader_index(r), name);
+    float factor = (float)mup_factor(o->e->model, name);
 
-    return mds_ckpt_reader_part(r, MDS_CKPT_WEIGHT, id, &part, values);
+    MDS_TRY(mds_ckpt_reader_part(r, MDS_CKPT_WEIGHT, id, &part, values));
+    for (int64_t i = 0; factor != 1 && i < part.rows * part.cols; i++)
+        values[i] *= factor;
+    return MDS_OK;
 }
 
 /* Rows row .. row + rows - 1 of tensor t, as far as they come from part p; for tensors

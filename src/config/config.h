@@ -82,6 +82,16 @@ struct mds_experts_config {
     double balance_coeff, z_coeff;
 };
 
+/* Maximal update parametrization (--use-mup): what depends on how many times wider than
+ * a base model this one is. */
+struct mds_mup_config {
+    int on;
+    int64_t base_hidden;   /* derived from the model's if 0 */
+    double base_head_dim;  /* 0: scores are divided by the size of a head alone */
+    double embedding_mult; /* of the embedding's result */
+    double output_mult;    /* of logits; 1: base width / width */
+};
+
 /* The shape of a GPT.  0 in a size means "derived": ffn_hidden 4H (or 8H/3 rounded up
  * to a multiple of 64 with a gate), kv_heads = heads, head_dim = hidden / heads,
  * max_positions = seq_length.  config_resolve.c fills those in. */
@@ -118,6 +128,7 @@ struct mds_model_config {
     int qkv_bias;  /* biases of queries, keys and values, also without those */
     int tied_head; /* head shares the token embedding */
     double init_std;
+    struct mds_mup_config mup;
     double hidden_dropout, attention_dropout;
     struct mds_fp8_config fp8;
     struct mds_experts_config experts;
@@ -128,6 +139,13 @@ static inline int64_t mds_model_inner(const struct mds_model_config *m)
 {
     return m->experts.n > 0 ? m->experts.ffn_hidden : m->ffn_hidden;
 }
+
+/* What muP makes of a model (mup.c): how many times wider than its base it is, which is
+ * 1 without; and what scores, logits and the embedding's result are multiplied by. */
+double mds_mup_width(const struct mds_model_config *m);
+double mds_mup_score_scale(const struct mds_model_config *m);
+double mds_mup_logit_scale(const struct mds_model_config *m);
+double mds_mup_embedding_scale(const struct mds_model_config *m);
 
 /* How many keys, its own among them, a query of layer 0, 1, ... sees at most; 0: all
  * earlier ones.  The model is resolved. */

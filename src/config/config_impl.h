@@ -48,6 +48,9 @@ static inline void derive(struct mds_config_run *run, const char *key, int64_t *
 /* Derive the window and which layers have it. */
 void mds_config_resolve_window(struct mds_config_run *run, struct mds_diag *diag);
 
+/* Derive the base width of muP, and check that its settings are with it. */
+void mds_config_resolve_mup(struct mds_config_run *run, struct mds_diag *diag);
+
 /* Check that type, model and layout allow FP8.  Call it after the grid is resolved. */
 void mds_config_check_fp8(const struct mds_config_run *run, struct mds_diag *diag);
 /* The same of experts. */

@@ -132,6 +132,7 @@ static int resolve_model(struct mds_config_run *run, struct mds_diag *diag)
     resolve_activation(run, diag);
     mds_config_resolve_window(run, diag);
     check_norms(run, diag);
+    mds_config_resolve_mup(run, diag);
     return 1;
 }
 

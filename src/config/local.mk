@@ -25,6 +25,7 @@ src_config_libmds_config_a_SOURCES = \
   src/config/megatron.c \
   src/config/model_size.c \
   src/config/model_table.c \
+  src/config/mup.c \
   src/config/names.c \
   src/config/options.c src/config/options_run.h \
   src/config/optset.c src/config/optset.h src/config/optset_impl.h \

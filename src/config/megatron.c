@@ -104,6 +104,8 @@ const struct mds_option_alias mds_megatron_aliases[] = {
     {"--fp8-e4m3", "--fp8-format", "e4m3", NULL},
     {"--fp8-hybrid", "--fp8-format", "hybrid", NULL},
     {"--cpu-optimizer", "--offload-device", "cpu", NULL},
+    {"--scaling-base-hidden-size", "--mup-base-hidden-size", NULL, NULL},
+    {"--scaling-base-head-dim", "--mup-base-head-dim", NULL, NULL},
     {"--muon-nesterov", "--muon-use-nesterov", NULL, NULL},
     {"--muon-ns-steps", "--muon-num-ns-steps", NULL, NULL},
     {"CPU_OPTIMIZER", "--offload-device", "cpu", NULL},

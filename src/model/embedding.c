@@ -2,6 +2,7 @@
 /* Word embedding and learned positions. */
 #include "model/modules.h"
 #include "parallel/vocab.h"
+#include "tensor/op.h"
 
 void mds_gpt_add_word(struct registrar *reg, int is_copy, int with_head)
 {
@@ -66,6 +67,14 @@ static struct mds_embedding embedding_spec(const struct context *c, int backward
     return e;
 }
 
+enum mds_rc mds_gpt_scale(const struct context *c, double factor, int64_t n, void *x)
+{
+    struct mdsk_axpby a = {
+        .n = n, .from = c->par.dtype, .to = c->par.dtype, .b = (float)factor, .y = x};
+
+    return factor == 1 ? MDS_OK : mds_op_axpby(c->par.dev, &a);
+}
+
 enum mds_rc mds_gpt_embed_fwd(const struct context *c, const int32_t *token, void *x)
 {
     const struct embedding_ids *id = &c->g->embedding;
@@ -77,6 +86,8 @@ enum mds_rc mds_gpt_embed_fwd(const struct context *c, const int32_t *token, voi
         MDS_TRY(mds_params_acquire(c->g->ps, id->position_unit));
     e = embedding_spec(c, 0);
     MDS_TRY(mds_embedding_fwd(&c->par, &e, token, x));
+    MDS_TRY(mds_gpt_scale(c, mds_mup_embedding_scale(&c->g->cfg),
+                          mds_gpt_residual_size(c), x));
     MDS_TRY(mds_gpt_dropout(c, 0, SITE_EMBEDDING, x, x, &x));
     if (has)
         MDS_TRY(mds_params_release(c->g->ps, id->position_unit));
@@ -97,6 +108,8 @@ enum mds_rc mds_gpt_embed_bwd(const struct context *c, const int32_t *token, voi
         MDS_TRY(mds_params_grad_begin(c->g->ps, id->position_unit));
     e = embedding_spec(c, 1);
     MDS_TRY(mds_gpt_dropout(c, 0, SITE_EMBEDDING, d, d, &d));
+    MDS_TRY(mds_gpt_scale(c, mds_mup_embedding_scale(&c->g->cfg),
+                          mds_gpt_residual_size(c), d));
     MDS_TRY(mds_embedding_bwd(&c->par, &e, token, d));
     if (has)
         MDS_TRY(mds_params_grad_ready(c->g->ps, id->position_unit));

@@ -49,6 +49,7 @@ static struct norm_ids add_router(struct registrar *reg, const char *layer)
                                .decay = 1,
                                .partial = tp > 1 ? MDS_AXIS_TENSOR : 0};
 
+    mds_gpt_set_width(reg, &s);
     snprintf(s.name, sizeof s.name, "%.24s.mlp.router.weight", layer);
     return mds_gpt_add_summed(reg, &s, m->experts.n * m->hidden);
 }

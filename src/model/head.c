@@ -93,6 +93,12 @@ static enum mds_rc tile_targets(const struct context *t, const struct mds_head *
     return MDS_OK;
 }
 
+/* The final norm's result, or its gradient: logits are of y / width with muP. */
+static enum mds_rc scale_for_logits(const struct context *c, int64_t n, void *y)
+{
+    return mds_gpt_scale(c, mds_mup_logit_scale(&c->g->cfg), n, y);
+}
+
 /* The loss of x + branch, and d, the gradient of the stream.  The sum overwrites x or
  * branch. */
 static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
@@ -115,11 +121,13 @@ static enum mds_rc head_tile(const struct context *t, struct mds_head *h,
         MDS_TRY(mds_gpt_scratch(t, n, &dy));
     MDS_TRY(tile_targets(t, h, targets, &own));
     MDS_TRY(mds_gpt_norm_fwd(t, norm, Rs, x.x, x.branch, sum, y, mean, rstd, NULL));
+    MDS_TRY(scale_for_logits(t, n, y));
     MDS_TRY(mds_head_loss(p, h, y, &own, dy));
     put_rows(t, own.loss, sizeof *own.loss, targets->loss);
     put_rows(t, own.logits, logits_size(t, h), targets->logits);
     if (d) {
         d = mds_gpt_residual_at(t, d);
+        MDS_TRY(scale_for_logits(t, n, dy));
         MDS_TRY(
             mds_gpt_norm_bwd(t, norm, Rs, sum ? sum : x.x, mean, rstd, dy, NULL, d));
     }
@@ -225,6 +233,7 @@ static enum mds_rc last_token_logits(const struct context *c, struct residual x,
     MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, p->B, &rstd));
     MDS_TRY(mds_gpt_norm_fwd(c, &c->g->head.norm, p->B, mds_par_at(p, x.x, at), branch,
                              branch, y, mean, rstd, NULL));
+    MDS_TRY(scale_for_logits(c, n, y));
     return gather_logits(c, y, out);
 }
 

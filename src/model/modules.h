@@ -27,6 +27,9 @@ struct registrar {
 
 int mds_gpt_add_unit(struct registrar *reg, const char *name);
 int mds_gpt_add_param(struct registrar *reg, struct mds_param_spec *spec);
+/* muP: a parameter that reads what is as wide as the model, and makes no logits of it,
+ * starts smaller and learns slower the wider it is. */
+void mds_gpt_set_width(const struct registrar *reg, struct mds_param_spec *spec);
 /* matrix: name.weight, used in a GEMM; vector: name.suffix [n].  packed: directly after
  * the previous parameter. */
 int mds_gpt_add_matrix(struct registrar *reg, const char *name, int64_t rows,
@@ -73,6 +76,11 @@ enum mds_rc mds_gpt_norm_part_bwd(const struct context *c, const struct norm_ids
 void mds_gpt_norm_grads_begin(const struct context *c);
 enum mds_rc mds_gpt_norm_grads_end(const struct context *c, int n,
                                    const struct norm_ids *const *id);
+
+/* ---- embedding.c ---- */
+
+/* x *= factor, n elements. */
+enum mds_rc mds_gpt_scale(const struct context *c, double factor, int64_t n, void *x);
 
 /* ---- linear.c ---- */
 

@@ -86,6 +86,7 @@ static struct mds_attention attention_of(const struct context *c,
     struct mds_attention a = {.A = mds_gpt_heads(c, m->heads),
                               .G = mds_gpt_heads(c, m->kv_heads),
                               .D = m->head_dim,
+                              .scale = mds_mup_score_scale(m),
                               .window = mds_model_window(m, id->number),
                               .rope = c->g->rope,
                               .alibi_heads =

@@ -2,6 +2,7 @@
 /* Helpers that register parameters. */
 #include "model/modules.h"
 
+#include <math.h>
 #include <stdio.h>
 
 int mds_gpt_add_param(struct registrar *reg, struct mds_param_spec *spec)
@@ -33,6 +34,14 @@ int mds_gpt_add_unit(struct registrar *reg, const char *name)
     return unit;
 }
 
+void mds_gpt_set_width(const struct registrar *reg, struct mds_param_spec *spec)
+{
+    const struct mds_model_config *m = &reg->g->cfg;
+
+    spec->width = m->mup.on ? mds_mup_width(m) : 0;
+    spec->std /= sqrt(mds_mup_width(m));
+}
+
 /* The weight of a linear layer. */
 int mds_gpt_add_matrix(struct registrar *reg, const char *name, int64_t rows,
                        int64_t cols, enum mds_shard shard, double std, int packed,
@@ -48,6 +57,8 @@ int mds_gpt_add_matrix(struct registrar *reg, const char *name, int64_t rows,
                                .in_block = in_block,
                                .by_gemm = 1};
 
+    if (in_block)
+        mds_gpt_set_width(reg, &s);
     snprintf(s.name, sizeof s.name, "%s.weight", name);
     return mds_gpt_add_param(reg, &s);
 }

@@ -50,6 +50,10 @@ static enum mds_rc update(const struct zero_step *step,
             a = arguments(step, x, g.first - x->range.first);
         }
         a.decays |= g.decay ? 1u << a.spans : 0;
+        if (g.width > 0) { /* muP: Yang et al. 2022, table 8 and appendix B.3 */
+            a.wide |= 1u << a.spans;
+            a.width = (float)g.width;
+        }
         a.n += g.n;
         a.span_end[a.spans++] = a.n;
     }

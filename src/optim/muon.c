@@ -336,12 +336,18 @@ static enum mds_rc orthogonalise(struct zero_muon *mu, const struct mds_param *p
 
 /* ---- the step ---- */
 
-static double scale_of(const struct mds_optim_config *c, double rows, double cols)
+/* In muP a step changes what a matrix computes by as much at all widths, so its largest
+ * singular value is as sqrt(rows / cols): of these scales only spectral's grows. */
+static double scale_of(const struct mds_optim_config *c,
+                       const struct mds_param_spec *spec)
 {
+    double rows = (double)spec->rows, cols = (double)spec->cols;
     double scale = c->muon_scale == MDS_MUON_SPECTRAL ? fmax(rows, cols)
                    : c->muon_scale == MDS_MUON_SHAPE  ? fmax(1, rows / cols)
                                                       : rows / cols;
 
+    if (spec->width > 0 && c->muon_scale == MDS_MUON_SPECTRAL)
+        scale /= spec->width;
     return c->muon_extra_scale * sqrt(scale);
 }
 
@@ -353,7 +359,7 @@ static enum mds_rc move(struct zero_muon *mu, const struct mds_param *p,
     const struct mds_optim_config *c = &st->step.optim;
     enum mdsk_dtype dtype = mu->work.dtype;
     int64_t end = x->first + x->n;
-    double scale = scale_of(c, (double)p->spec.rows, (double)p->spec.cols);
+    double scale = scale_of(c, &p->spec);
     struct zero_range r;
 
     for (int64_t i = x->first; i < end; i += r.n) {

@@ -39,12 +39,13 @@ static int find_param_groups(const struct zero_partition *p, int unit,
         struct zero_param_group g = {.first = from,
                                      .by = choose(&q->spec),
                                      .decay = q->spec.decay,
-                                     .duplicate = q->spec.duplicate};
+                                     .duplicate = q->spec.duplicate,
+                                     .width = q->spec.width};
 
         if (from >= to)
             continue;
         if (n == 0 || out[n - 1].by.rule != g.by.rule || out[n - 1].decay != g.decay ||
-            out[n - 1].duplicate != g.duplicate)
+            out[n - 1].duplicate != g.duplicate || out[n - 1].width != g.width)
             out[n++] = g;
         out[n - 1].n = to - out[n - 1].first;
     }

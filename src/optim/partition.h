@@ -35,6 +35,7 @@ struct zero_param_group {
     int64_t second; /* of its first element in a buffer of second moments */
     struct zero_choice by;
     int decay, duplicate;
+    double width; /* as in mds_param_spec */
 };
 
 /* Which elements a buffer has: all of each unit; this rank's shards; of these only what

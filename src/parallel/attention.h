@@ -18,6 +18,7 @@
 
 struct mds_attention {
     int64_t A, G, D;    /* heads of this tensor-parallel rank; U, G divide A */
+    double scale;       /* of scores */
     int64_t first_head; /* index of the first one among all heads */
     int64_t before,
         behind; /* heads of other groups in a row of the result; A divides */

@@ -48,7 +48,7 @@ static inline struct mdsk_attention_shape attention_shape(const struct mds_par *
                                          .window = a->window,
                                          .start = p->key_start,
                                          .host_start = p->host_key_start,
-                                         .scale = (float)(1.0 / sqrt((double)in.D)),
+                                         .scale = (float)a->scale,
                                          .dtype = p->dtype,
                                          .dropout = a->dropout,
                                          .first_sample = p->first_sample,

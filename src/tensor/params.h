@@ -29,9 +29,11 @@ struct mds_param_spec {
     char name[64];      /* as in files: "layer.3.attention.q.weight" */
     int64_t rows, cols; /* unsharded; cols 0: a vector of `rows` elements */
     enum mds_init init;
-    double std; /* of MDS_INIT_NORMAL */
-    int decay;  /* takes part in weight decay */
-    int packed; /* starts directly after the previous one: both can be one operand */
+    double std;   /* of MDS_INIT_NORMAL */
+    int decay;    /* takes part in weight decay */
+    double width; /* of its input, in those of muP's base model, the same for all that
+                     have one; 0: another parameter than a hidden matrix, or no muP */
+    int packed;   /* starts directly after the previous one: both can be one operand */
     enum mds_shard shard;
     unsigned axes;    /* ranks along these (topo/axes.h) have different shards of it */
     unsigned partial; /* ranks along these compute partial sums of its gradient, from

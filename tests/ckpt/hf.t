@@ -91,6 +91,24 @@ test_expect_success 'the parallel residual is exported and imported' '
     mds_ckpt import parallel-hf parallel-back && mds_ckpt diff --weights parallel parallel-back &&
     mds_ckpt info --config parallel-back | grep "^  parallel_residual: true "
 '
+for kind in gpt2 gpt_neox qwen3; do
+    eval options=\$$kind
+    test_expect_success "$kind: an export has muP'\''s factors in its weights, and gives the same loss" '
+        mup="--use-mup --mup-base-hidden-size 8 --mup-base-head-dim 2 --mup-embedding-mult 3 --init-method-std 0.3" &&
+        pretrain $options $mup --train-iters 3 --save $kind-mup &&
+        mds_ckpt export --format hf --output $kind-mup-hf $kind-mup &&
+        mds_ckpt import $kind-mup-hf $kind-mup-back &&
+        mds_ckpt info --config $kind-mup | grep "^  use_mup: true " &&
+        ! mds_ckpt info --config $kind-mup-back | grep "use_mup: true" &&
+        pretrain --train-iters 1 --load $kind-mup --finetune --metrics-jsonl ours.jsonl &&
+        pretrain --train-iters 1 --load $kind-mup-back --finetune --metrics-jsonl theirs.jsonl &&
+        pretrain --train-iters 1 --load $kind-mup --finetune --metrics-jsonl other.jsonl --override-model-config \
+            --mup-base-head-dim 1 && cat out &&
+        echo "$(losses ours.jsonl) $(losses theirs.jsonl) $(losses other.jsonl)" >losses && cat losses &&
+        awk "function distance(a, b) { return (a > b ? a - b : b - a) / b }
+            { exit !(distance(\$2, \$1) < 2e-7 && distance(\$3, \$1) > 1e-6) }" losses
+    '
+done
 test_expect_success 'squared ReLU is exported and imported as relu2' '
     for kind in gpt2 gpt_neox; do
         eval options=\$$kind && pretrain $options --squared-relu --train-iters 1 --save $kind-relu2 &&

@@ -57,6 +57,7 @@ done <<'END'
 4 --pipeline-model-parallel-size 2 --micro-batch-size 1 --zero-stage 1
 2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --micro-batch-size 1
 2 --pipeline-model-parallel-size 2 --num-layers 9 --cpu-offloading-num-layers 2 --micro-batch-size 1
+2 --use-mup --mup-base-hidden-size 16 --mup-embedding-mult 2 --zero-stage 2 --bf16
 1 --optimizer muon --bf16
 1 --optimizer muon --bf16 --cpu-optimizer
 2 --optimizer muon --zero-stage 1

@@ -68,6 +68,10 @@ scaled="$rope --init-method-std 0.3 --original-max-position-embeddings 16 --rope
     result "llama3's frequencies are exported" exported llama3-ours $llama $scaled --rope-scaling-type llama3 \
         --rope-beta-fast 2 --rope-beta-slow 0.5
     result "yarn is exported" exported yarn-ours $gpt $scaled --rotary-percent 0.5 --rope-scaling-type yarn
+    mup='--use-mup --mup-base-hidden-size 16 --mup-base-head-dim 6 --mup-embedding-mult 3 --init-method-std 0.3'
+    result "muP with a tied head is exported" exported mup-ours $gpt $mup
+    result "muP with norms of heads is exported" exported mup-qk-ours $llama --qk-layernorm $mup
+    result "muP with fused queries is exported" exported mup-neox-ours $gpt $rope $mup --mup-output-mult 2
     result "ntk is exported" exported ntk-ours $llama $scaled --rope-scaling-type ntk
 }
 checks='out-gpt2-ours trace-gpt2-ours gpt2-ours.jsonl
@@ -78,6 +82,8 @@ checks='out-gpt2-ours trace-gpt2-ours gpt2-ours.jsonl
     out-qwen2-ours trace-qwen2-ours qwen2-ours.jsonl
     out-mixtral-ours trace-mixtral-ours mixtral-ours.jsonl
     out-pythia-ours trace-pythia-ours pythia-ours.jsonl
+    out-mup-ours trace-mup-ours mup-ours.jsonl
+    out-mup-neox-ours trace-mup-neox-ours mup-neox-ours.jsonl
     out-gpt2-plain trace-gpt2-plain gpt2-plain.jsonl
     out-neox-plain trace-neox-plain neox-plain.jsonl'
 for m in gpt2 neox neox-parallel neox-relu2 pythia qwen2 mixtral llama llama-bias llama-attention-bias gpt2-bare gpt2-bf16 llama-bf16; do
@@ -99,6 +105,7 @@ checks="$checks out-llama3-ours trace-llama3-ours llama3-ours.jsonl out-ntk-ours
 if [ -d made/qwen3 ]; then # transformers is new enough to know it
     result "qwen3 is imported" imported qwen3
     checks="$checks made/qwen3 trace-qwen3 qwen3.jsonl out-qwen3-ours trace-qwen3-ours qwen3-ours.jsonl"
+    checks="$checks out-mup-qk-ours trace-mup-qk-ours mup-qk-ours.jsonl"
 fi
 if [ -d made/olmo2 ]; then
     # shellcheck disable=SC2086

@@ -46,6 +46,7 @@ options_of() {
     both) echo '--use-parallel-residual' ;;
     after) echo '--norm-placement after' ;;
     around) echo '--norm-placement both' ;;
+    mup) echo '--use-mup --mup-base-hidden-size 16 --mup-base-head-dim 4 --mup-embedding-mult 3' ;;
     muon) echo '--optimizer muon' ;;
     zloss) echo '--z-loss 0.1' ;;
     # In a ring of 4 the window spans two chunks.

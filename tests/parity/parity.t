@@ -46,7 +46,7 @@ a, b = (stfile.load(p) for p in sys.argv[1:])
 sys.exit(a.keys() != b.keys() or any(a[n].tobytes() != b[n].tobytes() for n in a))' "$@"
 }
 
-mkdir alibi olmo gpt-row experts experts-all gpt gpt-around relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
+mkdir mup mup-experts alibi olmo gpt-row experts experts-all gpt gpt-around relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
 # the shapes are lists of words
 # shellcheck disable=SC2086
 {
@@ -91,6 +91,13 @@ mkdir alibi olmo gpt-row experts experts-all gpt gpt-around relu2 exact gpt-both
     result "llama: biases of q, k and v, on 2 tensor ranks" pretrain llama-bias 2 $llama --add-qkv-bias \
         --tensor-model-parallel-size 2
     compare llama-bias $llama --add-qkv-bias
+    mup='--use-mup --mup-base-hidden-size 32 --mup-base-head-dim 4 --mup-embedding-mult 1.5'
+    result "muP: mds trains 50 steps" pretrain mup 1 $gpt $mup --adam-eps 1e-3
+    compare mup $gpt $mup --adam-eps 1e-3
+    mup='--use-mup --mup-base-hidden-size 24 --mup-output-mult 0.7 --num-experts 4 --moe-ffn-hidden-size 72'
+    result "muP: a llama with experts, on 2 tensor ranks" pretrain mup-experts 2 $llama $mup \
+        --tensor-model-parallel-size 2 --sequence-parallel --zero-stage 1
+    compare mup-experts $llama $mup
     experts='--num-experts 6 --moe-ffn-hidden-size 72 --moe-router-load-balancing-type seq_aux_loss
         --moe-aux-loss-coeff 0.05 --moe-z-loss-coeff 0.01'
     result "llama: two of six experts, on 2 tensor ranks" pretrain experts 2 $llama $experts \

@@ -51,6 +51,7 @@ def options(argv):
         "add-qkv-bias",
         "untie-embeddings-and-output-weights",
         "moe-router-pre-softmax",
+        "use-mup",
     ):
         p.add_argument(f"--{flag}", action="store_true")
     p.add_argument("--position-embedding-type", default="learned_absolute")
@@ -67,11 +68,20 @@ def options(argv):
     p.add_argument("--adam-beta2", type=float)
     p.add_argument("--adam-eps", type=float, default=1e-8)
     p.add_argument("--clip-grad", type=float)
+    p.add_argument("--mup-base-hidden-size", type=int)
+    p.add_argument("--mup-base-head-dim", type=float, default=1.0)
+    p.add_argument("--mup-embedding-mult", type=float, default=1.0)
+    p.add_argument("--mup-output-mult", type=float)
     p.add_argument("--padded-vocab", type=int, help="only init: rows of the embedding")
     p.add_argument("--name", default="gpt", help="what the TAP lines call this run")
     o, _ = p.parse_known_args(argv)  # the rest is for mds_pretrain alone
     o.num_key_value_heads = o.num_key_value_heads or o.num_attention_heads
     o.head_dim = o.hidden_size // o.num_attention_heads
+    o.width = o.hidden_size / (o.mup_base_hidden_size or o.hidden_size)
+    o.score_scale = 1 / math.sqrt(o.head_dim)
+    if o.use_mup:  # Yang et al. 2022, arXiv:2203.03466, table 8
+        o.score_scale = math.sqrt(o.mup_base_head_dim) / o.head_dim
+    o.output_mult = o.mup_output_mult or 1 / o.width
     return o
 
 
@@ -133,7 +143,7 @@ def attention(w, name, x, o):
         q, k = rotate(q, o), rotate(k, o)
     share = o.num_attention_heads // o.num_key_value_heads
     k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
-    score = q @ k.transpose(2, 3) / math.sqrt(o.head_dim)
+    score = q @ k.transpose(2, 3) * o.score_scale
     if o.position_embedding_type == "alibi":
         place = torch.arange(S, dtype=score.dtype)
         slope = torch.tensor(slopes(o.num_attention_heads), dtype=score.dtype)
@@ -190,6 +200,7 @@ def loss_of(w, tokens, vocab, o, losses):
     x = w["embedding.word.weight"][tokens[:, :-1]]
     if has_table(o):
         x = x + w["embedding.position.weight"][: x.shape[1]]
+    x = x * o.mup_embedding_mult
     for i in range(o.num_layers):
         layer = f"layer.{i}"
 
@@ -202,7 +213,7 @@ def loss_of(w, tokens, vocab, o, losses):
         x = y + normed("mlp.out_norm", block_mlp(w, f"{layer}.mlp", n, o, losses))
     x = norm(w, "final_norm", x, o)
     head = w["head.weight" if "head.weight" in w else "embedding.word.weight"]
-    logits = F.linear(x, head[:vocab])
+    logits = F.linear(x, head[:vocab]) * o.output_mult
     return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 
 
@@ -336,9 +347,12 @@ def check_gradients(tap, ours, w):
 
 
 def make_optimizer(w, o):
-    """Megatron's rule: biases and norms do not decay."""
+    """Megatron's rule: biases and norms do not decay. muP: matrices of blocks learn
+    slower the wider they are."""
     groups = [
-        {"params": [p for p in w.values() if p.ndim >= 2]},
+        {"params": [p for n, p in w.items() if p.ndim >= 2 and n.startswith("layer.")],
+         "eps": o.adam_eps / o.width, "slower": o.width},
+        {"params": [p for n, p in w.items() if p.ndim >= 2 and n[:6] != "layer."]},
         {"params": [p for p in w.values() if p.ndim < 2], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(
@@ -371,7 +385,7 @@ def check(trace, metrics, o):
     losses, rates = [], []
     for t, (tokens, step) in enumerate(zip(batches, steps), 1):
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(t, o)
+            group["lr"] = learning_rate(t, o) / group.get("slower", 1)
         optimizer.zero_grad()
         more = []
         loss = loss_of(w, tokens, run["vocab"], o, more)

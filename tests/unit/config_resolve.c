@@ -433,6 +433,9 @@ static void test_misfits(void **state)
     expect_misfit("--adam-beta2 1", 1, "--adam-beta2 must be below 1");
     expect_misfit("--optimizer muon --muon-momentum 1", 1,
                   "--muon-momentum must be below 1");
+    expect_misfit("--mup-base-hidden-size 32", 1,
+                  "--mup-base-hidden-size is for --use-mup; give both, or neither");
+    expect_misfit("--mup-output-mult 2", 1, "--mup-output-mult is for --use-mup");
     expect_misfit("--lr-warmup-iters 11", 1, "more than the 10 steps");
     expect_misfit("--lr-decay-style WSD --lr-wsd-decay-iters 11", 1, "does not fit");
 }

@@ -13,14 +13,15 @@
 #include <cmocka.h>
 
 /* Several blocks of keys and of queries. */
-enum { LENGTH = 208, B = 3, KINDS = 6 };
+enum { LENGTH = 208, B = 3, KINDS = 7 };
 
 static int32_t token_at(int64_t s, int64_t b)
 {
     return (int32_t)((s * s * 7 + s * 3 + b * 5 + s / 9) % VOCAB);
 }
 
-/* GPT and Llama, Llama within a window, with experts, GPT in bf16, Llama in fp16. */
+/* GPT and Llama, Llama within a window, with experts, GPT in bf16, Llama in fp16, with
+ * muP. */
 static struct mds_config config_of(int kind)
 {
     struct mds_config c = shapes[kind > 0 && kind != 4]();
@@ -30,6 +31,12 @@ static struct mds_config config_of(int kind)
     if (kind == 3)
         c.model.experts = (struct mds_experts_config){
             .n = 4, .topk = 2, .ffn_hidden = c.model.ffn_hidden};
+    if (kind == 6)
+        c.model.mup = (struct mds_mup_config){.on = 1,
+                                              .base_hidden = 8,
+                                              .base_head_dim = 2,
+                                              .embedding_mult = 2,
+                                              .output_mult = 1};
     c.train.type = kind == 4 ? MDS_TYPE_BF16 : kind == 5 ? MDS_TYPE_F16 : MDS_TYPE_F32;
     c.train.skip_train = 1;
     c.train.act.recompute = MDS_RECOMPUTE_FULL;

@@ -316,7 +316,7 @@ static void ring_init(struct ring_rank *r, int rank, enum mdsk_dtype dtype)
         .tensor = 1, .pipeline = 1, .ulysses = RING_U, .ring = RING_R, .expert = 1};
     const struct mds_dev_spec dry = {.name = "dry"};
 
-    *r = (struct ring_rank){.a = {.A = 6, .G = 2, .D = 8}};
+    *r = (struct ring_rank){.a = {.A = 6, .G = 2, .D = 8, .scale = 1}};
     assert_int_equal(mds_groups_create(&c, RING_R * RING_U, rank, NULL, &r->g), MDS_OK);
     assert_int_equal(mds_dev_create(&dry, &r->dev), MDS_OK);
     assert_int_equal(mds_arena_init(&r->arena, r->dev, "test", RING_BYTES), MDS_OK);
