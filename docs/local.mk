@@ -84,7 +84,7 @@ EXTRA_DIST += \
 dist_doc_DATA += docs/context-extension.md docs/events.md docs/experts.md docs/running.md docs/data.md docs/fp8.md docs/genome-corpus.md docs/glossary.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/options.md docs/parallelism.md \
   docs/profiling.md
 docimgdir = $(docdir)/img
-dist_docimg_DATA = docs/img/context-extension.svg docs/img/fp8-curves.svg docs/img/genome-species.svg docs/img/time-to-loss.svg
+dist_docimg_DATA = docs/img/context-extension.svg docs/img/fp8-curves.svg docs/img/genome-species.svg docs/img/mup-rates.svg docs/img/time-to-loss.svg
 
 # The documentation as a web site, in html/ of the build directory.
 html-local:

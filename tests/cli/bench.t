@@ -37,7 +37,7 @@ here=$(gnuplot --version 2>/dev/null | sed 's/gnuplot //; s/ *$//')
 [ "$here" = "$(made_with "$srcdir/docs/img/beside-peers.svg")" ] && test_set_prereq GNUPLOT
 test_expect_success GNUPLOT 'figures: the plots of README are those of bench/results' '
     mkdir img && "$srcdir/bench/figures" img &&
-    for plot in beside-peers tflops-by-length scaling fp8-curves; do
+    for plot in beside-peers tflops-by-length scaling fp8-curves mup-rates; do
         cmp img/$plot.svg "$srcdir/docs/img/$plot.svg" || return 1
     done
 '
@@ -61,6 +61,13 @@ test_expect_success 'time-to-loss: AdamW, and Muon in fewer steps, at their best
     grep "^# 124m, 8 x 64 tokens a step, text of 8894 tokens" results &&
     test "$(grep -c "^adamw 1e-[23] 12 1 [0-9.]* [0-9.]*$" results)" -eq 2 && grep -q "^adamw 1e-[23] 12 2 " results &&
     test "$(grep -cE "^muon 1e-2 8 [12] [0-9.]+ [0-9.]+   [-+][0-9.]+ 1\.50 [0-9.]+$" results)" -eq 2
+'
+test_expect_success 'mup: a loss for each width and rate, without and with muP' '
+    "$srcdir/bench/mup" --results results --widths "32 64" --rates "1e-3 4e-3" --steps 10 "$builddir" text >out 2>&1 && cat out &&
+    grep "^# 10 steps of 8 x 64 tokens, text of 8894 tokens, seeds 1234; base width 32" results &&
+    test "$(grep -cE "^(32|64) (without|with) [14]e-3 [0-9]\.[0-9]{4}$" results)" -eq 8 &&
+    grep -E "^# 64 with [14]e-3 [0-9.]+$" results &&
+    test "$(awk "\$1 == 32 && \$3 == \"1e-3\" { print \$4 }" results | uniq | wc -l)" -eq 1
 '
 test_expect_success 'fp8-curves: a signal ends its training runs' '
     mkdir -p stub/src/programs && echo "echo 9 tokens" >stub/src/programs/mds_data &&
