@@ -180,6 +180,14 @@ static void test_accepted_flags(void **state)
     r = resolve("--optimizer muon --muon-tp-mode distributed", 1);
     assert_said(&r.diag, "--muon-tp-mode");
     close_reading(&r);
+    r = resolve("--use-mup --scaling-base-hidden-size 16 --mup-base-head-dim 8", 1);
+    assert_int_equal(r.rc, MDS_OK);
+    assert_int_equal(r.run->config.model.mup.base_hidden, 16);
+    close_reading(&r);
+    r = resolve("--use-mup --mup-width-mult 2", 1);
+    assert_int_equal(r.rc, MDS_EUSER);
+    assert_said(&r.diag, "it is --hidden-size / --mup-base-hidden-size");
+    close_reading(&r);
     r = resolve("--no-position-embedding", 1);
     assert_int_equal(r.rc, MDS_EUSER);
     assert_said(&r.diag,
