@@ -18,20 +18,35 @@
 
 enum { MDSK_EXPERTS_MOST = 256 };
 
+/* Added to sums of sigmoids, which may all be 0, as Megatron-LM does. */
+#define MDSK_ROUTE_LEAST 1e-20F
+
 /* The logits x W^T, in f32, and the k experts with the largest; of equal ones that of
  * the lower number.
  *
  *   x [R,H]  W [E,H]      dtype
  *   scores [R,E+1]  f32   softmax over all experts, then the log of its sum; or NULL
  *   choice [R,k]    i32   the experts, largest logit first
- *   weight [R,k]    f32   their softmax over all experts if of_all, else over the k */
+ *   weight [R,k]    f32   their softmax over all experts if of_all, else over the k;
+ *                         times scale, > 0
+ *
+ * With `sigmoid`, the k with the largest sigmoid of the logit; scores has the logits in
+ * place of their softmax; and weights are the sigmoids if of_all, else divided by the
+ * sum of the k.
+ *
+ *   bias [E]        f32   added to sigmoids, for the choice only; or NULL
+ *   unbiased [R,k]  i32   the choice as it were without; or NULL
+ *
+ * DeepSeek-AI 2024, arXiv:2412.19437; Wang et al. 2024, arXiv:2408.15664 (bias). */
 struct mdsk_route {
     int64_t R, H, E, k;
     enum mdsk_dtype dtype;
-    int of_all;
+    int of_all, sigmoid;
+    float scale;
     const void *x, *w;
+    const float *bias;
     float *scores, *weight;
-    int32_t *choice;
+    int32_t *choice, *unbiased;
 };
 
 /* first, to and from of choice [R,k]. */
@@ -56,9 +71,10 @@ struct mdsk_route_load {
  *   balance * sum over rows r and experts e of load[r % groups, e] * softmax[r,e]
  *   + z * sum over rows of (log of softmax's sum)^2
  *
- * and from it dx += dlogits W, dW += dlogits^T x.
+ * and from it dx += dlogits W, dW += dlogits^T x.  With `sigmoid` the first has each
+ * sigmoid's share of their sum in place of the softmax.
  *
- *   scores, choice, weight, of_all, x, W   as forward
+ *   scores, choice, weight, of_all, sigmoid, scale, x, W   as forward
  *   dweight [R,k]     f32
  *   load [groups,E]   f32, or NULL if balance is 0
  *   dlogits [R,E]     f32, written
@@ -66,8 +82,8 @@ struct mdsk_route_load {
 struct mdsk_route_bwd {
     int64_t R, H, E, k, groups;
     enum mdsk_dtype dtype;
-    int of_all;
-    float balance, z;
+    int of_all, sigmoid;
+    float scale, balance, z;
     const void *x, *w;
     const float *scores, *weight, *dweight, *load;
     const int32_t *choice;

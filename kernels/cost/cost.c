@@ -469,10 +469,13 @@ static double route_numbers(int64_t R, int64_t E, int64_t k)
 struct mdsk_cost mdsk_route_cost(const struct mdsk_route *a)
 {
     double elements = ((double)a->R + (double)a->E) * (double)a->H;
+    double more = a->unbiased ? (double)a->R * (double)a->k * sizeof(int32_t) : 0;
 
+    if (a->bias)
+        more += (double)a->E * sizeof(float);
     return (struct mdsk_cost){gemm_flops(a->R, a->E, a->H),
                               elements * dtype_bytes(a->dtype) +
-                                  route_numbers(a->R, a->E, a->k)};
+                                  route_numbers(a->R, a->E, a->k) + more};
 }
 
 struct mdsk_cost mdsk_route_sort_cost(const struct mdsk_route_sort *a)

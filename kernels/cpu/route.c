@@ -47,8 +47,13 @@ static float softmax(int64_t n, const float *logit, float *p)
     return max + logf(sum);
 }
 
-/* The k largest logits' numbers, largest first.  NaN is never larger. */
-static void choose(int64_t E, int64_t k, const float *logit, int32_t *choice)
+static float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+/* The k largest scores' numbers, largest first.  NaN is never larger. */
+static void choose(int64_t E, int64_t k, const float *score, int32_t *choice)
 {
     for (int64_t j = 0; j < k; j++) {
         int64_t best = -1;
@@ -58,20 +63,19 @@ static void choose(int64_t E, int64_t k, const float *logit, int32_t *choice)
 
             for (int64_t i = 0; i < j; i++)
                 taken |= choice[i] == e;
-            if (!taken && (best < 0 || logit[e] > logit[best]))
+            if (!taken && (best < 0 || score[e] > score[best]))
                 best = e;
         }
         choice[j] = (int32_t)best;
     }
 }
 
-/* logit, p, chosen [E] each */
-static void route_row(const struct mdsk_route *a, int64_t r, const float *logit,
-                      float *p, float *chosen)
+/* logit, p, chosen [E] each: p is the softmax */
+static void weigh_by_softmax(const struct mdsk_route *a, int64_t r, const float *logit,
+                             const float *p, float *chosen)
 {
     int32_t *choice = a->choice + r * a->k;
     float *weight = a->weight + r * a->k;
-    float lse = softmax(a->E, logit, p);
 
     choose(a->E, a->k, logit, choice);
     for (int64_t j = 0; j < a->k; j++)
@@ -80,10 +84,45 @@ static void route_row(const struct mdsk_route *a, int64_t r, const float *logit,
         memcpy(weight, chosen, (size_t)a->k * sizeof *weight);
     else
         softmax(a->k, chosen, weight);
-    if (!a->scores)
+}
+
+/* The same; score [E]: scratch */
+static void weigh_by_sigmoid(const struct mdsk_route *a, int64_t r, const float *logit,
+                             float *score)
+{
+    int32_t *choice = a->choice + r * a->k;
+    float *weight = a->weight + r * a->k, sum = MDSK_ROUTE_LEAST;
+
+    for (int64_t e = 0; e < a->E; e++)
+        score[e] = sigmoid(logit[e]);
+    if (a->unbiased)
+        choose(a->E, a->k, score, a->unbiased + r * a->k);
+    for (int64_t e = 0; e < a->E && a->bias; e++)
+        score[e] += a->bias[e];
+    choose(a->E, a->k, score, choice);
+    for (int64_t j = 0; j < a->k; j++)
+        sum += weight[j] = sigmoid(logit[choice[j]]);
+    for (int64_t j = 0; j < a->k && !a->of_all; j++)
+        weight[j] /= sum;
+}
+
+/* logit, p, chosen [E] each */
+static void route_row(const struct mdsk_route *a, int64_t r, const float *logit,
+                      float *p, float *chosen)
+{
+    float *scores = a->scores ? a->scores + r * (a->E + 1) : NULL;
+    float lse = softmax(a->E, logit, p);
+
+    if (a->sigmoid)
+        weigh_by_sigmoid(a, r, logit, chosen);
+    else
+        weigh_by_softmax(a, r, logit, p, chosen);
+    for (int64_t j = 0; j < a->k; j++)
+        a->weight[r * a->k + j] *= a->scale;
+    if (!scores)
         return;
-    memcpy(a->scores + r * (a->E + 1), p, (size_t)a->E * sizeof *p);
-    a->scores[r * (a->E + 1) + a->E] = lse;
+    memcpy(scores, a->sigmoid ? logit : p, (size_t)a->E * sizeof *p);
+    scores[a->E] = lse;
 }
 
 /* Scratch memory: W; for each thread a row of x, and three of E. */
@@ -142,8 +181,14 @@ int mdsk_route_load_cpu(void *stream, const struct mdsk_route_load *a)
 
 /* ---- backward ---- */
 
+/* What balance adds to the gradient of the score of expert e of row r. */
+static float balance_at(const struct mdsk_route_bwd *a, int64_t r, int64_t e)
+{
+    return a->load ? a->balance * a->load[r % a->groups * a->E + e] : 0;
+}
+
 /* dl [E]: the gradient of row r's logits.  dp [E]: scratch. */
-static void logits_bwd(const struct mdsk_route_bwd *a, int64_t r, float *dp, float *dl)
+static void softmax_bwd(const struct mdsk_route_bwd *a, int64_t r, float *dp, float *dl)
 {
     const float *p = a->scores + r * (a->E + 1), *w = a->weight + r * a->k;
     const float *dw = a->dweight + r * a->k;
@@ -151,9 +196,9 @@ static void logits_bwd(const struct mdsk_route_bwd *a, int64_t r, float *dp, flo
     float mean = 0;
 
     for (int64_t e = 0; e < a->E; e++)
-        dp[e] = a->load ? a->balance * a->load[r % a->groups * a->E + e] : 0;
+        dp[e] = balance_at(a, r, e);
     for (int64_t j = 0; j < a->k && a->of_all; j++)
-        dp[choice[j]] += dw[j];
+        dp[choice[j]] += a->scale * dw[j];
     for (int64_t e = 0; e < a->E; e++)
         mean += p[e] * dp[e];
     for (int64_t e = 0; e < a->E; e++)
@@ -164,7 +209,38 @@ static void logits_bwd(const struct mdsk_route_bwd *a, int64_t r, float *dp, flo
     for (int64_t j = 0; j < a->k; j++)
         mean += w[j] * dw[j];
     for (int64_t j = 0; j < a->k; j++)
-        dl[choice[j]] += w[j] * (dw[j] - mean);
+        dl[choice[j]] += w[j] * (dw[j] - mean / a->scale);
+}
+
+/* The same of sigmoids s, whose derivative is s (1 - s).  share [E]: scratch. */
+static void sigmoid_bwd(const struct mdsk_route_bwd *a, int64_t r, float *share,
+                        float *dl)
+{
+    const float *logit = a->scores + r * (a->E + 1), *w = a->weight + r * a->k;
+    const float *dw = a->dweight + r * a->k;
+    const int32_t *choice = a->choice + r * a->k;
+    float sum = MDSK_ROUTE_LEAST, mean = 0;
+
+    for (int64_t e = 0; e < a->E; e++)
+        sum += share[e] = sigmoid(logit[e]);
+    for (int64_t e = 0; e < a->E; e++)
+        mean += (share[e] /= sum) * balance_at(a, r, e);
+    for (int64_t e = 0; e < a->E; e++)
+        dl[e] = share[e] * sigmoid(-logit[e]) * (balance_at(a, r, e) - mean) +
+                2 * a->z * logit[a->E] * expf(logit[e] - logit[a->E]);
+    mean = 0;
+    for (int64_t j = 0; j < a->k && !a->of_all; j++)
+        mean += w[j] * dw[j];
+    for (int64_t j = 0; j < a->k; j++)
+        dl[choice[j]] += w[j] * sigmoid(-logit[choice[j]]) * (dw[j] - mean / a->scale);
+}
+
+static void logits_bwd(const struct mdsk_route_bwd *a, int64_t r, float *own, float *dl)
+{
+    if (a->sigmoid)
+        sigmoid_bwd(a, r, own, dl);
+    else
+        softmax_bwd(a, r, own, dl);
 }
 
 /* dW's columns c .. c+n-1, summed over 64 rows at a time.  block [E,n], staging [n]. */

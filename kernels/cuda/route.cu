@@ -64,8 +64,26 @@ __device__ float warp_max(float v)
     return v;
 }
 
-/* The largest of n logits that is not chosen yet; of equal ones the first. */
-__device__ int warp_best(const float *logit, int n, const int32_t *choice, int chosen)
+__device__ float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+/* What experts are chosen by; bias may be NULL. */
+struct score {
+    const float *logit, *bias;
+    bool by_sigmoid;
+
+    __device__ float operator[](int e) const
+    {
+        float s = by_sigmoid ? sigmoid(logit[e]) : logit[e];
+
+        return bias ? s + bias[e] : s;
+    }
+};
+
+/* The largest of n scores that is not chosen yet; of equal ones the first. */
+__device__ int warp_best(const score &scores, int n, const int32_t *choice, int chosen)
 {
     float most = 0;
     int best = -1;
@@ -75,9 +93,13 @@ __device__ int warp_best(const float *logit, int n, const int32_t *choice, int c
 
         for (int j = 0; j < chosen; j++)
             taken |= choice[j] == e;
-        if (!taken && (best < 0 || logit[e] > most)) {
+        if (taken)
+            continue;
+        float value = scores[e];
+
+        if (best < 0 || value > most) {
             best = e;
-            most = logit[e];
+            most = value;
         }
     }
     for (int other = 16; other > 0; other /= 2) {
@@ -93,13 +115,27 @@ __device__ int warp_best(const float *logit, int n, const int32_t *choice, int c
     return best;
 }
 
+/* choice [k], by a warp */
+__device__ void choose(const score &scores, int n, int k, int32_t *choice)
+{
+    for (int j = 0; j < k; j++) {
+        int best = warp_best(scores, n, choice, j);
+
+        __syncwarp(); /* the choice has been read */
+        if (threadIdx.x == 0)
+            choice[j] = best;
+        __syncwarp();
+    }
+}
+
 /* One row, by a warp; logit in shared memory. */
 __device__ void route_row(const struct mdsk_route &a, int64_t r, const float *logit)
 {
     int32_t *choice = a.choice + r * a.k;
     float *weight = a.weight + r * a.k;
     int lane = threadIdx.x, E = (int)a.E, k = (int)a.k;
-    float max = -INFINITY, sum = 0, over = 0;
+    bool by_sigmoid = a.sigmoid != 0;
+    float max = -INFINITY, sum = 0, over = by_sigmoid ? MDSK_ROUTE_LEAST : 0;
 
     for (int e = lane; e < E; e += 32)
         max = fmaxf(max, logit[e]);
@@ -108,21 +144,24 @@ __device__ void route_row(const struct mdsk_route &a, int64_t r, const float *lo
         sum += expf(logit[e] - max);
     sum = warp_sum(sum);
     for (int e = lane; e < E && a.scores; e += 32)
-        a.scores[r * (E + 1) + e] = expf(logit[e] - max) / sum;
+        a.scores[r * (E + 1) + e] = by_sigmoid ? logit[e] : expf(logit[e] - max) / sum;
     if (lane == 0 && a.scores)
         a.scores[r * (E + 1) + E] = max + logf(sum);
-    for (int j = 0; j < k; j++) {
-        int best = warp_best(logit, E, choice, j);
+    if (a.unbiased)
+        choose({logit, NULL, by_sigmoid}, E, k, a.unbiased + r * k);
+    choose({logit, a.bias, by_sigmoid}, E, k, choice);
+    for (int j = 0; j < k; j++)
+        over += by_sigmoid ? sigmoid(logit[choice[j]])
+                           : expf(logit[choice[j]] - logit[choice[0]]);
+    for (int j = lane; j < k; j += 32) {
+        float of = logit[choice[j]], w;
 
-        __syncwarp(); /* the choice has been read */
-        if (lane == 0)
-            choice[j] = best;
-        __syncwarp();
-        over += expf(logit[best] - logit[choice[0]]);
+        if (by_sigmoid)
+            w = a.of_all ? sigmoid(of) : sigmoid(of) / over;
+        else
+            w = a.of_all ? expf(of - max) / sum : expf(of - logit[choice[0]]) / over;
+        weight[j] = a.scale * w;
     }
-    for (int j = lane; j < k; j += 32)
-        weight[j] = a.of_all ? expf(logit[choice[j]] - max) / sum
-                             : expf(logit[choice[j]] - logit[choice[0]]) / over;
 }
 
 template <class T, int N> __global__ void route_kernel(struct mdsk_route a)
@@ -230,32 +269,44 @@ __global__ void load_kernel(struct mdsk_route_load a)
 
 /* ---- backward ---- */
 
+/* What balance adds to the gradient of the score of expert e of row r. */
+__device__ float balance_at(const struct mdsk_route_bwd &a, int64_t r, int e)
+{
+    return a.load ? a.balance * a.load[r % a.groups * a.E + e] : 0;
+}
+
 /* What expert e of row r adds to the gradient before the softmax over all. */
 __device__ float score_grad(const struct mdsk_route_bwd &a, int64_t r, int e)
 {
-    float d = a.load ? a.balance * a.load[r % a.groups * a.E + e] : 0;
+    float d = balance_at(a, r, e);
 
     for (int j = 0; j < a.k && a.of_all; j++)
         if (a.choice[r * a.k + j] == e)
-            d += a.dweight[r * a.k + j];
+            d += a.scale * a.dweight[r * a.k + j];
     return d;
 }
 
-/* A warp a row. */
-__global__ void logits_bwd_kernel(struct mdsk_route_bwd a)
+/* The sum of weights times their gradients, before they were scaled; what it is
+ * subtracted from is the gradient of weights that add up to 1. */
+__device__ float chosen_mean(const struct mdsk_route_bwd &a, int64_t r)
 {
-    int64_t r = (int64_t)blockIdx.x * WARPS + threadIdx.y;
+    float sum = 0;
+
+    for (int j = 0; j < a.k && !a.of_all; j++)
+        sum += a.weight[r * a.k + j] * a.dweight[r * a.k + j];
+    return sum / a.scale;
+}
+
+/* By a warp. */
+__device__ void softmax_bwd(const struct mdsk_route_bwd &a, int64_t r)
+{
     const float *p = a.scores + r * (a.E + 1), *w = a.weight + r * a.k;
     const float *dw = a.dweight + r * a.k;
-    float mean = 0, chosen = 0;
+    float mean = 0, chosen = chosen_mean(a, r);
 
-    if (r >= a.R)
-        return;
     for (int e = threadIdx.x; e < a.E; e += 32)
         mean += p[e] * score_grad(a, r, e);
     mean = warp_sum(mean);
-    for (int j = 0; j < a.k; j++)
-        chosen += w[j] * dw[j];
     for (int e = threadIdx.x; e < a.E; e += 32) {
         float d = p[e] * (score_grad(a, r, e) - mean + 2 * a.z * p[a.E]);
 
@@ -264,6 +315,44 @@ __global__ void logits_bwd_kernel(struct mdsk_route_bwd a)
                 d += w[j] * (dw[j] - chosen);
         a.dlogits[r * a.E + e] = d;
     }
+}
+
+/* The same of sigmoids s, whose derivative is s (1 - s). */
+__device__ void sigmoid_bwd(const struct mdsk_route_bwd &a, int64_t r)
+{
+    const float *logit = a.scores + r * (a.E + 1), *w = a.weight + r * a.k;
+    const float *dw = a.dweight + r * a.k;
+    float sum = 0, mean = 0, chosen = chosen_mean(a, r), lse = logit[a.E];
+
+    for (int e = threadIdx.x; e < a.E; e += 32) {
+        sum += sigmoid(logit[e]);
+        mean += sigmoid(logit[e]) * balance_at(a, r, e);
+    }
+    sum = warp_sum(sum) + MDSK_ROUTE_LEAST;
+    mean = warp_sum(mean) / sum;
+    for (int e = threadIdx.x; e < a.E; e += 32) {
+        float rest = sigmoid(-logit[e]);
+        float d = sigmoid(logit[e]) / sum * rest * (balance_at(a, r, e) - mean) +
+                  2 * a.z * lse * expf(logit[e] - lse);
+
+        for (int j = 0; j < a.k; j++)
+            if (a.choice[r * a.k + j] == e)
+                d += w[j] * rest * (dw[j] - chosen);
+        a.dlogits[r * a.E + e] = d;
+    }
+}
+
+/* A warp a row. */
+__global__ void logits_bwd_kernel(struct mdsk_route_bwd a)
+{
+    int64_t r = (int64_t)blockIdx.x * WARPS + threadIdx.y;
+
+    if (r >= a.R)
+        return;
+    if (a.sigmoid)
+        sigmoid_bwd(a, r);
+    else
+        softmax_bwd(a, r);
 }
 
 template <class T> struct input_bwd {

@@ -63,6 +63,12 @@ static enum mds_rc check_experts(enum mds_hf_kind kind,
 {
     if (m->experts.n == 0)
         return MDS_OK;
+    if (m->experts.score != MDS_SCORE_SOFTMAX)
+        return fail_unsupported(kind, "--moe-router-score-function sigmoid",
+                                "weights by a softmax");
+    if (m->experts.scale < 1 || m->experts.scale > 1)
+        return fail_unsupported(kind, "--moe-router-topk-scaling-factor",
+                                "weights as they are");
     if (m->experts.pre_softmax && kind == MDS_HF_MIXTRAL)
         return fail_unsupported(kind, "--moe-router-pre-softmax",
                                 "weights over the chosen experts");

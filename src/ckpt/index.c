@@ -56,6 +56,7 @@ void mds_ckpt_index_destroy(struct mds_ckpt_index *ix)
     if (!ix)
         return;
     free(ix->bytes);
+    free(ix->bias);
     free(ix->tensor);
     free(ix->part);
     free(ix);
@@ -268,6 +269,7 @@ enum mds_rc mds_ckpt_index_broadcast(struct mds_comm *world, struct mds_ckpt_ind
     if (!first) {
         *a = head;
         a->bytes = NULL;
+        a->bias = NULL;
         a->tensor = NULL;
         a->part = NULL;
     }
@@ -277,6 +279,9 @@ enum mds_rc mds_ckpt_index_broadcast(struct mds_comm *world, struct mds_ckpt_ind
         rc = broadcast_list(world, &a->tensor, head.tensors, sizeof *a->tensor);
     if (!rc)
         rc = broadcast_list(world, &a->part, head.parts, sizeof *a->part);
+    if (!rc && head.state.expert_biases > 0)
+        rc = broadcast_list(world, &a->bias, head.state.expert_biases, sizeof *a->bias);
+    a->state.expert_bias = a->bias;
     if (rc && !first)
         mds_ckpt_index_destroy(a);
     else

@@ -38,6 +38,10 @@ struct mds_ckpt_state {
     int64_t begun;  /* enum mds_ckpt_begun */
     int64_t tokenizer; /* of the data: 1 + enum mds_tokenizer; 0: unknown */
     int64_t eod;       /* its token that ends a document, unless that is 0; -1: none */
+    int64_t expert_biases; /* 0: the model has none */
+    /* [blocks, experts], borrowed; that of an index that was read lives as long as the
+     * index.  NULL from mds_ckpt_state_read. */
+    const double *expert_bias;
 };
 
 struct mds_ckpt_tensor {
@@ -52,6 +56,7 @@ struct mds_ckpt_index {
     int64_t save; /* identifies this save; the same number in all its files */
     int64_t ranks, tensors, parts;
     int64_t *bytes; /* [ranks] of each rank's file; 0: it has none */
+    double *bias;   /* state.expert_bias, if it was read */
     struct mds_ckpt_tensor *tensor;
     struct mds_ckpt_part *part; /* by tensor */
 };

@@ -50,6 +50,7 @@ static const struct number numbers[] = {
     {"begun", AT(state.begun), 0, MDS_BEGUN_FINETUNE, 1},
     {"tokenizer", AT(state.tokenizer), 0, MOST, 1},
     {"eod", AT(state.eod), -1, MOST, 1},
+    {"expert_biases", AT(state.expert_biases), 0, INT32_MAX, 1},
 };
 
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
@@ -154,6 +155,9 @@ enum mds_rc mds_ckpt_index_write(const struct mds_ckpt_index *ix, const char *fo
         rc = put_text(f, "/provenance", provenance);
     if (!rc && data)
         rc = put_text(f, "/data", data);
+    if (!rc && ix->state.expert_biases > 0)
+        rc = mds_h5_put_reals(f, "/expert_bias", ix->state.expert_bias,
+                              ix->state.expert_biases);
     if (!rc)
         rc = put_tensors(f, ix);
     if (!rc)
@@ -279,6 +283,24 @@ static enum mds_rc get_tensors(struct mds_h5 *f, struct mds_ckpt_index *ix)
     return rc;
 }
 
+static enum mds_rc get_biases(struct mds_h5 *f, struct mds_ckpt_index *ix)
+{
+    int64_t n = ix->state.expert_biases;
+
+    if (n == 0)
+        return MDS_OK;
+    ix->bias = mds_zalloc((size_t)n, sizeof *ix->bias);
+    if (!ix->bias)
+        return MDS_EMEM;
+    ix->state.expert_bias = ix->bias;
+    MDS_TRY(mds_h5_get_reals(f, "/expert_bias", ix->bias, n));
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(ix->bias[i]))
+            return mds_fail(MDS_EUSER, "%s/index.h5: an expert's bias is %g; %s",
+                            ix->path, ix->bias[i], changed);
+    return MDS_OK;
+}
+
 static enum mds_rc get_parts(struct mds_h5 *f, struct mds_ckpt_index *ix)
 {
     int64_t *table, n;
@@ -318,6 +340,8 @@ enum mds_rc mds_ckpt_index_read(const char *path, struct mds_ckpt_index **out)
     }
     if (!rc)
         rc = get_tensors(f, ix);
+    if (!rc)
+        rc = get_biases(f, ix);
     if (!rc)
         rc = get_parts(f, ix);
     (void)mds_h5_close(f);

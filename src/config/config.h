@@ -73,13 +73,20 @@ enum mds_load_balance {
     MDS_BALANCE_SEQUENCE
 };
 
+/* What a router makes of its logits to choose experts and to weigh their results. */
+enum mds_router_score { MDS_SCORE_SOFTMAX, MDS_SCORE_SIGMOID };
+
 /* A mixture of experts in place of each MLP. */
 struct mds_experts_config {
     int64_t n, topk;    /* n 0: none */
     int64_t ffn_hidden; /* of each; derived from the model's if 0 */
     int pre_softmax;    /* weights are shares of all experts, not of the chosen */
+    enum mds_router_score score;
+    double scale; /* of weights */
     enum mds_load_balance balance;
     double balance_coeff, z_coeff;
+    int bias;         /* an expert has a bias for the choice, which balances */
+    double bias_rate; /* by which it changes in a step */
 };
 
 /* Maximal update parametrization (--use-mup): what depends on how many times wider than

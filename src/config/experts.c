@@ -12,8 +12,11 @@ static void fault(const struct mds_config_run *run, struct mds_diag *diag,
 static void warn_ignored(const struct mds_config_run *run, struct mds_diag *diag)
 {
     static const char *const keys[] = {
-        "model.expert_topk",    "model.expert_ffn_hidden",   "model.expert_pre_softmax",
-        "model.expert_balance", "model.expert_balance_loss", "model.expert_z_loss"};
+        "model.expert_topk",         "model.expert_ffn_hidden",
+        "model.expert_pre_softmax",  "model.expert_balance",
+        "model.expert_balance_loss", "model.expert_z_loss",
+        "model.expert_score",        "model.expert_scale",
+        "model.expert_bias",         "model.expert_bias_rate"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         mds_config_warn_ignored(run, keys[i], "--num-experts", diag);
@@ -35,6 +38,22 @@ static void check_features(const struct mds_config_run *run, struct mds_diag *di
               "rows of experts are sent in one piece; leave it out");
 }
 
+static void check_router(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_experts_config *e = &run->config.model.experts;
+
+    if (e->score == MDS_SCORE_SIGMOID && e->pre_softmax)
+        fault(run, diag, "model.expert_pre_softmax",
+              "there is no softmax with --moe-router-score-function sigmoid; leave one "
+              "of them out");
+    if (e->score != MDS_SCORE_SIGMOID && e->bias)
+        fault(run, diag, "model.expert_bias",
+              "biases are added to sigmoids; add --moe-router-score-function sigmoid");
+    if (!e->bias)
+        mds_config_warn_ignored(run, "model.expert_bias_rate",
+                                "--moe-router-enable-expert-bias", diag);
+}
+
 void mds_config_check_experts(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_experts_config *e = &run->config.model.experts;
@@ -48,5 +67,6 @@ void mds_config_check_experts(const struct mds_config_run *run, struct mds_diag 
                        "--moe-router-topk %lld: there are only %lld experts "
                        "(--num-experts)",
                        (long long)e->topk, (long long)e->n);
+    check_router(run, diag);
     check_features(run, diag);
 }

@@ -32,6 +32,7 @@ static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
 static const char *const placements[] = {"before", "after", "both", NULL};
 static const char *const modules[] = {"layernorm", "mlp_act", "mlp", NULL};
 static const char *const balances[] = {"none", "aux_loss", "seq_aux_loss", NULL};
+static const char *const router_scores[] = {"softmax", "sigmoid", NULL};
 static const char *const decays[] = {"constant", "linear",      "cosine",
                                      "WSD",      "exponential", NULL};
 static const char *const nonfinites[] = {"stop", "skip", "rollback", NULL};
@@ -186,6 +187,15 @@ static const struct mds_option rows[] = {
      AT(model.experts.pre_softmax), NULL,
      .help = "experts' results are weighed by a softmax over all experts instead of "
              "over the chosen ones"},
+    {shape, "model.expert_score", "--moe-router-score-function",
+     "MDS_MOE_ROUTER_SCORE_FUNCTION", MDS_OPT_ENUM, "softmax", 0, 0, router_scores,
+     AT(model.experts.score), "function",
+     .help = "by which experts are chosen and weighed: softmax of the logits, or the "
+             "sigmoid of each, divided by the sum of the chosen ones (DeepSeek-V3)"},
+    {shape, "model.expert_scale", "--moe-router-topk-scaling-factor",
+     "MDS_MOE_ROUTER_TOPK_SCALING_FACTOR", MDS_OPT_REAL, "1", 1e-6, 1e6, NULL,
+     AT(model.experts.scale), "factor",
+     .help = "experts' weights are multiplied by it"},
     {shape, "model.expert_balance", "--moe-router-load-balancing-type",
      "MDS_MOE_ROUTER_LOAD_BALANCING_TYPE", MDS_OPT_ENUM, "aux_loss", 0, 0, balances,
      AT(model.experts.balance), "kind",
@@ -199,6 +209,15 @@ static const struct mds_option rows[] = {
     {shape, "model.expert_z_loss", "--moe-z-loss-coeff", "MDS_MOE_Z_LOSS_COEFF",
      MDS_OPT_REAL, "0", 0, NO_MAX, NULL, AT(model.experts.z_coeff), "coefficient",
      .help = "of the loss that keeps the router's logits small"},
+    {shape, "model.expert_bias", "--moe-router-enable-expert-bias",
+     "MDS_MOE_ROUTER_ENABLE_EXPERT_BIAS", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(model.experts.bias), NULL,
+     .help = "balance without a loss: each expert has a bias that is added to its "
+             "sigmoid for the choice only, and rises after a step in which it got "
+             "fewer tokens than the mean, or else falls"},
+    {shape, "model.expert_bias_rate", "--moe-router-bias-update-rate",
+     "MDS_MOE_ROUTER_BIAS_UPDATE_RATE", MDS_OPT_REAL, "1e-3", 0, NO_MAX, NULL,
+     AT(model.experts.bias_rate), "rate", .help = "by which it changes in a step"},
     {shape, "model.parallel_residual", "--use-parallel-residual",
      "MDS_USE_PARALLEL_RESIDUAL", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(model.parallel_residual), NULL,

@@ -29,6 +29,7 @@ static const struct {
     {"model.expert_balance", NEVER},
     {"model.expert_balance_loss", NEVER},
     {"model.expert_z_loss", NEVER},
+    {"model.expert_bias_rate", NEVER},
     {"model.type", NEVER},
     {"model.dtype", NEVER},
     {"model.fp8_format", NEVER},

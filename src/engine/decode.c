@@ -58,6 +58,7 @@ static enum mds_rc forward(struct mds_engine *e, const struct mds_engine_tokens 
         .B = t->B,
         .S = t->n,
         .saved_buffers = 1,
+        .expert_bias = e->expert_bias,
         .cache = {.kv = e->cache, .tokens = c->model.seq_length, .first = t->first}};
     struct mds_gpt_batch batch = {.token = e->token,
                                   .logits = wants_logits ? e->logits : NULL};

@@ -172,22 +172,6 @@ static enum mds_rc alloc_hidden(struct mds_engine *e)
     return MDS_OK;
 }
 
-/* Of experts, in training. */
-static enum mds_rc alloc_load(struct mds_engine *e)
-{
-    int64_t n = mds_engine_loads(e);
-    void *load = NULL;
-
-    if (n == 0)
-        return MDS_OK;
-    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK,
-                            n * (int64_t)sizeof *e->expert_load, &load));
-    e->expert_load = load;
-    e->load = mds_zalloc((size_t)n, sizeof *e->load);
-    e->load_here = mds_zalloc((size_t)n, sizeof *e->load_here);
-    return e->load && e->load_here ? MDS_OK : MDS_EMEM;
-}
-
 static enum mds_rc alloc_batch(struct mds_engine *e)
 {
     struct mds_par par = {.groups = e->groups};
@@ -214,7 +198,7 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK,
                             e->n_scalars * (int64_t)sizeof *e->scalars, &scalars));
     e->scalars = scalars;
-    MDS_TRY(alloc_load(e));
+    MDS_TRY(mds_engine_alloc_balance(e));
     if (e->config->train.prefill > 0)
         MDS_TRY(mds_engine_alloc_generation(e));
     if (!mds_dev_kernels(e->dev))
@@ -376,8 +360,7 @@ void mds_engine_destroy(struct mds_engine *e)
 {
     if (!e)
         return;
-    free(e->load);
-    free(e->load_here);
+    mds_engine_free_balance(e);
     free(e->staged);
     free(e->host_logits);
     free(e->host_start);

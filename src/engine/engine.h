@@ -176,6 +176,13 @@ struct mds_loss_scale mds_engine_loss_scale(const struct mds_engine *e);
 void mds_engine_resume_loss_scale(struct mds_engine *e,
                                   const struct mds_loss_scale *was);
 
+/* The biases of experts, [layers, experts], by which they are balanced: the same on all
+ * ranks.  Borrowed; NULL, and *n 0, in a model without.  set: to the first of bias[n];
+ * n 0: to 0; does nothing in a model without. */
+const double *mds_engine_expert_bias(const struct mds_engine *e, int64_t *n);
+enum mds_rc mds_engine_set_expert_bias(struct mds_engine *e, const double *bias,
+                                       int64_t n);
+
 /* ---- whole tensors (gather.c) ---- */
 
 /* The registry of the whole model, as a single rank would have it.  The caller destroys

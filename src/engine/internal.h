@@ -37,6 +37,9 @@ struct mds_engine {
     float *expert_load;      /* in state: [layers, experts]; NULL without experts */
     float *load_here;        /* host: the same, of the last step */
     double *load;            /* host: summed over all ranks */
+    float *expert_bias;      /* in state: [layers, experts]; NULL without biases */
+    double *bias;            /* host: the same */
+    float *bias_f32;         /* host: to copy from */
     int64_t tokens_here;     /* of a micro-batch, on this rank: sequences x tokens */
     int64_t starts_here;     /* of a micro-batch: sequences x all tokens, or 0 */
     int32_t *start;          /* in state: [accumulation, starts_here], or NULL */
@@ -89,12 +92,17 @@ static inline int64_t mds_engine_words(const struct mds_engine *e)
 /* Memory for generation, of a configuration that has any. */
 enum mds_rc mds_engine_alloc_generation(struct mds_engine *e);
 
-/* Experts of all blocks whose load is counted. */
-static inline int64_t mds_engine_loads(const struct mds_engine *e)
-{
-    const struct mds_model_config *m = &e->config->model;
+/* ---- balance.c ---- */
 
-    return e->config->train.skip_train ? 0 : m->layers * m->experts.n;
-}
+/* Memory for the load of experts, in training, and for their biases. */
+enum mds_rc mds_engine_alloc_balance(struct mds_engine *e);
+void mds_engine_free_balance(struct mds_engine *e);
+
+/* Begin counting; read what was counted back, summed over the world. */
+void mds_engine_clear_load(struct mds_engine *e);
+enum mds_rc mds_engine_read_load(struct mds_engine *e);
+
+/* By that load, after a step. */
+void mds_engine_update_biases(struct mds_engine *e);
 
 #endif

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += src/engine/libmds_engine.a
 src_engine_libmds_engine_a_SOURCES = \
+  src/engine/balance.c \
   src/engine/decode.c \
   src/engine/engine.c src/engine/engine.h \
   src/engine/gather.c \

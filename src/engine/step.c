@@ -306,14 +306,14 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
                               .step = (uint32_t)step,
                               .grad_scale = (float)(e->scale.scale / batch_tokens(e)),
                               .expert_load = e->training ? e->expert_load : NULL,
+                              .expert_bias = e->expert_bias,
                               .block_queued =
                                   e->report && e->training ? report_block : NULL,
                               .ctx = e};
 
     mds_dev_zero(e->dev, e->scalars, e->n_scalars * (int64_t)sizeof *e->scalars);
-    if (run.expert_load)
-        mds_dev_zero(e->dev, e->expert_load,
-                     mds_engine_loads(e) * (int64_t)sizeof *e->expert_load);
+    if (e->training)
+        mds_engine_clear_load(e);
     MDS_TRY(mds_pipe_alloc(p->pipe, &e->step));
     MDS_TRY(mds_gpt_step_begin(e->gpt_step, &run));
     MDS_TRY(mds_pipe_run(p->pipe, &stage, (int)e->micro_batches));
@@ -394,22 +394,6 @@ static enum mds_rc read_back(struct mds_engine *e, struct read *out)
     return MDS_OK;
 }
 
-/* Of experts, over the world: tensor ranks route the same tokens. */
-static enum mds_rc read_load(struct mds_engine *e)
-{
-    int64_t n = mds_engine_loads(e);
-    int counts = mds_groups_rank(e->groups, MDS_AXIS_TENSOR) == 0;
-
-    if (n == 0)
-        return MDS_OK;
-    MDS_TRY(mds_dev_copy_out(e->dev, e->load_here, e->expert_load,
-                             n * (int64_t)sizeof *e->load_here));
-    for (int64_t i = 0; i < n; i++)
-        e->load[i] = counts ? (double)e->load_here[i] : 0;
-    return mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), e->load, (int)n,
-                                   MDS_COMM_SUM);
-}
-
 /* ---- the parts of a step ---- */
 
 static enum mds_rc sum_gradients(struct mds_engine *e)
@@ -449,7 +433,7 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
     MDS_TRY(run_pipeline(e, &e->train, step));
     MDS_TRY(sum_gradients(e));
     MDS_TRY(read_back(e, &sums));
-    MDS_TRY(read_load(e));
+    MDS_TRY(mds_engine_read_load(e));
     loss = sums.targets > 0 ? sums.loss_sum / sums.targets : 0;
     e->grad_scale = e->scale.scale;
     if (sums.targets > 0)
@@ -477,6 +461,7 @@ enum mds_rc mds_engine_update(struct mds_engine *e, double lr)
         return MDS_OK;
     mds_range_begin("optimizer");
     MDS_TRY(mds_zero_update(e->zero, lr, clip / e->grad_scale));
+    mds_engine_update_biases(e);
     mds_range_end();
     return MDS_OK;
 }

@@ -542,6 +542,9 @@ static enum mds_rc load_weights(struct mds_infer_model *m)
     rc = open_source(m, &all.model, whole, &s);
     if (!rc)
         rc = mds_zero_load(mds_engine_zero(m->engine), fill, &s, 0);
+    if (!rc && m->ix)
+        rc = mds_engine_set_expert_bias(m->engine, m->ix->state.expert_bias,
+                                        m->ix->state.expert_biases);
     mds_ckpt_reader_destroy(s.reader);
     mds_hf_weights_close(s.hf);
     mds_params_destroy(whole);

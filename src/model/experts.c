@@ -149,13 +149,14 @@ static int balances(const struct context *c)
     return x->balance != MDS_BALANCE_NONE && x->balance_coeff > 0;
 }
 
-/* For the logs, which sum it over ranks. */
-static enum mds_rc report_load(const struct block_pass *b, const float *load)
+/* Of `groups`, for the logs and for biases; it is summed over ranks then. */
+static enum mds_rc report_load(const struct block_pass *b, const float *load,
+                               int64_t groups)
 {
     int64_t E = b->c->g->cfg.experts.n;
     float *sum = b->c->run->expert_load;
 
-    for (int64_t i = 0; i < mds_gpt_load_groups(b->c) && sum; i++) {
+    for (int64_t i = 0; i < groups && sum; i++) {
         struct mdsk_add add = {.n = E, .x = load + i * E, .y = sum + b->id->number * E};
 
         MDS_TRY(mds_op_add(b->c->par.dev, &add));
@@ -176,18 +177,29 @@ static enum mds_rc sum_load(const struct block_pass *b, float *load)
     return MDS_OK;
 }
 
+/* Where the loss of balance counts a choice without biases, that with biases is
+ * reported by itself. */
+static enum mds_rc report_choice(const struct block_pass *b, const struct map *m)
+{
+    struct mdsk_route_load a = {.R = m->R,
+                                .E = b->c->g->cfg.experts.n,
+                                .k = m->k,
+                                .groups = 1,
+                                .choice = m->choice};
+
+    MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK, a.E, &a.load));
+    MDS_TRY(mds_op_route_load(b->c->par.dev, &a));
+    return report_load(b, a.load, 1);
+}
+
 /* load += that of these rows: whole numbers, so f32 is exact.  Behind the last tile it
  * is that of all rows, which backward reads in each. */
 static enum mds_rc count_load(const struct block_pass *b, const struct map *m,
-                              float *load)
+                              const int32_t *choice, float *load)
 {
     int64_t groups = mds_gpt_load_groups(b->c), E = b->c->g->cfg.experts.n;
-    struct mdsk_route_load a = {.R = m->R,
-                                .E = E,
-                                .k = m->k,
-                                .groups = groups,
-                                .choice = m->choice,
-                                .load = load};
+    struct mdsk_route_load a = {
+        .R = m->R, .E = E, .k = m->k, .groups = groups, .choice = choice, .load = load};
     struct mdsk_add add = {.n = groups * E, .y = load};
     int is_more = !mds_gpt_is_first_tile(b);
 
@@ -199,8 +211,39 @@ static enum mds_rc count_load(const struct block_pass *b, const struct map *m,
         MDS_TRY(mds_op_add(b->c->par.dev, &add));
     if (!mds_gpt_is_last_tile(b))
         return MDS_OK;
-    MDS_TRY(report_load(b, load));
+    if (choice == m->choice)
+        MDS_TRY(report_load(b, load, groups));
     return balances(b->c) ? sum_load(b, load) : MDS_OK;
+}
+
+static int is_sigmoid(const struct mds_experts_config *x)
+{
+    return x->score == MDS_SCORE_SIGMOID;
+}
+
+/* Whether a row's weights are of all experts, and need not add up to 1. */
+static int is_of_all(const struct mds_experts_config *x)
+{
+    return is_sigmoid(x) ? x->topk == 1 : x->pre_softmax;
+}
+
+static const float *bias_of(const struct block_pass *b)
+{
+    const float *all = b->c->run->expert_bias;
+
+    return all ? all + b->id->number * b->c->g->cfg.experts.n : NULL;
+}
+
+/* A choice [R,k] beside that of the map, if the loss of balance needs one. */
+static enum mds_rc alloc_unbiased(const struct block_pass *b, struct mdsk_route *a)
+{
+    float *numbers;
+
+    if (!a->bias || !balances(b->c))
+        return MDS_OK;
+    MDS_TRY(mds_par_alloc_f32(&b->c->par, MDS_MEM_WORK, a->R * a->k, &numbers));
+    a->unbiased = (int32_t *)(void *)numbers;
+    return MDS_OK;
 }
 
 enum mds_rc mds_gpt_route(void *ctx, const struct mds_block_call *call)
@@ -213,9 +256,12 @@ enum mds_rc mds_gpt_route(void *ctx, const struct mds_block_call *call)
                            .E = x->n,
                            .k = m.k,
                            .dtype = b->c->par.dtype,
-                           .of_all = x->pre_softmax,
+                           .of_all = is_of_all(x),
+                           .sigmoid = is_sigmoid(x),
+                           .scale = (float)x->scale,
                            .x = call->in[0],
                            .w = mds_gpt_weight(b->c, b->id->mlp.router.gamma),
+                           .bias = bias_of(b),
                            .scores = call->out[3],
                            .weight = call->out[1],
                            .choice = m.choice};
@@ -227,9 +273,15 @@ enum mds_rc mds_gpt_route(void *ctx, const struct mds_block_call *call)
                                    .to = m.to,
                                    .from = m.from};
 
+    if (call->out[4])
+        MDS_TRY(alloc_unbiased(b, &a));
     MDS_TRY(mds_op_route(b->c->par.dev, &a));
     MDS_TRY(mds_op_route_sort(b->c->par.dev, &sort));
-    return call->out[4] ? count_load(b, &m, call->out[4]) : MDS_OK;
+    if (!call->out[4])
+        return MDS_OK;
+    if (a.unbiased)
+        MDS_TRY(report_choice(b, &m));
+    return count_load(b, &m, a.unbiased ? a.unbiased : m.choice, call->out[4]);
 }
 
 /* The gradients of balance and of scores' size.  Of tensor ranks, which compute the
@@ -266,7 +318,9 @@ enum mds_rc mds_gpt_route_bwd(void *ctx, const struct mds_block_call *call)
                                .k = m.k,
                                .groups = mds_gpt_load_groups(b->c),
                                .dtype = b->c->par.dtype,
-                               .of_all = x->pre_softmax,
+                               .of_all = is_of_all(x),
+                               .sigmoid = is_sigmoid(x),
+                               .scale = (float)x->scale,
                                .x = call->in[0],
                                .w = mds_gpt_weight(b->c, router->gamma),
                                .scores = call->in[3],

@@ -81,6 +81,9 @@ struct mds_gpt_run {
     /* [layers of the model, experts] on the device, or NULL: how many of this rank's
      * tokens go to each is added, in backward. */
     float *expert_load;
+    /* [layers of the model, experts] on the device, or NULL: added to the experts'
+     * scores for the choice. */
+    const float *expert_bias;
     /* Called when a block has been queued on the device (on CPUs: computed), unless
      * NULL; layer: in the whole model, from 0. */
     void (*block_queued)(void *ctx, int backward, int layer);

@@ -16,6 +16,8 @@ enum mds_rc mds_check_route(struct mds_dev *dev, const struct mdsk_route *a)
         return mds_contract_broken("route", numbers);
     if (!a->x || !a->w || !a->choice || !a->weight)
         return mds_contract_broken("route", "x, w, choice, weight given");
+    if (!(a->scale > 0) || (!a->sigmoid && (a->bias || a->unbiased)))
+        return mds_contract_broken("route", "scale > 0, a bias for sigmoids only");
     return mds_contract_dtype(dev, "route", a->dtype);
 }
 
@@ -50,8 +52,8 @@ enum mds_rc mds_check_route_bwd(struct mds_dev *dev, const struct mdsk_route_bwd
     if (!a->dlogits || !a->dx || !a->dw || a->dx == a->x)
         return mds_contract_broken("route_bwd",
                                    "dlogits, dx, dw given, dx and x apart");
-    if (a->balance != 0 && !a->load)
-        return mds_contract_broken("route_bwd", "load given with balance");
+    if ((a->balance != 0 && !a->load) || !(a->scale > 0))
+        return mds_contract_broken("route_bwd", "load given with balance, scale > 0");
     return mds_contract_dtype(dev, "route_bwd", a->dtype);
 }
 

@@ -91,7 +91,9 @@ static enum mds_rc load_values(struct run *r, const struct mds_ckpt_index *ix,
                            (enum mds_resize)r->config->checkpoint.resize_vocab);
     rc = mds_zero_load(zero, fill_from_checkpoint, &f, moments ? ix->state.updates : 0);
     mds_ckpt_reader_destroy(f.reader);
-    return rc;
+    MDS_TRY(rc);
+    return mds_engine_set_expert_bias(r->engine, ix->state.expert_bias,
+                                      ix->state.expert_biases);
 }
 
 /* Read and check the index; rank 0 only.  *other_model: it is intact, but belongs to

@@ -89,6 +89,8 @@ static struct mds_ckpt_state checkpoint_state(const struct run *r)
     struct mds_loss_scale scale = mds_engine_loss_scale(r->engine);
     struct mds_vocabulary words = mds_dataset_vocabulary(r->spec->data);
     int unnamed = words.tokenizer == MDS_TOKENIZER_IDS && r->tokenizer > 0;
+    int64_t biases;
+    const double *bias = mds_engine_expert_bias(r->engine, &biases);
 
     return (struct mds_ckpt_state){
         .iteration = r->iteration,
@@ -104,7 +106,9 @@ static struct mds_ckpt_state checkpoint_state(const struct run *r)
         .origin = r->origin,
         .begun = r->begun,
         .tokenizer = unnamed ? r->tokenizer : 1 + words.tokenizer,
-        .eod = unnamed ? r->eod : words.eod};
+        .eod = unnamed ? r->eod : words.eod,
+        .expert_biases = biases,
+        .expert_bias = bias};
 }
 
 static void get_shard(void *ctx, int unit, int64_t *first, int64_t *n)

@@ -129,7 +129,7 @@ test_expect_success 'what earlier versions had: flags and variables are refused,
     grep "gone.yaml:3: train.mlp_tile is gone, and ignored; see --recompute-modules mlp" err && ! grep attention_chunk err
 '
 test_expect_success 'options of later versions are refused with a reason' '
-    fails "--moe-router-score-function" pretrain --moe-router-score-function sigmoid && grep "see --num-experts" err
+    fails "--moe-router-group-topk" pretrain --moe-router-group-topk 2 && grep "see --num-experts" err
 '
 test_expect_success 'experts' '
     experts="--disable-bias-linear --num-experts 4" &&
@@ -147,7 +147,17 @@ test_expect_success 'experts' '
         pretrain $experts --expert-model-parallel-size 4 --dry-run --world-size 6 &&
     fails "inner width, --moe-ffn-hidden-size 50; 2 would do" pretrain $experts --moe-ffn-hidden-size 50 \
         --dry-run --world-size 4 --tensor-model-parallel-size 4 &&
-    fails "must be at least 0" pretrain $experts --moe-aux-loss-coeff -1
+    fails "must be at least 0" pretrain $experts --moe-aux-loss-coeff -1 &&
+    fails "must be one of softmax, sigmoid" pretrain $experts --moe-router-score-function sqrtsoftplus &&
+    fails "enable-expert-bias: biases are added to sigmoids; add --moe-router-score-function sigmoid" \
+        pretrain $experts --moe-router-enable-expert-bias &&
+    fails "pre-softmax: there is no softmax with --moe-router-score-function sigmoid; leave one of them out" \
+        pretrain $experts --moe-router-pre-softmax --moe-router-score-function sigmoid &&
+    fails "must be between 1e-06 and" pretrain $experts --moe-router-topk-scaling-factor 0 &&
+    mds_pretrain $small $experts --moe-router-bias-update-rate 1e-2 --show-config 2>err &&
+    grep "bias-update-rate is ignored without --moe-router-enable-expert-bias" err &&
+    mds_pretrain $small --moe-router-score-function sigmoid --show-config 2>err &&
+    grep "score-function is ignored without --num-experts" err
 '
 
 test_expect_success 'what only makes sense with a checkpoint' '

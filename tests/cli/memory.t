@@ -34,6 +34,8 @@ done <<'END'
 2 --disable-bias-linear --num-experts 5 --moe-aux-loss-coeff 1 --tensor-model-parallel-size 2 --sequence-parallel
 2 --disable-bias-linear --num-experts 5 --moe-aux-loss-coeff 1 --context-parallel-size 2 --zero-stage 3
 2 --disable-bias-linear --num-experts 4 --expert-model-parallel-size 2 --zero-stage 1
+2 --disable-bias-linear --num-experts 5 --moe-router-score-function sigmoid --moe-router-enable-expert-bias --zero-stage 1
+2 --disable-bias-linear --num-experts 4 --moe-router-score-function sigmoid --moe-router-enable-expert-bias --moe-aux-loss-coeff 1 --tensor-model-parallel-size 2 --recompute-granularity full --sequence-tile 50
 4 --disable-bias-linear --num-experts 8 --expert-model-parallel-size 2 --bf16 --zero-stage 3
 4 --disable-bias-linear --num-experts 8 --expert-model-parallel-size 2 --recompute-granularity full --tensor-model-parallel-size 2 --sequence-parallel
 2 --disable-bias-linear --num-experts 4 --expert-model-parallel-size 2 --optimizer muon --bf16 --zero-stage 2

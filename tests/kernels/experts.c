@@ -14,10 +14,15 @@ static const struct {
 
 static const struct shape {
     int64_t R, H, E, k, groups;
-    int of_all;
-} shapes[] = {{1, 1, 1, 1, 1, 0},     {1, 3, 2, 1, 1, 1},    {5, 17, 4, 2, 1, 0},
-              {65, 33, 5, 5, 5, 0},   {130, 64, 8, 2, 2, 1}, {700, 65, 33, 6, 7, 0},
-              {1500, 8, 256, 3, 3, 1}};
+    int of_all, sigmoid, biased;
+    double scale;
+} shapes[] = {{1, 1, 1, 1, 1, 0, 0, 0, 1},       {1, 3, 2, 1, 1, 1, 0, 0, 1},
+              {5, 17, 4, 2, 1, 0, 0, 0, 1},      {65, 33, 5, 5, 5, 0, 0, 0, 1},
+              {130, 64, 8, 2, 2, 1, 0, 0, 1},    {700, 65, 33, 6, 7, 0, 0, 0, 2.5},
+              {1500, 8, 256, 3, 3, 1, 0, 0, 1},  {5, 17, 4, 2, 1, 1, 0, 0, 0.5},
+              {1, 3, 2, 1, 1, 1, 1, 0, 1},       {7, 17, 5, 1, 1, 1, 1, 1, 3},
+              {65, 33, 5, 5, 5, 0, 1, 1, 1},     {130, 64, 8, 2, 2, 0, 1, 0, 1},
+              {700, 65, 33, 6, 7, 0, 1, 1, 2.5}, {1500, 8, 256, 3, 3, 0, 1, 1, 1}};
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -26,7 +31,8 @@ struct router {
     struct shape s;
     enum mdsk_dtype dtype;
     struct vec x, w, scores, weight, dweight, dx, before, dlogits, dw, dw_before, load;
-    int32_t *choice, *first, *to, *from;
+    struct vec bias; /* zeros unless s.biased */
+    int32_t *choice, *unbiased, *first, *to, *from;
     double balance, z;
 };
 
@@ -53,7 +59,9 @@ static void router_init(struct router *r, struct shape s, enum mdsk_dtype dtype)
     r->dw = vec_random(s.E * s.H, 5, 1);
     r->dw_before = vec_random(s.E * s.H, 5, 1);
     r->load = vec_unset(s.groups * s.E);
+    r->bias = vec_random(s.E, 6, s.biased ? 0.2 : 0);
     r->choice = integers(s.R * s.k);
+    r->unbiased = integers(s.R * s.k);
     r->first = integers(s.E + 1);
     r->to = integers(s.R * s.k);
     r->from = integers(s.R * s.k);
@@ -63,11 +71,12 @@ static void router_fini(struct router *r)
 {
     struct vec *all[] = {&r->x,       &r->w,         &r->scores, &r->weight,
                          &r->dweight, &r->dx,        &r->before, &r->dlogits,
-                         &r->dw,      &r->dw_before, &r->load};
+                         &r->dw,      &r->dw_before, &r->load,   &r->bias};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         vec_free(all[i]);
     free(r->choice);
+    free(r->unbiased);
     free(r->first);
     free(r->to);
     free(r->from);
@@ -82,8 +91,12 @@ static void router_run_fwd(struct router *r)
                            .k = s->k,
                            .dtype = r->dtype,
                            .of_all = s->of_all,
+                           .sigmoid = s->sigmoid,
+                           .scale = (float)s->scale,
                            .x = vec_as(r->dtype, &r->x),
                            .w = vec_as(r->dtype, &r->w),
+                           .bias = s->biased ? r->bias.f : NULL,
+                           .unbiased = s->biased ? r->unbiased : NULL,
                            .scores = r->scores.f,
                            .weight = r->weight.f,
                            .choice = r->choice};
@@ -117,6 +130,8 @@ static void router_run_bwd(struct router *r)
                                .groups = s->groups,
                                .dtype = r->dtype,
                                .of_all = s->of_all,
+                               .sigmoid = s->sigmoid,
+                               .scale = (float)s->scale,
                                .balance = (float)r->balance,
                                .z = (float)r->z,
                                .x = vec_as(r->dtype, &r->x),
@@ -142,6 +157,14 @@ static double logit(const struct router *r, int64_t row, int64_t e)
     return sum;
 }
 
+/* A score: its softmax is that of logits, too. */
+static double score(const struct router *r, int64_t row, int64_t e)
+{
+    double x = logit(r, row, e);
+
+    return r->s.sigmoid ? 1 / (1 + exp(-x)) : exp(x);
+}
+
 /* Scores and weights of the experts that the kernel has chosen; and the loss whose
  * gradients it computes. */
 static double router_loss(void *ctx)
@@ -153,44 +176,54 @@ static double router_loss(void *ctx)
     for (int64_t row = 0; row < s->R; row++) {
         double *p = r->scores.d + row * (s->E + 1), *w = r->weight.d + row * s->k;
         const int32_t *choice = r->choice + row * s->k;
-        double all = 0, chosen = 0;
+        double all = 0, sum = 0, chosen = 0;
 
-        for (int64_t e = 0; e < s->E; e++)
-            all += exp(logit(r, row, e));
-        for (int64_t e = 0; e < s->E; e++)
-            p[e] = exp(logit(r, row, e)) / all;
-        p[s->E] = log(all);
+        for (int64_t e = 0; e < s->E; e++) {
+            all += score(r, row, e);
+            sum += exp(logit(r, row, e));
+        }
         for (int64_t j = 0; j < s->k; j++)
-            chosen += p[choice[j]];
+            chosen += score(r, row, choice[j]);
+        if (s->of_all)
+            chosen = s->sigmoid ? 1 : all;
         for (int64_t j = 0; j < s->k; j++)
-            w[j] = p[choice[j]] / (s->of_all ? 1 : chosen);
-        for (int64_t e = 0; e < s->E; e++)
-            loss += (float)r->balance * r->load.d[row % s->groups * s->E + e] * p[e];
+            w[j] = s->scale * score(r, row, choice[j]) / chosen;
+        for (int64_t e = 0; e < s->E; e++) {
+            double share = score(r, row, e) / all;
+
+            p[e] = s->sigmoid ? logit(r, row, e) : share;
+            loss += (float)r->balance * r->load.d[row % s->groups * s->E + e] * share;
+        }
+        p[s->E] = log(sum);
         loss += (float)r->z * p[s->E] * p[s->E];
     }
     return loss + inner(s->R * s->k, r->weight.d, r->dweight.d);
 }
 
-/* The k largest in order, each once.  Logits that are nearly equal may be taken for one
+/* The k largest in order, each once.  Scores that are nearly equal may be taken for one
  * another. */
-static void assert_largest(const struct router *r)
+static void assert_largest(const struct router *r, const int32_t *all, double biased)
 {
     const struct shape *s = &r->s;
 
     for (int64_t row = 0; row < s->R; row++) {
-        const int32_t *choice = r->choice + row * s->k;
+        const int32_t *choice = all + row * s->k;
         double last = INFINITY;
         int larger = 0;
 
         for (int64_t j = 0; j < s->k; j++) {
+            double is;
+
             assert_in_range(choice[j], 0, s->E - 1);
             for (int64_t i = 0; i < j; i++)
                 assert_int_not_equal(choice[i], choice[j]);
-            assert_true(logit(r, row, choice[j]) <= last + 1e-5);
-            last = logit(r, row, choice[j]);
+            is = score(r, row, choice[j]) + biased * r->bias.d[choice[j]];
+            assert_true(is <= last * (1 + 1e-5) + 1e-6);
+            last = is;
         }
         for (int64_t e = 0; e < s->E; e++)
-            larger += logit(r, row, e) > last + 1e-5;
+            larger += score(r, row, e) + biased * r->bias.d[e] >
+                      last + 1e-5 * fabs(last) + 1e-6;
         assert_true(larger < s->k);
     }
 }
@@ -233,35 +266,76 @@ static void test_route(void **state)
         router_loss(&r);
         assert_near("scores", &r.scores, tolerance.scores);
         assert_near("weights", &r.weight, tolerance.weight);
-        assert_largest(&r);
+        assert_largest(&r, r.choice, 1);
+        if (r.s.biased)
+            assert_largest(&r, r.unbiased, 0);
         assert_sorted(&r);
         assert_counted(&r);
         router_fini(&r);
     }
 }
 
-/* The gradient of logits, by hand; what follows from it. */
+/* The gradient of a row's logits, by hand. */
+static void softmax_reference_bwd(const struct router *r, int64_t row, double *dl)
+{
+    const struct shape *s = &r->s;
+    const double *p = r->scores.d + row * (s->E + 1);
+    double mean = 0, among = 0;
+
+    for (int64_t e = 0; e < s->E; e++)
+        dl[e] = (float)r->balance * r->load.d[row % s->groups * s->E + e];
+    for (int64_t j = row * s->k; j < (row + 1) * s->k; j++) {
+        if (s->of_all)
+            dl[r->choice[j]] += s->scale * r->dweight.d[j];
+        among += r->weight.d[j] / s->scale * r->dweight.d[j];
+    }
+    for (int64_t e = 0; e < s->E; e++)
+        mean += p[e] * dl[e];
+    for (int64_t e = 0; e < s->E; e++)
+        dl[e] = p[e] * (dl[e] - mean + 2 * (float)r->z * p[s->E]);
+    for (int64_t j = row * s->k; j < (row + 1) * s->k && !s->of_all; j++)
+        dl[r->choice[j]] += r->weight.d[j] * (r->dweight.d[j] - among);
+}
+
+/* The same by the gradient of each sigmoid: of weights, then of shares. */
+static void sigmoid_reference_bwd(const struct router *r, int64_t row, double *dl)
+{
+    const struct shape *s = &r->s;
+    const double *l = r->scores.d + row * (s->E + 1);
+    double sum = 0, mean = 0, chosen = 0, among = 0;
+
+    for (int64_t e = 0; e < s->E; e++) {
+        sum += score(r, row, e);
+        mean += score(r, row, e) * r->load.d[row % s->groups * s->E + e];
+    }
+    for (int64_t e = 0; e < s->E; e++)
+        dl[e] = (float)r->balance *
+                (r->load.d[row % s->groups * s->E + e] - mean / sum) / sum;
+    for (int64_t j = row * s->k; j < (row + 1) * s->k; j++) {
+        chosen += score(r, row, r->choice[j]);
+        among += score(r, row, r->choice[j]) * r->dweight.d[j];
+    }
+    for (int64_t j = row * s->k; j < (row + 1) * s->k; j++)
+        dl[r->choice[j]] +=
+            s->scale *
+            (s->of_all ? r->dweight.d[j] : (r->dweight.d[j] - among / chosen) / chosen);
+    for (int64_t e = 0; e < s->E; e++)
+        dl[e] = dl[e] * score(r, row, e) * (1 - score(r, row, e)) +
+                2 * (float)r->z * l[s->E] * exp(l[e] - l[s->E]);
+}
+
+/* What follows from the gradients of logits. */
 static void router_reference_bwd(struct router *r)
 {
     const struct shape *s = &r->s;
 
     for (int64_t row = 0; row < s->R; row++) {
-        const double *p = r->scores.d + row * (s->E + 1);
-        double *dl = r->dlogits.d + row * s->E, mean = 0, among = 0;
+        double *dl = r->dlogits.d + row * s->E;
 
-        for (int64_t e = 0; e < s->E; e++)
-            dl[e] = (float)r->balance * r->load.d[row % s->groups * s->E + e];
-        for (int64_t j = row * s->k; j < (row + 1) * s->k; j++) {
-            if (s->of_all)
-                dl[r->choice[j]] += r->dweight.d[j];
-            among += r->weight.d[j] * r->dweight.d[j];
-        }
-        for (int64_t e = 0; e < s->E; e++)
-            mean += p[e] * dl[e];
-        for (int64_t e = 0; e < s->E; e++)
-            dl[e] = p[e] * (dl[e] - mean + 2 * (float)r->z * p[s->E]);
-        for (int64_t j = row * s->k; j < (row + 1) * s->k && !s->of_all; j++)
-            dl[r->choice[j]] += r->weight.d[j] * (r->dweight.d[j] - among);
+        if (s->sigmoid)
+            sigmoid_reference_bwd(r, row, dl);
+        else
+            softmax_reference_bwd(r, row, dl);
         for (int64_t e = 0; e < s->E; e++)
             for (int64_t i = 0; i < s->H; i++) {
                 r->dx.d[row * s->H + i] += dl[e] * r->w.d[e * s->H + i];

@@ -514,6 +514,8 @@ static int route(void *stream, const struct mdsk_route *a)
     b.scores = out(a->scores, MDSK_F32, a->R * (a->E + 1));
     b.weight = out(a->weight, MDSK_F32, a->R * a->k);
     b.choice = out_i32(a->choice, a->R * a->k);
+    b.bias = in(a->bias, MDSK_F32, a->E);
+    b.unbiased = out_i32(a->unbiased, a->R * a->k);
     return done(mdsk_cuda()->route(stream, &b));
 }
 

@@ -61,6 +61,10 @@ options_of() {
         --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.1 --moe-z-loss-coeff 0.01' ;;
     lone) echo '--moe-router-topk 1 --moe-router-pre-softmax' ;;
     expert1) echo '--disable-bias-linear --num-experts 3 --moe-router-topk 1 --moe-router-pre-softmax' ;;
+    expert1sigmoid) echo '--disable-bias-linear --num-experts 4 --moe-router-topk 1
+        --moe-router-score-function sigmoid' ;;
+    sigmoid) echo '--moe-router-score-function sigmoid --moe-router-topk-scaling-factor 1.5' ;;
+    bias) echo '--moe-router-enable-expert-bias --moe-router-bias-update-rate 0.03' ;;
     docs) echo '--pack-documents on' ;;
     stride) echo '--window-stride 40' ;;
     ramp) echo '--rampup-batch-size 4 4 8' ;;

@@ -46,7 +46,7 @@ a, b = (stfile.load(p) for p in sys.argv[1:])
 sys.exit(a.keys() != b.keys() or any(a[n].tobytes() != b[n].tobytes() for n in a))' "$@"
 }
 
-mkdir mup mup-experts alibi olmo gpt-row experts experts-all gpt gpt-around relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
+mkdir mup mup-experts alibi olmo gpt-row experts experts-all sigmoid sigmoid-1 gpt gpt-around relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
 # the shapes are lists of words
 # shellcheck disable=SC2086
 {
@@ -103,6 +103,14 @@ mkdir mup mup-experts alibi olmo gpt-row experts experts-all gpt gpt-around relu
     result "llama: two of six experts, on 2 tensor ranks" pretrain experts 2 $llama $experts \
         --tensor-model-parallel-size 2 --sequence-parallel
     compare experts $llama $experts
+    sigmoid="$experts --moe-router-score-function sigmoid --moe-router-enable-expert-bias --moe-router-topk-scaling-factor 2.5
+        --moe-router-bias-update-rate 0.01"
+    result "llama: two of six experts by sigmoids and biases, on 2 tensor ranks" pretrain sigmoid 2 $llama $sigmoid \
+        --tensor-model-parallel-size 2
+    compare sigmoid $llama $sigmoid
+    one='--disable-bias-linear --num-experts 4 --moe-router-topk 1 --moe-router-score-function sigmoid'
+    result "gpt: one of four experts, weighed by its sigmoid" pretrain sigmoid-1 1 $gpt $one
+    compare sigmoid-1 $gpt $one
     result "gpt: one of four experts, weighed by all" pretrain experts-all 1 $gpt --disable-bias-linear \
         --num-experts 4 --moe-router-topk 1 --moe-router-pre-softmax
     compare experts-all $gpt --disable-bias-linear --num-experts 4 --moe-router-topk 1 --moe-router-pre-softmax

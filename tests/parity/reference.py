@@ -36,6 +36,9 @@ def options(argv):
     p.add_argument("--train-iters", type=int)
     p.add_argument("--num-experts", type=int, default=0)
     p.add_argument("--moe-router-topk", type=int, default=2)
+    p.add_argument("--moe-router-score-function", default="softmax")
+    p.add_argument("--moe-router-topk-scaling-factor", type=float, default=1.0)
+    p.add_argument("--moe-router-bias-update-rate", type=float, default=1e-3)
     p.add_argument("--moe-ffn-hidden-size", type=int)
     p.add_argument("--moe-aux-loss-coeff", type=float, default=0.0)
     p.add_argument("--moe-z-loss-coeff", type=float, default=0.0)
@@ -52,6 +55,7 @@ def options(argv):
         "untie-embeddings-and-output-weights",
         "moe-router-pre-softmax",
         "use-mup",
+        "moe-router-enable-expert-bias",
     ):
         p.add_argument(f"--{flag}", action="store_true")
     p.add_argument("--position-embedding-type", default="learned_absolute")
@@ -164,12 +168,17 @@ def mlp(w, name, x, o):
     return linear(w, f"{name}.down", inner)
 
 
-def expert_losses(logits, chosen, o):
+def expert_losses(logits, o):
     """Balance of each sequence (Fedus et al. 2021) and z-loss, means over sequences;
-    logits [B,S,E], chosen [B,S,k]."""
+    logits [B,S,E].  A bias does not count."""
+    chosen = logits.topk(o.moe_router_topk)[1]
     share = F.one_hot(chosen, o.num_experts).to(logits.dtype).sum(2).mean(1)
     share = share / o.moe_router_topk
-    balance = o.num_experts * (share * logits.softmax(-1).mean(1)).sum(-1).mean()
+    if o.moe_router_score_function == "sigmoid":
+        scores = logits.sigmoid() / logits.sigmoid().sum(-1, keepdim=True)
+    else:
+        scores = logits.softmax(-1)
+    balance = o.num_experts * (share * scores.mean(1)).sum(-1).mean()
     z = (logits.logsumexp(-1) ** 2).mean()
     return o.moe_aux_loss_coeff * balance + o.moe_z_loss_coeff * z
 
@@ -178,12 +187,22 @@ def experts(w, name, x, o, losses):
     """Every expert computes every token here; those not chosen get weight 0."""
     logits = F.linear(x, w[f"{name}.router.weight"])
     best, chosen = logits.topk(o.moe_router_topk)
-    if o.moe_router_pre_softmax:
+    if o.moe_router_score_function == "sigmoid":
+        bias = o.bias.setdefault(name, torch.zeros(o.num_experts, dtype=x.dtype))
+        chosen = (logits.sigmoid() + bias).topk(o.moe_router_topk)[1]
+        weight = logits.sigmoid().gather(-1, chosen)
+        if o.moe_router_topk > 1:
+            weight = weight / weight.sum(-1, keepdim=True)
+        if o.moe_router_enable_expert_bias:
+            load = chosen.flatten().bincount(minlength=o.num_experts).to(x.dtype)
+            o.changes.append((bias, (load.mean() - load).sign()))
+    elif o.moe_router_pre_softmax:
         weight = logits.softmax(-1).gather(-1, chosen)
     else:
         weight = best.softmax(-1)
+    weight = weight * o.moe_router_topk_scaling_factor
     weights = torch.zeros_like(logits).scatter(-1, chosen, weight)
-    losses.append(expert_losses(logits, chosen, o))
+    losses.append(expert_losses(logits, o))
     return sum(
         weights[..., e : e + 1] * mlp(w, f"{name}.experts.{e}", x, o)
         for e in range(o.num_experts)
@@ -378,8 +397,10 @@ def check(trace, metrics, o):
     )
     count = sum(a.size for a in arrays.values())
     tap.expect("parameter count", count == run["parameters"], f" {count}")
+    o.bias, o.changes = {}, []
     with torch.no_grad():
         exact = loss_of(tensors(arrays, torch.float64), batches[0], run["vocab"], o, [])
+    o.bias = {}
     w = tensors(arrays, torch.float32)
     optimizer = make_optimizer(w, o)
     losses, rates = [], []
@@ -387,7 +408,7 @@ def check(trace, metrics, o):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(t, o) / group.get("slower", 1)
         optimizer.zero_grad()
-        more = []
+        more, o.changes = [], []
         loss = loss_of(w, tokens, run["vocab"], o, more)
         sum(more, loss).backward()
         if t == 1:
@@ -402,6 +423,8 @@ def check(trace, metrics, o):
             tap.check("gradient norm of step 1", relative(step["grad_norm"], norm_),
                       GRAD_NORM_TOLERANCE)
         optimizer.step()
+        for bias, sign in o.changes:
+            bias += o.moe_router_bias_update_rate * sign
         losses.append(relative(step["lm_loss"], loss.item()))
         rates.append(relative(step["learning_rate"], learning_rate(t, o)))
     worst = int(np.argmax(losses))

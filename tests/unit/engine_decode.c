@@ -30,7 +30,7 @@ static struct mds_config config_of(int kind)
     c.model.window = kind == 2 ? 20 : 0;
     if (kind == 3)
         c.model.experts = (struct mds_experts_config){
-            .n = 4, .topk = 2, .ffn_hidden = c.model.ffn_hidden};
+            .scale = 1, .n = 4, .topk = 2, .ffn_hidden = c.model.ffn_hidden};
     if (kind == 6)
         c.model.mup = (struct mds_mup_config){.on = 1,
                                               .base_hidden = 8,
