@@ -9,6 +9,7 @@
 #include "programs/mds_ckpt.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,17 @@ static const char *tokenizer_name(const struct mds_ckpt_state *s)
                : NULL;
 }
 
+static void print_biases(const struct mds_ckpt_state *s)
+{
+    double least = INFINITY, most = -INFINITY;
+
+    for (int64_t i = 0; i < s->expert_biases; i++) {
+        least = fmin(least, s->expert_bias[i]);
+        most = fmax(most, s->expert_bias[i]);
+    }
+    printf("biases of experts: %g to %g\n", least, most);
+}
+
 static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
 {
     int64_t bytes = 0, files = 0, count = 0;
@@ -163,6 +175,8 @@ static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
            mds_plural(ix->tensors), ix->state.vocab, tokenizer ? " of " : "",
            tokenizer ? tokenizer : "", ix->state.padded_vocab, files,
            mds_format_bytes((double)bytes, size, sizeof size));
+    if (ix->state.expert_biases > 0)
+        print_biases(&ix->state);
     fputs(provenance, stdout);
 }
 

@@ -6,6 +6,7 @@
 #include "programs/mds_ckpt.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,23 @@ static void diff_number(struct diff *d, const char *name, double a, double b)
     }
 }
 
+/* Of experts, for their choice. */
+static void diff_biases(struct diff *d)
+{
+    const struct mds_ckpt_state *a = &d->a.ix->state, *b = &d->b.ix->state;
+    double most = 0;
+
+    diff_number(d, "biases of experts", (double)a->expert_biases,
+                (double)b->expert_biases);
+    for (int64_t i = 0; a->expert_biases == b->expert_biases && i < a->expert_biases;
+         i++)
+        most = fmax(most, fabs(a->expert_bias[i] - b->expert_bias[i]));
+    if (most > d->tolerance) {
+        printf("biases of experts: largest difference %.3g\n", most);
+        d->others++;
+    }
+}
+
 static void diff_state(struct diff *d)
 {
     const struct mds_ckpt_state *a = &d->a.ix->state, *b = &d->b.ix->state;
@@ -108,6 +126,7 @@ static void diff_state(struct diff *d)
         diff_number(d, "loss scale", a->loss_scale, b->loss_scale);
     }
     diff_number(d, "vocabulary", (double)a->vocab, (double)b->vocab);
+    diff_biases(d);
 }
 
 /* ---- tensors ---- */

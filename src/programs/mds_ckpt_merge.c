@@ -65,6 +65,32 @@ static enum mds_rc read_merged_values(void *ctx, const struct mds_params *local,
     return MDS_OK;
 }
 
+/* Those of experts, [state->expert_biases] for the caller to free, if there are any. */
+static enum mds_rc merge_biases(const struct merge *m, struct mds_ckpt_state *state,
+                                double **out)
+{
+    int64_t n = state->expert_biases;
+    double old = m->ema > 0 ? m->ema : 1, divisor = m->ema > 0 ? 1 : (double)m->n;
+
+    *out = NULL;
+    if (n == 0)
+        return MDS_OK;
+    *out = mds_zalloc((size_t)n, sizeof **out);
+    if (!*out)
+        return MDS_EMEM;
+    for (int64_t i = 0; i < m->n; i++) {
+        const struct mds_ckpt_state *s = &m->input[i].ix->state;
+        double new = i > 0 && m->ema > 0 ? 1 - m->ema : 1;
+
+        for (int64_t j = 0; j < n && s->expert_biases == n; j++)
+            (*out)[j] = old * (*out)[j] + new * s->expert_bias[j];
+    }
+    for (int64_t j = 0; j < n; j++)
+        (*out)[j] /= divisor;
+    state->expert_bias = *out;
+    return MDS_OK;
+}
+
 /* ---- inputs ---- */
 
 static enum mds_rc open_last(const char *dir, int64_t last, struct merge *m)
@@ -176,6 +202,7 @@ static enum mds_rc write_merged(struct merge *m, struct mds_config_run *run,
     struct mds_ckpt_state state = newest->state;
     struct mds_str origin = {0};
     char *data = NULL;
+    double *bias = NULL;
     enum mds_rc rc;
 
     state.updates = 0; /* no moments */
@@ -188,11 +215,14 @@ static enum mds_rc write_merged(struct merge *m, struct mds_config_run *run,
         mds_str_add(&origin, "made from: %s\n", m->input[i].ix->path);
     rc = origin.failed ? MDS_EMEM : mds_ckpt_index_data(newest->path, &data);
     if (!rc)
+        rc = merge_biases(m, &state, &bias);
+    if (!rc)
         rc = mds_checkpoint_make(run, dir, options, &state, data, origin.s, &source);
     if (!rc)
         printf("%s: weights of %" PRId64 " checkpoints, without moments: load them "
                "with --finetune or --skip-train\n",
                dir, m->n);
+    free(bias);
     free(data);
     mds_str_fini(&origin);
     return rc;

@@ -145,7 +145,8 @@ tap_line $? "without moments other losses: $(cat figures)"
 
 # Experts of any number of ranks, also by way of mds_ckpt: two or one of the four on each.
 model="$model --disable-bias-linear --num-experts 4 --moe-ffn-hidden-size 48
-    --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.1"
+    --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.1
+    --moe-router-score-function sigmoid --moe-router-enable-expert-bias --moe-router-bias-update-rate 0.02"
 ep2="4 --expert-model-parallel-size 2 --zero-stage 1"
 ep4="4 --expert-model-parallel-size 4"
 tp2="2 --tensor-model-parallel-size 2 --sequence-parallel"
@@ -179,4 +180,19 @@ mds_ckpt reshard save-ep4 made --world-size 4 --expert-model-parallel-size 2 --z
     pretrain $tp2 --train-iters 8 --load made --metrics-jsonl go.jsonl &&
     near 0 straight.jsonl go.jsonl > figures
 tap_line $? "ep4 -> made anew for ep2: $(cat figures)"
+echo > figures
+mds_ckpt info made > log && grep -q '^biases of experts: -0.0[0-9]* to 0.0[0-9]*$' log &&
+    mds_ckpt diff --tolerance 1e-3 save-ep2 save-ep4 > log 2>&1
+tap_line $? "biases of experts are saved, and the same in each layout"
+pretrain 1 --train-iters 8 --load save-ep4 --moe-router-bias-update-rate 0 --save still > log 2>&1 &&
+    mds_ckpt diff --weights save-ep4 still > log 2>&1
+grep -q 'weight' log && ! grep biases log
+tap_line $? "--moe-router-bias-update-rate 0 leaves them as they are"
+pretrain 1 --train-iters 8 --load save-ep4 --save moved > log 2>&1
+mds_ckpt merge save-ep4 moved mean > log 2>&1 && ! mds_ckpt diff --weights mean moved > figures &&
+    one=$(sed -n 's/^biases of experts: largest difference //p' figures) &&
+    ! mds_ckpt diff --weights save-ep4 moved > figures &&
+    two=$(sed -n 's/^biases of experts: largest difference //p' figures) &&
+    awk -v one="$one" -v two="$two" 'BEGIN { exit !(one > 0.005 && two > 1.99 * one && two < 2.01 * one) }'
+tap_line $? "merge takes the mean of them: $one, $two"
 finish
