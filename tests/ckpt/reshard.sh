@@ -195,4 +195,17 @@ mds_ckpt merge save-ep4 moved mean > log 2>&1 && ! mds_ckpt diff --weights mean 
     two=$(sed -n 's/^biases of experts: largest difference //p' figures) &&
     awk -v one="$one" -v two="$two" 'BEGIN { exit !(one > 0.005 && two > 1.99 * one && two < 2.01 * one) }'
 tap_line $? "merge takes the mean of them: $one, $two"
+# The same weights without biases choose other experts.
+gunzip -c "$srcdir/tests/data/lambda.fna.gz" | sed -n '1s/.*/>a/p; 2p' > a.fa
+score() {
+    # shellcheck disable=SC2086
+    timeout 60 $MPIEXEC -n "$1" mds_infer score --load "$2" a.fa --threads 1 --tensor-model-parallel-size "$1" \
+        2> log < /dev/null | awk 'NR == 2 { print $5 }'
+}
+pretrain 1 --train-iters 1 --load moved --finetune --lr 0 --override-model-config \
+    --moe-router-enable-expert-bias=0 --save without
+with=$(score 1 moved) cut=$(score 2 moved) without=$(score 1 without)
+awk -v a="$with" -v b="$cut" -v c="$without" 'BEGIN {
+    exit !(a < 0 && (a - b) ^ 2 < 1e-12 && (a - c) ^ 2 > 1e-12) }'
+tap_line $? "mds_infer chooses with them: $with, on 2 ranks $cut, without $without"
 finish
