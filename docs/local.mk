@@ -75,6 +75,7 @@ EXTRA_DIST += \
   docs/adr/0045-a-smaller-house.md \
   docs/adr/0048-norms-after-sublayers.md \
   docs/adr/0052-mup-as-megatrons.md \
+  docs/adr/0051-shared-experts.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

@@ -36,8 +36,8 @@ static mds_tid gather(struct mds_step_list *p, const struct mds_block_ranks *r,
     return all;
 }
 
-/* The step that made y, by a layer cut by rows or from experts' copies, makes partial
- * sums instead. */
+/* The step that made y makes partial sums instead: a layer cut by rows, experts' copies
+ * combined, or the sum of both. */
 static mds_tid reduce(struct mds_step_list *p, const struct mds_block_ranks *r,
                       mds_tid y)
 {
@@ -113,6 +113,29 @@ static int is_partial(const struct mds_step *s)
            s->op == MDS_STEP_COMBINE;
 }
 
+/* Whether a step of the declaration adds two such parts.  Ranks sum what it makes, so
+ * neither of the two. */
+static int adds_parts(const struct mds_step_list *p, const struct mds_step *s)
+{
+    int parts = 0;
+
+    for (int k = 0; k < 2 && s->op == MDS_STEP_ADD; k++) {
+        int from = mds_step_that_makes(p, s->in[k]);
+
+        parts += from >= 0 && is_partial(&p->step[from]);
+    }
+    return parts == 2;
+}
+
+static int is_added(const struct mds_step_list *p, mds_tid t)
+{
+    for (int i = 0; i < p->steps; i++)
+        for (int k = 0; k < 2; k++)
+            if (p->step[i].in[k] == t && adds_parts(p, &p->step[i]))
+                return 1;
+    return 0;
+}
+
 /* Where other ranks have some of the experts, the steps between dispatch and combine
  * (experts, weigh, experts) are one, which sends copies there and takes results
  * back. */
@@ -159,7 +182,9 @@ void mds_block_exchange(struct mds_step_list *p, const struct mds_block_ranks *r
         *mds_add_step(p, s.op, s.layer) = s;
         for (int n = from; n < p->steps; n++)
             p->step[n].of_heads = s.of_heads;
-        if (is_partial(&s))
+        if (is_partial(&s) && is_added(&old, s.out[0]))
+            p->tensor[s.out[0]].rows = r->tensor > 1 ? MDS_ROWS_GEMM : MDS_ROWS_SLICE;
+        else if (is_partial(&s) || adds_parts(&old, &old.step[i]))
             now[s.out[0]] = reduce(p, r, s.out[0]);
     }
     p->y = now[p->y];

@@ -169,8 +169,8 @@ int mds_step_is_by_rows(enum mds_step_op op);
 enum {
     MDS_STEP_IN = 7,
     MDS_STEP_OUT = 5,
-    MDS_LIST_TENSORS = 128,
-    MDS_LIST_STEPS = 80,
+    MDS_LIST_TENSORS = 160,
+    MDS_LIST_STEPS = 96,
     MDS_LIST_MESSAGES = 16,
 };
 
@@ -232,7 +232,7 @@ static inline mds_tid mds_step_operand(const struct mds_step *s, int k)
     return k < MDS_STEP_IN ? s->in[k] : s->out[k - MDS_STEP_IN];
 }
 
-enum { MDS_LAYERS = 10 };
+enum { MDS_LAYERS = 12 };
 
 struct mds_step_list {
     struct mds_tensor tensor[MDS_LIST_TENSORS];

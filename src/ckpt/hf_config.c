@@ -72,6 +72,9 @@ static enum mds_rc check_experts(enum mds_hf_kind kind,
     if (m->experts.pre_softmax && kind == MDS_HF_MIXTRAL)
         return fail_unsupported(kind, "--moe-router-pre-softmax",
                                 "weights over the chosen experts");
+    if (m->experts.shared > 0)
+        return fail_unsupported(kind, "--moe-shared-expert-intermediate-size",
+                                "no shared expert");
     if (m->window > 0)
         return fail_unsupported(kind, "--window-size", "no window here");
     return MDS_OK;

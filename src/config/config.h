@@ -80,6 +80,7 @@ enum mds_router_score { MDS_SCORE_SOFTMAX, MDS_SCORE_SIGMOID };
 struct mds_experts_config {
     int64_t n, topk;    /* n 0: none */
     int64_t ffn_hidden; /* of each; derived from the model's if 0 */
+    int64_t shared;     /* inner width of an MLP beside them; 0: none */
     int pre_softmax;    /* weights are shares of all experts, not of the chosen */
     enum mds_router_score score;
     double scale; /* of weights */
@@ -153,6 +154,12 @@ double mds_mup_width(const struct mds_model_config *m);
 double mds_mup_score_scale(const struct mds_model_config *m);
 double mds_mup_logit_scale(const struct mds_model_config *m);
 double mds_mup_embedding_scale(const struct mds_model_config *m);
+
+/* That of the MLP that all tokens pass: the only one, or the shared expert; 0: none. */
+static inline int64_t mds_model_dense_inner(const struct mds_model_config *m)
+{
+    return m->experts.n > 0 ? m->experts.shared : m->ffn_hidden;
+}
 
 /* How many keys, its own among them, a query of layer 0, 1, ... sees at most; 0: all
  * earlier ones.  The model is resolved. */

@@ -48,7 +48,7 @@ static int tensor_fits(const struct mds_config_run *run, int64_t tensor)
     const struct mds_model_config *m = &run->config.model;
 
     return m->heads % tensor == 0 && m->kv_heads % tensor == 0 &&
-           mds_model_inner(m) % tensor == 0;
+           mds_model_inner(m) % tensor == 0 && mds_model_dense_inner(m) % tensor == 0;
 }
 
 static int ulysses_fits(const struct mds_config_run *run, int64_t ulysses)
@@ -261,6 +261,9 @@ static void check_tensor_size(const struct mds_config_run *run, struct mds_diag 
     } else if (m->kv_heads % tensor != 0) {
         what = "--num-key-value-heads";
         size = m->kv_heads;
+    } else if (size % tensor == 0) {
+        what = "--moe-shared-expert-intermediate-size";
+        size = m->experts.shared;
     }
     mds_diag_fault(
         diag, mds_config_origin(run, "parallel.tensor"),

@@ -16,7 +16,8 @@ static void warn_ignored(const struct mds_config_run *run, struct mds_diag *diag
         "model.expert_pre_softmax",  "model.expert_balance",
         "model.expert_balance_loss", "model.expert_z_loss",
         "model.expert_score",        "model.expert_scale",
-        "model.expert_bias",         "model.expert_bias_rate"};
+        "model.expert_bias",         "model.expert_bias_rate",
+        "model.expert_shared"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         mds_config_warn_ignored(run, keys[i], "--num-experts", diag);
@@ -30,9 +31,6 @@ static void check_features(const struct mds_config_run *run, struct mds_diag *di
     if (c->model.linear_bias)
         fault(run, diag, "model.experts",
               "experts have no biases; add --disable-bias-linear");
-    if (c->model.fp8.format != MDS_FP8_NONE)
-        fault(run, diag, "model.fp8_format",
-              "experts are not computed in FP8; leave it out");
     if (c->parallel.tensor_chunks > 1)
         fault(run, diag, "parallel.tensor_chunks",
               "rows of experts are sent in one piece; leave it out");

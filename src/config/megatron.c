@@ -150,6 +150,7 @@ const struct mds_option_foreign mds_megatron_accepted[] = {
     {"--moe-grouped-gemm", "experts' products are computed together"},
     {"--moe-token-dispatcher-type",
      "rows go to experts of other ranks by an exchange of what each gets"},
+    {"--moe-shared-expert-overlap", "the shared expert is computed before rows travel"},
     {"--moe-permute-fusion", "rows do not leave their rank"},
     {"--moe-router-dtype", "the router computes in f32"},
     {"--moe-per-layer-logging", "the busiest expert of any block is logged"},

@@ -23,13 +23,22 @@ static int64_t attention_params(const struct mds_model_config *m)
     return m->hidden * (q + kv) + q * m->hidden + bias + norms;
 }
 
+/* Of inner width F. */
+static int64_t dense_params(const struct mds_model_config *m, int64_t F)
+{
+    int64_t in = mdsk_activation_inputs(m->activation, 1, F);
+    int64_t bias = m->linear_bias ? in + m->hidden : 0;
+
+    return m->hidden * in + F * m->hidden + bias;
+}
+
 static int64_t mlp_params(const struct mds_model_config *m)
 {
-    int64_t F = mds_model_inner(m), in = mdsk_activation_inputs(m->activation, 1, F);
-    int64_t bias = m->linear_bias ? in + m->hidden : 0;
-    int64_t mlp = m->hidden * in + F * m->hidden + bias;
+    const struct mds_experts_config *e = &m->experts;
 
-    return m->experts.n > 0 ? m->experts.n * (mlp + m->hidden) : mlp;
+    return e->n > 0 ? e->n * (dense_params(m, e->ffn_hidden) + m->hidden) +
+                          dense_params(m, e->shared)
+                    : dense_params(m, m->ffn_hidden);
 }
 
 int64_t mds_model_params(const struct mds_model_config *m)

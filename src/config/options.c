@@ -182,6 +182,11 @@ static const struct mds_option rows[] = {
      "MDS_MOE_FFN_HIDDEN_SIZE", MDS_OPT_INT, "0", 0, 1e7, NULL,
      AT(model.experts.ffn_hidden), "size",
      .help = "inner width of each expert; 0: --ffn-hidden-size"},
+    {shape, "model.expert_shared", "--moe-shared-expert-intermediate-size",
+     "MDS_MOE_SHARED_EXPERT_INTERMEDIATE_SIZE", MDS_OPT_INT, "0", 0, 1e7, NULL,
+     AT(model.experts.shared), "size",
+     .help = "inner width of an MLP beside the experts, which computes every token; 0: "
+             "none"},
     {shape, "model.expert_pre_softmax", "--moe-router-pre-softmax",
      "MDS_MOE_ROUTER_PRE_SOFTMAX", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(model.experts.pre_softmax), NULL,

@@ -31,6 +31,8 @@ void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run)
     if (m->experts > 0)
         mds_str_add(out, ", experts %" PRId64 " (%" PRId64 " active)", m->experts,
                     m->active);
+    if (m->shared > 0)
+        mds_str_add(out, ", shared expert %" PRId64, m->shared);
     if (m->local_layers > 0)
         mds_str_add(out, ", window %" PRId64 " in %" PRId64 " layers", m->window,
                     m->local_layers);

@@ -24,6 +24,7 @@ struct mds_flops_model mds_flops_model_of(const struct mds_config *c)
         .ffn = mds_model_inner(m),
         .experts = m->experts.n,
         .active = m->experts.n > 0 ? m->experts.topk : 0,
+        .shared = m->experts.n > 0 ? m->experts.shared : 0,
         .activation = m->activation,
         .seq = m->seq_length,
         .window = m->window,
@@ -32,16 +33,23 @@ struct mds_flops_model mds_flops_model_of(const struct mds_config *c)
         .seen = known ? c->data.seen : mds_pairs_whole_row(m->seq_length, m->window)};
 }
 
+static double mlp_params(const struct mds_flops_model *m, int64_t inner)
+{
+    int64_t up = mdsk_activation_inputs(m->activation, 1, inner);
+
+    return (double)m->hidden * (double)(up + inner);
+}
+
 static double layer_params(const struct mds_flops_model *m)
 {
     double q = (double)m->heads * (double)m->head_dim;
     double kv = (double)m->kv_heads * (double)m->head_dim;
     double attention = (double)m->hidden * (2 * q + 2 * kv); /* q, out; k, v */
-    int64_t up = mdsk_activation_inputs(m->activation, 1, m->ffn);
-    double mlp = (double)m->hidden * (double)(up + m->ffn);
+    double mlp = mlp_params(m, m->ffn);
 
     if (m->experts > 0)
-        mlp = (double)m->active * mlp + (double)(m->experts * m->hidden);
+        mlp = (double)m->active * mlp + (double)(m->experts * m->hidden) +
+              mlp_params(m, m->shared);
     return (double)m->layers * (attention + mlp);
 }
 

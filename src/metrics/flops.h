@@ -14,6 +14,7 @@ struct mds_flops_model {
     int64_t layers, hidden, heads, kv_heads, head_dim;
     int64_t ffn;             /* inner size of the MLP, or of each expert */
     int64_t experts, active; /* in its place, and of these for each token; 0: none */
+    int64_t shared;          /* inner size of an MLP beside the experts; 0: none */
     enum mdsk_activation_kind
         activation;               /* gated: three matrices in the MLP, not two */
     int64_t seq;                  /* tokens per sequence */

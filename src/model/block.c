@@ -61,14 +61,17 @@ static void add_attention_vectors(struct registrar *reg, const char *layer,
 
 /* ---- MLP ---- */
 
-static const char *const first[] = {"mlp.gate", "mlp.up"}, *const last[] = {"mlp.down"};
+/* Or the shared expert. */
+static const char *const first[][2] = {{"mlp.gate", "mlp.up"},
+                                       {"mlp.shared.gate", "mlp.shared.up"}};
+static const char *const last[] = {"mlp.down", "mlp.shared.down"};
 
 static struct linears up_linears(const struct mds_model_config *m, int64_t wide[2])
 {
-    int gated = mdsk_activation_of(m->activation)->gated;
+    int gated = mdsk_activation_of(m->activation)->gated, shared = m->experts.n > 0;
 
-    wide[0] = wide[1] = m->ffn_hidden;
-    return (struct linears){gated ? first : first + 1,
+    wide[0] = wide[1] = mds_model_dense_inner(m);
+    return (struct linears){gated ? first[shared] : first[shared] + 1,
                             gated ? 2 : 1,
                             m->hidden,
                             wide,
@@ -80,9 +83,12 @@ static struct linears up_linears(const struct mds_model_config *m, int64_t wide[
 /* Initialised like attention's output layer (attention.c). */
 static struct linears down_linear(const struct mds_model_config *m)
 {
-    return (struct linears){last,           1,
-                            m->ffn_hidden,  &m->hidden,
-                            MDS_SHARD_COLS, m->init_std / sqrt(2.0 * (double)m->layers),
+    return (struct linears){last + (m->experts.n > 0),
+                            1,
+                            mds_model_dense_inner(m),
+                            &m->hidden,
+                            MDS_SHARD_COLS,
+                            m->init_std / sqrt(2.0 * (double)m->layers),
                             m->linear_bias};
 }
 
@@ -95,7 +101,6 @@ static void add_mlp_weights(struct registrar *reg, const char *layer,
 
     id->up = mds_gpt_add_weights(reg, layer, &up);
     id->down = mds_gpt_add_weights(reg, layer, &down);
-    id->router.sum_at = -1;
 }
 
 static void add_mlp_biases(struct registrar *reg, const char *layer, struct mlp_ids *id)
@@ -136,10 +141,13 @@ void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
     reg->fp8 = mds_model_layer_is_fp8(&reg->g->cfg, number);
     id->unit = mds_gpt_add_unit(reg, name);
     add_attention_weights(reg, name, &id->attention);
+    id->mlp = (struct mlp_ids){.up = {.weight = -1, .bias = -1},
+                               .down = {.weight = -1, .bias = -1},
+                               .router = {.gamma = -1, .beta = -1, .sum_at = -1}};
+    if (mds_model_dense_inner(&reg->g->cfg) > 0)
+        add_mlp_weights(reg, name, &id->mlp);
     if (reg->g->cfg.experts.n > 0)
         mds_gpt_add_experts(reg, name, &id->mlp);
-    else
-        add_mlp_weights(reg, name, &id->mlp);
     id->norm1 = add_norm(reg, name, "norm1", before);
     add_attention_vectors(reg, name, &id->attention);
     id->attention.out_norm = add_norm(reg, name, "attention.out_norm", after);

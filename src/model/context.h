@@ -46,12 +46,13 @@ struct expert_ids {
     int up, down;
 };
 
-/* With experts the two layers have their widths, but no weights of their own. */
+/* With experts, up and down are the shared expert's. */
 struct mlp_ids {
-    struct linear_ids up, down;
-    struct norm_ids router; /* gamma: the weight */
+    struct linear_ids up, down; /* sizes 0: none */
+    struct norm_ids router;     /* gamma: the weight */
     struct norm_ids out_norm;
     struct expert_ids *expert; /* [experts of this rank]; NULL without */
+    int64_t inner, wide;       /* of each on this rank: inputs of down, outputs of up */
     int unit;                  /* of the experts: the block's if each rank has all */
 };
 

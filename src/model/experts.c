@@ -99,11 +99,8 @@ void mds_gpt_add_experts(struct registrar *reg, const char *layer, struct mlp_id
     if (mds_groups_size(reg->g->groups, MDS_AXIS_EXPERT) == 1)
         add_experts_here(reg, layer, id);
     id->router = add_router(reg, layer);
-    id->up = (struct linear_ids){.weight = -1,
-                                 .bias = -1,
-                                 .in = m->hidden,
-                                 .out = mdsk_activation_inputs(m->activation, 1, F)};
-    id->down = (struct linear_ids){.weight = -1, .bias = -1, .in = F, .out = m->hidden};
+    id->inner = F;
+    id->wide = mdsk_activation_inputs(m->activation, 1, F);
 }
 
 /* ---- which experts ---- */
@@ -375,7 +372,7 @@ enum mds_rc mds_gpt_weigh(void *ctx, const struct mds_block_call *call)
     const struct map m = map_at(b, call->in[2]);
     struct mdsk_weigh a = {.kind = b->c->g->cfg.activation,
                            .R = m.R,
-                           .F = b->id->mlp.down.in,
+                           .F = b->id->mlp.inner,
                            .k = m.k,
                            .dtype = b->c->par.dtype,
                            .from = m.from,
@@ -392,7 +389,7 @@ enum mds_rc mds_gpt_weigh_bwd(void *ctx, const struct mds_block_call *call)
     const struct map m = map_at(b, call->in[2]);
     struct mdsk_weigh_bwd a = {.kind = b->c->g->cfg.activation,
                                .R = m.R,
-                               .F = b->id->mlp.down.in,
+                               .F = b->id->mlp.inner,
                                .k = m.k,
                                .dtype = b->c->par.dtype,
                                .from = m.from,
@@ -407,9 +404,16 @@ enum mds_rc mds_gpt_weigh_bwd(void *ctx, const struct mds_block_call *call)
 
 /* ---- linear layers ---- */
 
-static const struct linear_ids *width_of(const struct block_pass *b, int layer)
+struct size {
+    int64_t in, out;
+};
+
+static struct size size_of(const struct block_pass *b, int layer)
 {
-    return layer == LAYER_UP ? &b->id->mlp.up : &b->id->mlp.down;
+    int64_t H = b->c->g->cfg.hidden;
+
+    return layer == LAYER_EXPERTS_UP ? (struct size){H, b->id->mlp.wide}
+                                     : (struct size){b->id->mlp.inner, H};
 }
 
 /* The layer's weights of the first expert, and how many elements on the next one's are:
@@ -418,11 +422,12 @@ static int first_weight(const struct block_pass *b, int layer, int64_t *step)
 {
     const struct expert_ids *id = b->id->mlp.expert;
     const struct mds_params *ps = b->c->g->ps;
-    int first = layer == LAYER_UP ? id[0].up : id[0].down;
+    int first = layer == LAYER_EXPERTS_UP ? id[0].up : id[0].down;
 
     *step = 0;
     if (mds_gpt_experts_here(b->c->g) > 1)
-        *step = mds_params_get(ps, layer == LAYER_UP ? id[1].up : id[1].down)->offset -
+        *step = mds_params_get(ps, layer == LAYER_EXPERTS_UP ? id[1].up : id[1].down)
+                    ->offset -
                 mds_params_get(ps, first)->offset;
     return first;
 }
@@ -430,13 +435,13 @@ static int first_weight(const struct block_pass *b, int layer, int64_t *step)
 enum mds_rc mds_gpt_experts_product(const struct block_pass *b, int layer,
                                     struct expert_rows rows, const void *x, void *y)
 {
-    const struct linear_ids *l = width_of(b, layer);
+    const struct size l = size_of(b, layer);
     int64_t step;
     int first = first_weight(b, layer, &step);
     struct mdsk_experts_fwd a = {.rows = rows.n,
                                  .E = mds_gpt_experts_here(b->c->g),
-                                 .in = l->in,
-                                 .out = l->out,
+                                 .in = l.in,
+                                 .out = l.out,
                                  .step = step,
                                  .dtype = b->c->par.dtype,
                                  .by_rows = mds_gpt_generates(b->c),
@@ -452,13 +457,13 @@ enum mds_rc mds_gpt_experts_product_bwd_x(const struct block_pass *b, int layer,
                                           struct expert_rows rows, const void *dy,
                                           void *dx)
 {
-    const struct linear_ids *l = width_of(b, layer);
+    const struct size l = size_of(b, layer);
     int64_t step;
     int first = first_weight(b, layer, &step);
     struct mdsk_experts_bwd_input a = {.rows = rows.n,
                                        .E = mds_gpt_experts_here(b->c->g),
-                                       .in = l->in,
-                                       .out = l->out,
+                                       .in = l.in,
+                                       .out = l.out,
                                        .step = step,
                                        .dtype = b->c->par.dtype,
                                        .first = rows.first,
@@ -473,13 +478,13 @@ enum mds_rc mds_gpt_experts_product_bwd_w(const struct block_pass *b, int layer,
                                           struct expert_rows rows, const void *x,
                                           const void *dy)
 {
-    const struct linear_ids *l = width_of(b, layer);
+    const struct size l = size_of(b, layer);
     int64_t step;
     int first = first_weight(b, layer, &step);
     struct mdsk_experts_bwd_weight a = {.rows = rows.n,
                                         .E = mds_gpt_experts_here(b->c->g),
-                                        .in = l->in,
-                                        .out = l->out,
+                                        .in = l.in,
+                                        .out = l.out,
                                         .step = step,
                                         .dtype = b->c->par.dtype,
                                         .first = rows.first,
@@ -492,7 +497,7 @@ enum mds_rc mds_gpt_experts_product_bwd_w(const struct block_pass *b, int layer,
 
         /* all or none: they are written together */
         a.write = mds_params_test_and_clear_uninit(
-            b->c->g->ps, layer == LAYER_UP ? id->up : id->down, l->in * l->out);
+            b->c->g->ps, layer == LAYER_EXPERTS_UP ? id->up : id->down, l.in * l.out);
     }
     return mds_op_experts_bwd_weight(b->c->par.dev, &a);
 }

@@ -7,8 +7,9 @@
 struct form {
     struct mds_step_list *p;
     const struct mds_model_config *m;
-    int64_t A, G, F; /* heads of queries and keys, inner size, on this tensor rank */
-    int groups;      /* of these heads */
+    int64_t A, G; /* heads of queries and keys on this tensor rank */
+    int64_t F, E; /* and inner sizes: of the MLP or shared expert, of each expert */
+    int groups;   /* of these heads */
     int dropout;
 };
 
@@ -106,16 +107,19 @@ static mds_tid output(const struct form *f, mds_tid o)
     return branch(f, LAYER_OUT_NORM, "out n", SITE_OUT, y);
 }
 
-static mds_tid dense(const struct form *f, mds_tid x)
+/* The MLP, or the shared expert: what it makes has these names. */
+static const char *const mlp_names[] = {"u", "g", "down"};
+static const char *const shared_names[] = {"u s", "g s", "down s"};
+
+static mds_tid dense(const struct form *f, mds_tid x, const char *const *name)
 {
     int64_t wide = mdsk_activation_inputs(f->m->activation, 1, f->F);
-    mds_tid u =
-        mds_linear(f->p, LAYER_UP, "u", MDS_CUT_COLUMNS, wide, x, part(MDS_ACT_MLP_IN));
-    mds_tid g = mds_unary(f->p, MDS_STEP_ACTIVATE, "g", u, f->F, part(MDS_ACT_MLP_ACT));
-    mds_tid y =
-        mds_linear(f->p, LAYER_DOWN, "down", MDS_CUT_ROWS, f->m->hidden, g, NEVER);
+    mds_tid u = mds_linear(f->p, LAYER_UP, name[0], MDS_CUT_COLUMNS, wide, x,
+                           part(MDS_ACT_MLP_IN));
+    mds_tid g =
+        mds_unary(f->p, MDS_STEP_ACTIVATE, name[1], u, f->F, part(MDS_ACT_MLP_ACT));
 
-    return branch(f, LAYER_MLP_NORM, "down n", SITE_MLP, y);
+    return mds_linear(f->p, LAYER_DOWN, name[2], MDS_CUT_ROWS, f->m->hidden, g, NEVER);
 }
 
 /* Which experts each row goes to, and where its copies are. */
@@ -153,32 +157,43 @@ static mds_tid copies(const struct form *f, enum mds_step_op op, int layer,
 }
 
 /* Weighing comes before the second layer, so that backward does not need its result. */
-static mds_tid experts(const struct form *f, mds_tid x)
+static mds_tid routed(const struct form *f, mds_tid x)
 {
-    int64_t wide = mdsk_activation_inputs(f->m->activation, 1, f->F);
+    int64_t wide = mdsk_activation_inputs(f->m->activation, 1, f->E);
     const struct mds_step r = route(f, x);
     mds_tid c =
         copies(f, MDS_STEP_DISPATCH, -1, "copies", f->m->hidden, x, r.out[0], NEVER);
-    mds_tid u = copies(f, MDS_STEP_EXPERTS, LAYER_UP, "u", wide, c, r.out[2],
+    mds_tid u = copies(f, MDS_STEP_EXPERTS, LAYER_EXPERTS_UP, "u", wide, c, r.out[2],
                        part(MDS_ACT_MLP_IN));
     mds_tid g =
-        copies(f, MDS_STEP_WEIGH, -1, "g", f->F, u, r.out[1], part(MDS_ACT_MLP_ACT));
+        copies(f, MDS_STEP_WEIGH, -1, "g", f->E, u, r.out[1], part(MDS_ACT_MLP_ACT));
     struct mds_step *s = &f->p->step[f->p->steps - 1];
 
     s->in[2] = r.out[0];
-    c = copies(f, MDS_STEP_EXPERTS, LAYER_DOWN, "down", f->m->hidden, g, r.out[2],
-               NEVER);
+    c = copies(f, MDS_STEP_EXPERTS, LAYER_EXPERTS_DOWN, "down", f->m->hidden, g,
+               r.out[2], NEVER);
     s = mds_add_step(f->p, MDS_STEP_COMBINE, -1);
     s->in[0] = c;
     s->in[1] = r.out[0];
     s->out[0] = mds_add_tensor(f->p, "combined", MDS_ROWS_SLICE, MDS_ELEM_ACT,
                                f->m->hidden, NEVER);
-    return branch(f, LAYER_MLP_NORM, "combined n", SITE_MLP, s->out[0]);
+    return s->out[0];
+}
+
+/* The shared expert comes first: in backward its weights' gradients are computed while
+ * the sum of x's travels between tensor ranks. */
+static mds_tid experts(const struct form *f, mds_tid x)
+{
+    mds_tid shared = f->F > 0 ? dense(f, x, shared_names) : -1, y = routed(f, x);
+
+    return shared < 0 ? y : mds_add(f->p, "experts", shared, y, NEVER);
 }
 
 static mds_tid mlp(const struct form *f, mds_tid x)
 {
-    return f->m->experts.n > 0 ? experts(f, x) : dense(f, x);
+    mds_tid y = f->m->experts.n > 0 ? experts(f, x) : dense(f, x, mlp_names);
+
+    return branch(f, LAYER_MLP_NORM, "mlp n", SITE_MLP, y);
 }
 
 /* x += attention(norm1(x));  x += mlp(norm2(x)); with norms after attention and MLP,
@@ -202,6 +217,26 @@ static mds_tid parallel_residual(const struct form *f, mds_tid x)
     return mds_add(f->p, "y", sum, mlp(f, n), NEVER);
 }
 
+static void name_layers(const struct mds_model_config *m, const char **layer)
+{
+    int gated = mdsk_activation_of(m->activation)->gated, experts = m->experts.n > 0;
+
+    layer[LAYER_NORM1] = "norm1";
+    layer[LAYER_QKV] = "attention.q k v";
+    layer[LAYER_HEAD_NORMS] = "attention.qk_norm";
+    layer[LAYER_OUT] = "attention.out";
+    layer[LAYER_NORM2] = "norm2";
+    layer[LAYER_UP] = experts ? gated ? "mlp.shared.gate up" : "mlp.shared.up"
+                      : gated ? "mlp.gate up"
+                              : "mlp.up";
+    layer[LAYER_DOWN] = experts ? "mlp.shared.down" : "mlp.down";
+    layer[LAYER_ROUTER] = "mlp.router";
+    layer[LAYER_EXPERTS_UP] = gated ? "mlp.gate up" : "mlp.up";
+    layer[LAYER_EXPERTS_DOWN] = "mlp.down";
+    layer[LAYER_OUT_NORM] = "attention.out_norm";
+    layer[LAYER_MLP_NORM] = "mlp.out_norm";
+}
+
 void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int groups,
                            int training, struct mds_step_list *p)
 {
@@ -209,22 +244,13 @@ void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int gro
                            .m = m,
                            .A = m->heads / tensor,
                            .G = m->kv_heads / tensor,
-                           .F = mds_model_inner(m) / tensor,
+                           .F = mds_model_dense_inner(m) / tensor,
+                           .E = m->experts.ffn_hidden / tensor,
                            .groups = groups,
                            .dropout = training && m->hidden_dropout > 0};
 
     p->groups = groups;
-    p->layer[LAYER_NORM1] = "norm1";
-    p->layer[LAYER_QKV] = "attention.q k v";
-    p->layer[LAYER_HEAD_NORMS] = "attention.qk_norm";
-    p->layer[LAYER_OUT] = "attention.out";
-    p->layer[LAYER_NORM2] = "norm2";
-    p->layer[LAYER_UP] =
-        mdsk_activation_of(m->activation)->gated ? "mlp.gate up" : "mlp.up";
-    p->layer[LAYER_DOWN] = "mlp.down";
-    p->layer[LAYER_ROUTER] = "mlp.router";
-    p->layer[LAYER_OUT_NORM] = "attention.out_norm";
-    p->layer[LAYER_MLP_NORM] = "mlp.out_norm";
+    name_layers(m, p->layer);
     p->x = mds_add_tensor(p, "x", MDS_ROWS_SLICE, MDS_ELEM_ACT, m->hidden,
                           part(MDS_ACT_INPUT));
     p->y = m->parallel_residual ? parallel_residual(&f, p->x) : in_turn(&f, p->x);

@@ -19,7 +19,8 @@
  *   layer.N.mlp.down.weight (columns) .bias
  *   layer.N.mlp.out_norm.gamma .beta [H]          after the MLP
  *   with experts, in place of these: layer.N.mlp.router.weight [E,H], and
- *   layer.N.mlp.experts.M.{gate,up}.weight (rows), .down.weight (columns)
+ *   layer.N.mlp.experts.M.{gate,up}.weight (rows), .down.weight (columns), and for a
+ *   shared expert layer.N.mlp.shared.{gate,up}.weight (rows), .down.weight (columns)
  *   final_norm.gamma .beta [H]
  *   head.weight [Vp,H] (rows), unless tied to embedding.word
  * Vp is the vocabulary padded for tensor parallelism; the loss ignores the padding.

@@ -15,9 +15,11 @@ enum {
     LAYER_HEAD_NORMS,
     LAYER_OUT,
     LAYER_NORM2,
-    LAYER_UP,
+    LAYER_UP, /* of the MLP, or of the shared expert */
     LAYER_DOWN,
     LAYER_ROUTER,
+    LAYER_EXPERTS_UP,
+    LAYER_EXPERTS_DOWN,
     LAYER_OUT_NORM,
     LAYER_MLP_NORM
 };
@@ -70,7 +72,8 @@ struct block_pass {
 /* ---- experts.c: their operations ----
  *
  * The products are those of the experts of this rank, whose rows begin at first
- * [experts + 1] on the device; rows: of all of them.  layer: LAYER_UP or LAYER_DOWN. */
+ * [experts + 1] on the device; rows: of all of them.  layer: LAYER_EXPERTS_UP or
+ * LAYER_EXPERTS_DOWN. */
 
 /* Whether the context has the first rows of the micro-batch, and the last. */
 int mds_gpt_is_first_tile(const struct block_pass *b);

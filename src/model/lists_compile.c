@@ -23,7 +23,7 @@ static int place_of_o(const struct context *c, int l)
 
 int mds_gpt_list_type(const struct context *c, const struct model_chunk *chunk, int l)
 {
-    return place_of_o(c, l) + (chunk->block[l].mlp.up.fp8 ? LISTS_FP8 : 0);
+    return place_of_o(c, l) + (chunk->block[l].attention.qkv.fp8 ? LISTS_FP8 : 0);
 }
 
 /* ---- compiling ---- */

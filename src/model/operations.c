@@ -267,7 +267,10 @@ static enum mds_rc dropout(void *ctx, const struct mds_block_call *call)
 static enum mds_rc add(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
-    struct mdsk_add a = {.n = mds_gpt_residual_size(b->c),
+    int rows = call->list->tensor[call->step->out[0]].rows;
+    struct mdsk_add a = {.n = rows == MDS_ROWS_SLICE
+                                  ? mds_gpt_residual_size(b->c)
+                                  : mds_par_rows(&b->c->par) * b->c->g->cfg.hidden,
                          .dtype = b->c->par.dtype,
                          .x = call->in[1],
                          .z = call->in[0],

@@ -211,19 +211,19 @@ static enum mds_rc alloc_round(const struct spread *s, int backward, struct roun
 {
     const struct mds_par *p = &s->b->c->par;
     const struct mlp_ids *id = &s->b->id->mlp;
-    int64_t C = s->most * s->ranks, all = copies_here(s->b), H = id->up.in;
+    int64_t C = s->most * s->ranks, all = copies_here(s->b), H = s->b->c->g->cfg.hidden;
 
     *r = (struct round){.row = H * (int64_t)mdsk_dtype_size(p->dtype),
                         .weight_row = sizeof *r->weight};
     MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, C * H, &r->x));
-    MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, C * id->up.out, &r->u));
-    MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, C * id->down.in, &r->g));
+    MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, C * id->wide, &r->u));
+    MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, C * id->inner, &r->g));
     MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, C, &r->weight));
     MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, all, &r->weights));
     if (!backward)
         return MDS_OK;
     MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, C * H, &r->d));
-    MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, C * id->up.out, &r->du));
+    MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, C * id->wide, &r->du));
     MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, C, &r->d_weight));
     return mds_par_alloc_f32(p, MDS_MEM_WORK, all, &r->d_weights);
 }
@@ -263,14 +263,14 @@ static enum mds_rc first_layer(const struct spread *s, const struct round *r)
     const struct context *c = s->b->c;
     struct mdsk_weigh a = {.kind = c->g->cfg.activation,
                            .R = s->n,
-                           .F = s->b->id->mlp.down.in,
+                           .F = s->b->id->mlp.inner,
                            .k = 1,
                            .dtype = c->par.dtype,
                            .weight = r->weight,
                            .x = r->u,
                            .y = r->g};
 
-    MDS_TRY(mds_gpt_experts_product(s->b, LAYER_UP, rows_of(s), r->x, r->u));
+    MDS_TRY(mds_gpt_experts_product(s->b, LAYER_EXPERTS_UP, rows_of(s), r->x, r->u));
     return mds_op_weigh(c->par.dev, &a);
 }
 
@@ -281,7 +281,8 @@ static enum mds_rc forward_round(const struct spread *s, const struct round *r,
     MDS_TRY(send_to_experts(s, r->weight_row, r->weights, r->weight));
     if (s->n > 0) {
         MDS_TRY(first_layer(s, r));
-        MDS_TRY(mds_gpt_experts_product(s->b, LAYER_DOWN, rows_of(s), r->g, r->x));
+        MDS_TRY(
+            mds_gpt_experts_product(s->b, LAYER_EXPERTS_DOWN, rows_of(s), r->g, r->x));
     }
     return send_back(s, r->row, r->x, y);
 }
@@ -325,7 +326,7 @@ static enum mds_rc layers_backward(const struct spread *s, const struct round *r
     const struct context *c = s->b->c;
     struct mdsk_weigh_bwd a = {.kind = c->g->cfg.activation,
                                .R = s->n,
-                               .F = s->b->id->mlp.down.in,
+                               .F = s->b->id->mlp.inner,
                                .k = 1,
                                .dtype = c->par.dtype,
                                .weight = r->weight,
@@ -335,18 +336,24 @@ static enum mds_rc layers_backward(const struct spread *s, const struct round *r
                                .dweight = r->d_weight};
 
     MDS_TRY(first_layer(s, r));
-    MDS_TRY(mds_gpt_experts_product_bwd_w(s->b, LAYER_DOWN, rows_of(s), r->g, r->d));
-    MDS_TRY(mds_gpt_experts_product_bwd_x(s->b, LAYER_DOWN, rows_of(s), r->d, r->g));
+    MDS_TRY(mds_gpt_experts_product_bwd_w(s->b, LAYER_EXPERTS_DOWN, rows_of(s), r->g,
+                                          r->d));
+    MDS_TRY(mds_gpt_experts_product_bwd_x(s->b, LAYER_EXPERTS_DOWN, rows_of(s), r->d,
+                                          r->g));
     MDS_TRY(mds_op_weigh_bwd(c->par.dev, &a));
-    MDS_TRY(mds_gpt_experts_product_bwd_w(s->b, LAYER_UP, rows_of(s), r->x, r->du));
-    return mds_gpt_experts_product_bwd_x(s->b, LAYER_UP, rows_of(s), r->du, r->d);
+    MDS_TRY(
+        mds_gpt_experts_product_bwd_w(s->b, LAYER_EXPERTS_UP, rows_of(s), r->x, r->du));
+    return mds_gpt_experts_product_bwd_x(s->b, LAYER_EXPERTS_UP, rows_of(s), r->du,
+                                         r->d);
 }
 
 /* No row has come: gradients of weights begin all the same. */
 static enum mds_rc no_rows_backward(const struct spread *s, const struct round *r)
 {
-    MDS_TRY(mds_gpt_experts_product_bwd_w(s->b, LAYER_DOWN, rows_of(s), r->g, r->d));
-    return mds_gpt_experts_product_bwd_w(s->b, LAYER_UP, rows_of(s), r->x, r->du);
+    MDS_TRY(mds_gpt_experts_product_bwd_w(s->b, LAYER_EXPERTS_DOWN, rows_of(s), r->g,
+                                          r->d));
+    return mds_gpt_experts_product_bwd_w(s->b, LAYER_EXPERTS_UP, rows_of(s), r->x,
+                                         r->du);
 }
 
 static enum mds_rc backward_round(const struct spread *s, const struct round *r,

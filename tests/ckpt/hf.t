@@ -307,6 +307,8 @@ test_expect_success 'models that no Hugging Face type can hold are refused by na
     no_shape "-moe-router-score-function sigmoid: .*mixtral.* softmax" $mixtral --moe-router-score-function sigmoid \
         --moe-router-enable-expert-bias &&
     no_shape "-moe-router-topk-scaling-factor: .*qwen3_moe.* as they are" $qwen3_moe --moe-router-topk-scaling-factor 2 &&
+    no_shape "-moe-shared-expert-intermediate-size: .*mixtral.* no shared expert" $mixtral \
+        --moe-shared-expert-intermediate-size 32 &&
     no_shape "-position-embedding-type learned_absolute: .*mixtral.* rotary" $gpt2 --swiglu --disable-bias-linear --num-experts 2 &&
     no_shape "-normalization LayerNorm: .*llama" $llama --normalization layernorm &&
     grep "info: mds_ckpt export --format hf will refuse this model: --normalization LayerNorm: " out &&

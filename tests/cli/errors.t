@@ -137,7 +137,10 @@ test_expect_success 'experts' '
     fails "norm-placement after: --use-parallel-residual has norms before" pretrain --norm-placement after --use-parallel-residual &&
     fails "qk-norm-across-heads says which norms --qk-layernorm has" pretrain --qk-norm-across-heads &&
     fails "experts have no biases" pretrain --num-experts 4 &&
-    fails "experts are not computed in FP8" pretrain $experts --bf16 --fp8-format hybrid --kv-channels 16 &&
+    fails "--moe-shared-expert-intermediate-size is 40, and FP8 needs a multiple of 16" pretrain $experts \
+        --moe-shared-expert-intermediate-size 40 --bf16 --fp8-format hybrid --kv-channels 16 &&
+    fails "does not divide --moe-shared-expert-intermediate-size 50; 2 would do" pretrain $experts \
+        --moe-shared-expert-intermediate-size 50 --tensor-model-parallel-size 4 --dry-run --world-size 4 &&
     fails "the model has no experts; leave it out, or give --num-experts" pretrain --expert-model-parallel-size 2 \
         --dry-run --world-size 2 &&
     fails "size 8 does not divide the 4 experts, --num-experts; 1 would do" pretrain $experts --expert-model-parallel-size 8 &&

@@ -36,6 +36,9 @@ done <<'END'
 2 --disable-bias-linear --num-experts 4 --expert-model-parallel-size 2 --zero-stage 1
 2 --disable-bias-linear --num-experts 5 --moe-router-score-function sigmoid --moe-router-enable-expert-bias --zero-stage 1
 2 --disable-bias-linear --num-experts 4 --moe-router-score-function sigmoid --moe-router-enable-expert-bias --moe-aux-loss-coeff 1 --tensor-model-parallel-size 2 --recompute-granularity full --sequence-tile 50
+1 --disable-bias-linear --num-experts 4 --moe-shared-expert-intermediate-size 96 --bf16
+2 --disable-bias-linear --num-experts 4 --moe-shared-expert-intermediate-size 96 --tensor-model-parallel-size 2
+2 --disable-bias-linear --num-experts 4 --moe-shared-expert-intermediate-size 96 --expert-model-parallel-size 2 --zero-stage 3
 4 --disable-bias-linear --num-experts 8 --expert-model-parallel-size 2 --bf16 --zero-stage 3
 4 --disable-bias-linear --num-experts 8 --expert-model-parallel-size 2 --recompute-granularity full --tensor-model-parallel-size 2 --sequence-parallel
 2 --disable-bias-linear --num-experts 4 --expert-model-parallel-size 2 --optimizer muon --bf16 --zero-stage 2

@@ -376,6 +376,38 @@ function spread(form) {
     untiled = 0
 }
 
+# A shared expert beside them: each axis, exchange and kind of recompute once or twice.
+function beside(form) {
+    model = form
+    untiled = 1
+    on(1, 0, 1, 1, 1, 1)
+    exact(0, "none", "mod", 1)
+    on(2, 0, 1, 1, 1, 1)
+    exact(0, "none", "part", 2)
+    exact(0, "none", "none", 1)
+    on(2, 1, 1, 1, 1, 2)
+    exact(1, "none", "sel", 1)
+    half("bf16", 1, "none")
+    on(1, 0, 2, 1, 2, 1)
+    exact(1, "cpu", "full", 2)
+    on(1, 0, 1, 2, 1, 2)
+    exact(3, "rest", "none", 0)
+    long("full", 0, 1, 0, 1)
+    on(2, 1, 2, 1, 1, 1)
+    long("sel", 0, 1, 0, 0)
+    if (model !~ /docs/) {
+        ep = 2
+        on(1, 0, 1, 1, 1, 4)
+        exact(2, "nvme", "sel", 1)
+        on(2, 1, 1, 1, 2, 2)
+        exact(1, "none", "full", 2)
+        on(2, 0, 1, 1, 1, 2)
+        long("full", 0, 1, 0, 1)
+        ep = 1
+    }
+    untiled = 0
+}
+
 # Muon, wherever matrices have several ranks, or what makes their gradients does.
 function muon(form) {
     model = form
@@ -555,6 +587,13 @@ BEGIN {
     routed("llama+experts+docs")
     routed("llama+experts+sigmoid+bias")
     routed("gpt+expert1sigmoid+bias")
+    beside("llama+experts8+shared")
+    beside("gpt+experts8+lone+shared")
+    beside("llama+experts8+shared+docs")
+    untiled = 1
+    fp8_in_short("llama+experts8+shared+fp8")
+    fp8_in_short("llama+experts8+fp8")
+    untiled = 0
     penalty("gpt+zloss")
     penalty("llama+docs+kinds+zloss")
     variant("gpt+mup")

@@ -46,7 +46,7 @@ a, b = (stfile.load(p) for p in sys.argv[1:])
 sys.exit(a.keys() != b.keys() or any(a[n].tobytes() != b[n].tobytes() for n in a))' "$@"
 }
 
-mkdir mup mup-experts alibi olmo gpt-row experts experts-all sigmoid sigmoid-1 gpt gpt-around relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
+mkdir mup mup-experts alibi olmo gpt-row experts shared experts-all sigmoid sigmoid-1 gpt gpt-around relu2 exact gpt-both gpt-qk llama llama-2 llama-qk llama-bias
 # the shapes are lists of words
 # shellcheck disable=SC2086
 {
@@ -111,6 +111,10 @@ mkdir mup mup-experts alibi olmo gpt-row experts experts-all sigmoid sigmoid-1 g
     one='--disable-bias-linear --num-experts 4 --moe-router-topk 1 --moe-router-score-function sigmoid'
     result "gpt: one of four experts, weighed by its sigmoid" pretrain sigmoid-1 1 $gpt $one
     compare sigmoid-1 $gpt $one
+    shared='--num-experts 4 --moe-ffn-hidden-size 72 --moe-shared-expert-intermediate-size 88'
+    result "llama: a shared expert, on 2 tensor ranks" pretrain shared 2 $llama $shared \
+        --tensor-model-parallel-size 2 --sequence-parallel
+    compare shared $llama $shared
     result "gpt: one of four experts, weighed by all" pretrain experts-all 1 $gpt --disable-bias-linear \
         --num-experts 4 --moe-router-topk 1 --moe-router-pre-softmax
     compare experts-all $gpt --disable-bias-linear --num-experts 4 --moe-router-topk 1 --moe-router-pre-softmax

@@ -40,6 +40,7 @@ def options(argv):
     p.add_argument("--moe-router-topk-scaling-factor", type=float, default=1.0)
     p.add_argument("--moe-router-bias-update-rate", type=float, default=1e-3)
     p.add_argument("--moe-ffn-hidden-size", type=int)
+    p.add_argument("--moe-shared-expert-intermediate-size", type=int, default=0)
     p.add_argument("--moe-aux-loss-coeff", type=float, default=0.0)
     p.add_argument("--moe-z-loss-coeff", type=float, default=0.0)
     for flag in (
@@ -203,10 +204,13 @@ def experts(w, name, x, o, losses):
     weight = weight * o.moe_router_topk_scaling_factor
     weights = torch.zeros_like(logits).scatter(-1, chosen, weight)
     losses.append(expert_losses(logits, o))
-    return sum(
+    y = sum(
         weights[..., e : e + 1] * mlp(w, f"{name}.experts.{e}", x, o)
         for e in range(o.num_experts)
     )
+    if o.moe_shared_expert_intermediate_size:
+        y = y + mlp(w, f"{name}.shared", x, o)
+    return y
 
 
 def block_mlp(w, name, x, o, losses):

@@ -18,7 +18,8 @@ enum { ROWS = 16, TILE = 3, HIDDEN = 64, PARTS = 1 << (MDS_ACT_PARTS + 1) };
 
 /* ---- settings ---- */
 
-enum { ROPE = 2, PARALLEL = 8, EXPERTS = 32, NORMS = 64, MODELS = 3 * NORMS };
+enum { ROPE = 2, HEAD_NORMS = 4, PARALLEL = 8, EXPERTS = 32, SHARED = 64, NORMS = 128 };
+enum { MODELS = 3 * NORMS };
 
 /* Layers whose messages travel in chunks where others' do not, too. */
 enum { CHUNKED = 1 << LAYER_UP | 1 << LAYER_DOWN };
@@ -29,8 +30,8 @@ struct setting {
     int tiled, groups;
 };
 
-/* Bits: activation gated, rope, norms of heads, parallel residual, dropout, experts;
- * from NORMS on, where norms are. */
+/* Bits: activation gated, rope, norms of heads, parallel residual, dropout, experts, a
+ * shared expert; from NORMS on, where norms are. */
 static struct mds_model_config model_of(int bits)
 {
     return (struct mds_model_config){
@@ -46,15 +47,19 @@ static struct mds_model_config model_of(int bits)
         .parallel_residual = (bits & PARALLEL) > 0,
         .norm_placement = (enum mds_norm_placement)(bits / NORMS),
         .hidden_dropout = bits >> 4 & 1 ? 0.1 : 0,
-        .experts = {.n = bits & EXPERTS ? 5 : 0, .topk = 2, .ffn_hidden = 2 * HIDDEN}};
+        .experts = {.n = bits & EXPERTS ? 5 : 0,
+                    .topk = 2,
+                    .ffn_hidden = 2 * HIDDEN,
+                    .shared = bits & SHARED ? 3 * HIDDEN : 0}};
 }
 
-/* What is refused: a parallel residual without norms before it; FP8 in experts.
- * Rotation has nothing to do with where norms are. */
-static int exists(int bits, int cast)
+/* What is refused: a parallel residual without norms before it.  Rotation has nothing
+ * to do with where norms are, nor with a shared expert, which is beside others. */
+static int exists(int bits)
 {
     return !(bits & PARALLEL && bits / NORMS == MDS_NORM_AFTER) &&
-           !(bits & ROPE && bits >= NORMS) && !(bits & EXPERTS && cast);
+           !(bits & ROPE && bits >= NORMS) &&
+           !(bits & SHARED && (bits & (ROPE | HEAD_NORMS) || !(bits & EXPERTS)));
 }
 
 static const struct mds_block_ranks ranks[] = {
@@ -437,7 +442,7 @@ static void every_byte_is_its_owners(void **state)
         int model = n % MODELS, rank = n / MODELS % RANKS, cast = n / MODELS / RANKS;
         struct setting s = setting_of(model, rank, 0, 0, HERE, cast);
 
-        if (!exists(model, cast))
+        if (!exists(model))
             continue;
         run_setting(&s);
         for (int way = 0; way < (cast ? WAYS : WAYS * HOMES); way++) {
@@ -453,11 +458,11 @@ static void every_byte_of_a_tile_is_its_owners(void **state)
     (void)state;
     for (int n = 0; n < MODELS * RANKS; n++) {
         int model = n % MODELS, rank = n / MODELS;
-        int cast = exists(model, 1) ? n % FP8_KINDS : 0;
+        int cast = n % FP8_KINDS;
         struct setting s =
             tiled_setting(model, rank, 0, NOTHING, 0, cast, 1 + model / 2 % 2);
 
-        if (!exists(model, cast))
+        if (!exists(model))
             continue;
         run_setting(&s);
         for (int way = 0; way < 2 * O_HOMES; way++) {

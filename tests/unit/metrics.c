@@ -55,6 +55,19 @@ static void test_causal_flops(void **state)
     assert_true(mds_flops_causal(&llama, 1) == 6 * 2816 + 6.0 * 3 * 8 * 10);
 }
 
+/* Of experts those of a token, the router, and the shared one count. */
+static void test_flops_of_experts(void **state)
+{
+    struct mds_flops_model m = llama;
+
+    (void)state;
+    m.experts = 5;
+    m.active = 2;
+    assert_true(mds_flops_matmul_params(&m) == 3 * (192 + 2 * 576 + 40) + 512);
+    m.shared = 12; /* half the width of another */
+    assert_true(mds_flops_matmul_params(&m) == 3 * (192 + 2 * 576 + 40 + 288) + 512);
+}
+
 /* Tokens of different documents meet in products of weights alone. */
 static void test_flops_of_documents(void **state)
 {
@@ -735,6 +748,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_causal_flops),
         cmocka_unit_test(test_window_flops),
+        cmocka_unit_test(test_flops_of_experts),
         cmocka_unit_test(test_flops_of_documents),
         cmocka_unit_test(test_flops_of_documents_in_windows),
         cmocka_unit_test(test_megatron_flops),
