@@ -72,6 +72,8 @@ static enum mds_rc check_experts(enum mds_hf_kind kind,
     if (m->experts.pre_softmax && kind == MDS_HF_MIXTRAL)
         return fail_unsupported(kind, "--moe-router-pre-softmax",
                                 "weights over the chosen experts");
+    if (mds_model_expert_layers(m) < m->layers && kind == MDS_HF_MIXTRAL)
+        return fail_unsupported(kind, "--moe-layer-freq", "experts in all layers");
     if (m->experts.shared > 0)
         return fail_unsupported(kind, "--moe-shared-expert-intermediate-size",
                                 "no shared expert");
@@ -271,6 +273,11 @@ static void put_qwen3_moe(const struct mds_model_config *m, struct mds_str *out)
     put_int(out, "moe_intermediate_size", m->experts.ffn_hidden);
     put_bool(out, "norm_topk_prob", !m->experts.pre_softmax);
     put_int(out, "decoder_sparse_step", 1);
+    mds_str_add(out, "  \"mlp_only_layers\": [");
+    for (int64_t i = 0, n = 0; i < m->layers; i++)
+        if (!mds_model_has_experts(m, i))
+            mds_str_add(out, "%s%" PRId64, n++ ? ", " : "", i);
+    mds_str_add(out, "],\n");
 }
 
 void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,

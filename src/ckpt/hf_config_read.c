@@ -131,7 +131,6 @@ static const struct fixed mixtral_fixed[] = {
 static const struct fixed qwen3_moe_fixed[] = {
     {"attention_bias", " false ", "false"},
     {"use_sliding_window", " false ", "false"},
-    {"decoder_sparse_step", " 1 ", "1"},
     {0},
 };
 static const struct number olmo2_numbers[] = {
@@ -337,16 +336,50 @@ static void get_biases(const struct mds_tree *t, struct mds_hf_source *source,
     mds_str_add(out, "  linear_bias: %s\n", attention || mlp ? "true" : "false");
 }
 
-/* Whether weights are over the chosen experts; blocks without experts are a list. */
-static enum mds_rc get_experts(const struct mds_tree *t, struct mds_str *out)
+/* A whole number of at least 1; `fallback` if it is missing. */
+static enum mds_rc get_count(const struct mds_tree *t, const char *key,
+                             const char *fallback, int64_t *n)
+{
+    const char *text = get_value(t, key);
+
+    text = text ? text : fallback;
+    if (mds_parse_count(text, n) != 0 || *n < 1)
+        return mds_fail(MDS_EUSER, "%s: %s is %s, not a number from 1", t->name, key,
+                        text);
+    return MDS_OK;
+}
+
+static int is_in(const struct mds_node *list, int64_t layer)
+{
+    int64_t n;
+
+    for (const struct mds_node *i = list ? list->first : NULL; i; i = i->next)
+        if (i->text && mds_parse_count(i->text, &n) == 0 && n == layer)
+            return 1;
+    return 0;
+}
+
+/* Which layers have experts: every decoder_sparse_step-th, but for mlp_only_layers. */
+static enum mds_rc get_expert_layers(const struct mds_tree *t, struct mds_str *out)
 {
     const struct mds_node *dense = mds_node_get(t->root, "mlp_only_layers");
+    int64_t layers, step;
 
-    if (dense && dense->first)
-        return mds_fail(MDS_EUSER,
-                        "%s: mlp_only_layers is not empty; mds has experts in all "
-                        "blocks or in none",
-                        t->name);
+    MDS_TRY(get_count(t, "num_hidden_layers", "", &layers));
+    MDS_TRY(get_count(t, "decoder_sparse_step", "1", &step));
+    if (step == 1 && !(dense && dense->first))
+        return MDS_OK;
+    mds_str_add(out, "  expert_layers: '[");
+    for (int64_t i = 0; i < layers; i++)
+        mds_str_add(out, "%s%d", i ? "," : "", (i + 1) % step == 0 && !is_in(dense, i));
+    mds_str_add(out, "]'\n");
+    return MDS_OK;
+}
+
+/* Those of qwen3_moe, and whether weights are over the chosen experts. */
+static enum mds_rc get_experts(const struct mds_tree *t, struct mds_str *out)
+{
+    MDS_TRY(get_expert_layers(t, out));
     mds_str_add(out, "  expert_pre_softmax: %s\n",
                 is_true(t, "norm_topk_prob", "false") ? "false" : "true");
     return MDS_OK;

@@ -81,6 +81,7 @@ struct mds_experts_config {
     int64_t n, topk;    /* n 0: none */
     int64_t ffn_hidden; /* of each; derived from the model's if 0 */
     int64_t shared;     /* inner width of an MLP beside them; 0: none */
+    char *layers;       /* which blocks have them, as the user wrote it; NULL: all */
     int pre_softmax;    /* weights are shares of all experts, not of the chosen */
     enum mds_router_score score;
     double scale; /* of weights */
@@ -142,11 +143,9 @@ struct mds_model_config {
     struct mds_experts_config experts;
 };
 
-/* The inner width of the MLP, or of each expert. */
-static inline int64_t mds_model_inner(const struct mds_model_config *m)
-{
-    return m->experts.n > 0 ? m->experts.ffn_hidden : m->ffn_hidden;
-}
+/* Whether layer 0, 1, ... has experts, and how many layers do. */
+int mds_model_has_experts(const struct mds_model_config *m, int64_t layer);
+int64_t mds_model_expert_layers(const struct mds_model_config *m);
 
 /* What muP makes of a model (mup.c): how many times wider than its base it is, which is
  * 1 without; and what scores, logits and the embedding's result are multiplied by. */
@@ -155,10 +154,18 @@ double mds_mup_score_scale(const struct mds_model_config *m);
 double mds_mup_logit_scale(const struct mds_model_config *m);
 double mds_mup_embedding_scale(const struct mds_model_config *m);
 
-/* That of the MLP that all tokens pass: the only one, or the shared expert; 0: none. */
-static inline int64_t mds_model_dense_inner(const struct mds_model_config *m)
+/* After so many layers those with experts and without come in the same order again. */
+int64_t mds_model_expert_period(const struct mds_model_config *m);
+
+/* Parameters of layer 0, 1, ... */
+int64_t mds_model_block_params(const struct mds_model_config *m, int64_t layer);
+
+/* In a block with experts, or without, the inner width of the MLP that all tokens pass:
+ * the shared expert, or the only one; 0: none. */
+static inline int64_t mds_model_dense_inner(const struct mds_model_config *m,
+                                            int with_experts)
 {
-    return m->experts.n > 0 ? m->experts.shared : m->ffn_hidden;
+    return with_experts ? m->experts.shared : m->ffn_hidden;
 }
 
 /* How many keys, its own among them, a query of layer 0, 1, ... sees at most; 0: all

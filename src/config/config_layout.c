@@ -43,12 +43,38 @@ static int64_t nearest_neighbour(struct neighbours n, int64_t size)
 
 /* ---- which sizes the model allows ---- */
 
+/* What tensor ranks divide; -> the first that `tensor` of them do not, or NULL. */
+struct width {
+    const char *name;
+    int64_t size;
+};
+
+static const char *undivided(const struct mds_model_config *m, int64_t tensor,
+                             int64_t *size)
+{
+    int64_t routed = mds_model_expert_layers(m);
+    const struct width widths[] = {
+        {"--num-attention-heads", m->heads},
+        {"--num-key-value-heads", m->kv_heads},
+        {"the MLP's inner width, --ffn-hidden-size",
+         routed < m->layers ? m->ffn_hidden : 0},
+        {"experts' inner width, --moe-ffn-hidden-size",
+         routed > 0 ? m->experts.ffn_hidden : 0},
+        {"--moe-shared-expert-intermediate-size", routed > 0 ? m->experts.shared : 0}};
+
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        *size = widths[i].size;
+        if (*size % tensor != 0)
+            return widths[i].name;
+    }
+    return NULL;
+}
+
 static int tensor_fits(const struct mds_config_run *run, int64_t tensor)
 {
-    const struct mds_model_config *m = &run->config.model;
+    int64_t size;
 
-    return m->heads % tensor == 0 && m->kv_heads % tensor == 0 &&
-           mds_model_inner(m) % tensor == 0 && mds_model_dense_inner(m) % tensor == 0;
+    return !undivided(&run->config.model, tensor, &size);
 }
 
 static int ulysses_fits(const struct mds_config_run *run, int64_t ulysses)
@@ -247,30 +273,15 @@ int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
 
 static void check_tensor_size(const struct mds_config_run *run, struct mds_diag *diag)
 {
-    const struct mds_model_config *m = &run->config.model;
-    int64_t tensor = run->config.parallel.tensor;
-    const char *what = m->experts.n > 0 ? "experts' inner width, --moe-ffn-hidden-size"
-                                        : "the MLP's inner width, --ffn-hidden-size";
-    int64_t size = mds_model_inner(m);
+    int64_t tensor = run->config.parallel.tensor, size;
+    const char *what = undivided(&run->config.model, tensor, &size);
 
-    if (tensor_fits(run, tensor))
-        return;
-    if (m->heads % tensor != 0) {
-        what = "--num-attention-heads";
-        size = m->heads;
-    } else if (m->kv_heads % tensor != 0) {
-        what = "--num-key-value-heads";
-        size = m->kv_heads;
-    } else if (size % tensor == 0) {
-        what = "--moe-shared-expert-intermediate-size";
-        size = m->experts.shared;
-    }
-    mds_diag_fault(
-        diag, mds_config_origin(run, "parallel.tensor"),
-        "--tensor-model-parallel-size %lld does not divide %s %lld; %lld would "
-        "do",
-        (long long)tensor, what, (long long)size,
-        (long long)nearest_valid_size(run, tensor, tensor_fits));
+    if (what)
+        mds_diag_fault(
+            diag, mds_config_origin(run, "parallel.tensor"),
+            "--tensor-model-parallel-size %lld does not divide %s %lld; %lld would do",
+            (long long)tensor, what, (long long)size,
+            (long long)nearest_valid_size(run, tensor, tensor_fits));
 }
 
 static void check_ulysses_size(const struct mds_config_run *run, struct mds_diag *diag)

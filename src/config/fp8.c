@@ -16,17 +16,17 @@ int mds_model_layer_is_fp8(const struct mds_model_config *m, int64_t layer)
 static void check_sizes(const struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_model_config *m = &run->config.model;
-    int shared = m->experts.n > 0;
+    int64_t tensor = run->config.parallel.tensor, routed = mds_model_expert_layers(m);
     const struct {
         const char *key, *flag;
         int64_t size;
     } sides[] = {{"model.hidden", "--hidden-size", m->hidden},
                  {"model.head_dim", "the size of heads, --kv-channels", m->head_dim},
-                 {shared ? "model.expert_shared" : "model.ffn_hidden",
-                  shared ? "each tensor rank's part of "
-                           "--moe-shared-expert-intermediate-size"
-                         : "each tensor rank's part of --ffn-hidden-size",
-                  mds_model_dense_inner(m) / run->config.parallel.tensor}};
+                 {"model.ffn_hidden", "each tensor rank's part of --ffn-hidden-size",
+                  routed < m->layers ? m->ffn_hidden / tensor : 0},
+                 {"model.expert_shared",
+                  "each tensor rank's part of --moe-shared-expert-intermediate-size",
+                  routed > 0 ? m->experts.shared / tensor : 0}};
     const int64_t unit = 16;
 
     for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)

@@ -22,6 +22,7 @@ src_config_libmds_config_a_SOURCES = \
   src/config/extent.c src/config/extent.h \
   src/config/fp8.c \
   src/config/kinds.c src/config/kinds.h \
+  src/config/layer_list.c src/config/layer_list.h \
   src/config/megatron.c \
   src/config/model_size.c \
   src/config/model_table.c \

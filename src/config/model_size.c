@@ -32,23 +32,32 @@ static int64_t dense_params(const struct mds_model_config *m, int64_t F)
     return m->hidden * in + F * m->hidden + bias;
 }
 
-static int64_t mlp_params(const struct mds_model_config *m)
+static int64_t mlp_params(const struct mds_model_config *m, int64_t layer)
 {
     const struct mds_experts_config *e = &m->experts;
 
-    return e->n > 0 ? e->n * (dense_params(m, e->ffn_hidden) + m->hidden) +
-                          dense_params(m, e->shared)
-                    : dense_params(m, m->ffn_hidden);
+    return mds_model_has_experts(m, layer)
+               ? e->n * (dense_params(m, e->ffn_hidden) + m->hidden) +
+                     dense_params(m, e->shared)
+               : dense_params(m, m->ffn_hidden);
+}
+
+int64_t mds_model_block_params(const struct mds_model_config *m, int64_t layer)
+{
+    int norms = m->norm_placement == MDS_NORM_BOTH ? 4 : 2;
+
+    return norms * norm_params(m, m->hidden) + attention_params(m) +
+           mlp_params(m, layer);
 }
 
 int64_t mds_model_params(const struct mds_model_config *m)
 {
-    int norms = m->norm_placement == MDS_NORM_BOTH ? 4 : 2;
-    int64_t block =
-        norms * norm_params(m, m->hidden) + attention_params(m) + mlp_params(m);
+    int64_t blocks = 0;
     int64_t words = m->padded_vocab * m->hidden * (m->tied_head ? 1 : 2);
     int64_t positions =
         m->position == MDS_POSITION_LEARNED ? m->max_positions * m->hidden : 0;
 
-    return words + positions + m->layers * block + norm_params(m, m->hidden);
+    for (int64_t i = 0; i < m->layers; i++)
+        blocks += mds_model_block_params(m, i);
+    return words + positions + blocks + norm_params(m, m->hidden);
 }

@@ -187,6 +187,12 @@ static const struct mds_option rows[] = {
      AT(model.experts.shared), "size",
      .help = "inner width of an MLP beside the experts, which computes every token; 0: "
              "none"},
+    {shape, "model.expert_layers", "--moe-layer-freq", "MDS_MOE_LAYER_FREQ",
+     MDS_OPT_STRING, "1", 0, 0, NULL, AT(model.experts.layers), "N",
+     .help =
+         "every N-th layer has experts, from the first on, and the others an MLP of "
+         "--ffn-hidden-size; or a list with 1 for layers with experts: "
+         "[0]*1+[1]*11"},
     {shape, "model.expert_pre_softmax", "--moe-router-pre-softmax",
      "MDS_MOE_ROUTER_PRE_SOFTMAX", MDS_OPT_FLAG, "0", 0, 0, NULL,
      AT(model.experts.pre_softmax), NULL,

@@ -3,8 +3,8 @@
 #include "config/config_impl.h"
 
 #include "base/units.h"
+#include "config/layer_list.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Parse "8192", or Megatron's "8191,0" and "(8191,0)": 8191 keys before the query's own
@@ -33,54 +33,6 @@ static int parse_window(const char *text, int64_t *keys)
     return 0;
 }
 
-/* One term of a list of layers, such as "[1,1,0]*2": n items, repeated `times` times.
- * An item is 1 for a layer with the window. */
-struct term {
-    const char *items; /* item i is items[2 * i] */
-    int64_t n, times;
-};
-
-/* Returns the text after the term; NULL if text does not begin with one. */
-static const char *read_term(const char *text, struct term *t)
-{
-    char *end;
-
-    *t = (struct term){.items = text + 1, .times = 1};
-    if (*text != '[')
-        return NULL;
-    do {
-        text++;
-        if (*text != '0' && *text != '1')
-            return NULL;
-        text++;
-        t->n++;
-    } while (*text == ',');
-    if (*text++ != ']')
-        return NULL;
-    if (*text != '*')
-        return text;
-    t->times = strtol(text + 1, &end, 10);
-    return end == text + 1 || t->times < 0 || t->times > 100000 ? NULL : end;
-}
-
-/* Returns how many layers the list describes, -1 if it is not a list.  *is_local,
- * unless NULL: whether `layer` has the window. */
-static int64_t read_list(const char *text, int64_t layer, int *is_local)
-{
-    int64_t sum = 0;
-    struct term t;
-
-    do {
-        text = read_term(text + (sum > 0), &t);
-        if (!text)
-            return -1;
-        if (is_local && layer >= sum && layer < sum + t.n * t.times)
-            *is_local = t.items[2 * ((layer - sum) % t.n)] == '1';
-        sum += t.n * t.times;
-    } while (*text == '+' && sum > 0);
-    return *text ? -1 : sum;
-}
-
 static int is_windowed(const struct mds_model_config *m, int64_t layer)
 {
     int is_local = 0;
@@ -89,7 +41,7 @@ static int is_windowed(const struct mds_model_config *m, int64_t layer)
         return 1;
     if (m->window_skip_freq > 0)
         return (layer + 1) % m->window_skip_freq != 0;
-    read_list(m->window_skip, layer, &is_local);
+    mds_layer_list(m->window_skip, layer, &is_local);
     return is_local;
 }
 
@@ -115,7 +67,7 @@ static void resolve_skip(struct mds_config_run *run, struct mds_diag *diag)
         return;
     }
     m->window_skip_freq = 0;
-    n = read_list(m->window_skip, 0, NULL);
+    n = mds_layer_list(m->window_skip, 0, NULL);
     if (n < 0)
         mds_diag_fault(diag, origin,
                        "--window-attn-skip-freq '%s' must be a number N (every N-th "

@@ -33,6 +33,9 @@ void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run)
                     m->active);
     if (m->shared > 0)
         mds_str_add(out, ", shared expert %" PRId64, m->shared);
+    if (m->dense_layers > 0)
+        mds_str_add(out, ", %" PRId64 " layers with an MLP of %" PRId64 " instead",
+                    m->dense_layers, m->dense_ffn);
     if (m->local_layers > 0)
         mds_str_add(out, ", window %" PRId64 " in %" PRId64 " layers", m->window,
                     m->local_layers);

@@ -5,13 +5,22 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Of one block; the sum of its loads is > 0. */
-static void add_block(struct mds_expert_load *out, const double *load, int64_t experts)
+/* Of one block.  One without experts computes no tokens of theirs. */
+static double sum_of(const double *load, int64_t experts)
 {
-    double sum = 0, most = 0;
+    double sum = 0;
+
+    for (int64_t e = 0; e < experts; e++)
+        sum += load[e];
+    return sum;
+}
+
+static void add_block(struct mds_expert_load *out, const double *load, int64_t experts,
+                      double sum)
+{
+    double most = 0;
 
     for (int64_t e = 0; e < experts; e++) {
-        sum += load[e];
         most = load[e] > most ? load[e] : most;
         out->idle += load[e] == 0;
     }
@@ -26,19 +35,29 @@ struct mds_expert_load mds_expert_load_of(const double *load, int64_t blocks,
                                           int64_t experts)
 {
     struct mds_expert_load out = {0};
+    int64_t n = 0;
 
-    for (int64_t b = 0; b < blocks; b++)
-        add_block(&out, load + b * experts, experts);
-    out.entropy = experts > 1 ? out.entropy / (double)blocks : 1;
+    for (int64_t b = 0; b < blocks; b++) {
+        double sum = sum_of(load + b * experts, experts);
+
+        if (sum == 0)
+            continue;
+        add_block(&out, load + b * experts, experts, sum);
+        n++;
+    }
+    out.entropy = experts > 1 && n > 0 ? out.entropy / (double)n : 1;
     return out;
 }
 
 void mds_expert_warn_of_idle(int64_t iteration, const double *load, int64_t blocks,
                              int64_t experts, int64_t *idle)
 {
-    int64_t n = 0, first = 0;
+    int64_t n = 0, all = 0, first = 0;
 
     for (int64_t i = blocks * experts - 1; i >= 0; i--) {
+        if (sum_of(load + i / experts * experts, experts) == 0)
+            continue;
+        all++;
         idle[i] = load[i] > 0 ? 0 : idle[i] + 1;
         if (idle[i] >= MDS_EXPERT_IDLE_STEPS && idle[i] < 2 * MDS_EXPERT_IDLE_STEPS) {
             first = i;
@@ -46,10 +65,9 @@ void mds_expert_warn_of_idle(int64_t iteration, const double *load, int64_t bloc
         }
     }
     if (n > 0 && iteration % MDS_EXPERT_IDLE_STEPS == 0)
-        mds_warn("iteration %" PRId64 ": %" PRId64 " of %" PRId64
-                 " experts (number %" PRId64 " of block %" PRId64
-                 ") computed no token in the last %d steps; a larger "
-                 "--moe-aux-loss-coeff keeps them busy",
-                 iteration, n, blocks * experts, first % experts, first / experts,
-                 MDS_EXPERT_IDLE_STEPS);
+        mds_warn(
+            "iteration %" PRId64 ": %" PRId64 " of %" PRId64 " experts (number %" PRId64
+            " of block %" PRId64 ") computed no token in the last %d steps; a larger "
+            "--moe-aux-loss-coeff keeps them busy",
+            iteration, n, all, first % experts, first / experts, MDS_EXPERT_IDLE_STEPS);
 }

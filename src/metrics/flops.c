@@ -21,10 +21,12 @@ struct mds_flops_model mds_flops_model_of(const struct mds_config *c)
         .heads = m->heads,
         .kv_heads = m->kv_heads,
         .head_dim = m->head_dim,
-        .ffn = mds_model_inner(m),
+        .ffn = m->experts.n > 0 ? m->experts.ffn_hidden : m->ffn_hidden,
         .experts = m->experts.n,
         .active = m->experts.n > 0 ? m->experts.topk : 0,
         .shared = m->experts.n > 0 ? m->experts.shared : 0,
+        .dense_layers = m->experts.n > 0 ? m->layers - mds_model_expert_layers(m) : 0,
+        .dense_ffn = m->ffn_hidden,
         .activation = m->activation,
         .seq = m->seq_length,
         .window = m->window,
@@ -50,7 +52,8 @@ static double layer_params(const struct mds_flops_model *m)
     if (m->experts > 0)
         mlp = (double)m->active * mlp + (double)(m->experts * m->hidden) +
               mlp_params(m, m->shared);
-    return (double)m->layers * (attention + mlp);
+    return (double)m->layers * (attention + mlp) +
+           (double)m->dense_layers * (mlp_params(m, m->dense_ffn) - mlp);
 }
 
 static double head_params(const struct mds_flops_model *m)

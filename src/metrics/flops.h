@@ -15,6 +15,8 @@ struct mds_flops_model {
     int64_t ffn;             /* inner size of the MLP, or of each expert */
     int64_t experts, active; /* in its place, and of these for each token; 0: none */
     int64_t shared;          /* inner size of an MLP beside the experts; 0: none */
+    int64_t dense_layers;    /* so many layers have no experts, but an MLP */
+    int64_t dense_ffn;       /* of this inner size */
     enum mdsk_activation_kind
         activation;               /* gated: three matrices in the MLP, not two */
     int64_t seq;                  /* tokens per sequence */

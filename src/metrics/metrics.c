@@ -107,6 +107,8 @@ static void add_model_fields(struct mds_jsonl *j, const struct mds_flops_model *
         mds_jsonl_add_int(j, "experts", model->experts);
         mds_jsonl_add_int(j, "experts_active", model->active);
         mds_jsonl_add_int(j, "shared_expert_hidden_size", model->shared);
+        mds_jsonl_add_int(j, "layers_without_experts", model->dense_layers);
+        mds_jsonl_add_int(j, "dense_ffn_hidden_size", model->dense_ffn);
     }
     for (int k = 1; k < MDSK_ACTIVATION_KINDS; k++)
         mds_jsonl_add_int(j, mdsk_activation_of(k)->name, (int)model->activation == k);

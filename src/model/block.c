@@ -66,11 +66,12 @@ static const char *const first[][2] = {{"mlp.gate", "mlp.up"},
                                        {"mlp.shared.gate", "mlp.shared.up"}};
 static const char *const last[] = {"mlp.down", "mlp.shared.down"};
 
-static struct linears up_linears(const struct mds_model_config *m, int64_t wide[2])
+static struct linears up_linears(const struct mds_model_config *m, int shared,
+                                 int64_t wide[2])
 {
-    int gated = mdsk_activation_of(m->activation)->gated, shared = m->experts.n > 0;
+    int gated = mdsk_activation_of(m->activation)->gated;
 
-    wide[0] = wide[1] = mds_model_dense_inner(m);
+    wide[0] = wide[1] = mds_model_dense_inner(m, shared);
     return (struct linears){gated ? first[shared] : first[shared] + 1,
                             gated ? 2 : 1,
                             m->hidden,
@@ -81,23 +82,23 @@ static struct linears up_linears(const struct mds_model_config *m, int64_t wide[
 }
 
 /* Initialised like attention's output layer (attention.c). */
-static struct linears down_linear(const struct mds_model_config *m)
+static struct linears down_linear(const struct mds_model_config *m, int shared)
 {
-    return (struct linears){last + (m->experts.n > 0),
+    return (struct linears){last + shared,
                             1,
-                            mds_model_dense_inner(m),
+                            mds_model_dense_inner(m, shared),
                             &m->hidden,
                             MDS_SHARD_COLS,
                             m->init_std / sqrt(2.0 * (double)m->layers),
                             m->linear_bias};
 }
 
-static void add_mlp_weights(struct registrar *reg, const char *layer,
+static void add_mlp_weights(struct registrar *reg, const char *layer, int shared,
                             struct mlp_ids *id)
 {
     int64_t wide[2];
-    struct linears up = up_linears(&reg->g->cfg, wide),
-                   down = down_linear(&reg->g->cfg);
+    struct linears up = up_linears(&reg->g->cfg, shared, wide),
+                   down = down_linear(&reg->g->cfg, shared);
 
     id->up = mds_gpt_add_weights(reg, layer, &up);
     id->down = mds_gpt_add_weights(reg, layer, &down);
@@ -106,8 +107,8 @@ static void add_mlp_weights(struct registrar *reg, const char *layer,
 static void add_mlp_biases(struct registrar *reg, const char *layer, struct mlp_ids *id)
 {
     int64_t wide[2];
-    struct linears up = up_linears(&reg->g->cfg, wide),
-                   down = down_linear(&reg->g->cfg);
+    struct linears up = up_linears(&reg->g->cfg, 0, wide),
+                   down = down_linear(&reg->g->cfg, 0);
 
     id->up.bias = mds_gpt_add_biases(reg, layer, &up);
     id->down.bias = mds_gpt_add_biases(reg, layer, &down);
@@ -134,6 +135,7 @@ void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
 {
     enum mds_norm_placement norms = reg->g->cfg.norm_placement;
     int before = norms != MDS_NORM_AFTER, after = norms != MDS_NORM_BEFORE;
+    int experts = mds_model_has_experts(&reg->g->cfg, number);
     char name[24];
 
     snprintf(name, sizeof name, "layer.%d", number);
@@ -144,16 +146,17 @@ void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
     id->mlp = (struct mlp_ids){.up = {.weight = -1, .bias = -1},
                                .down = {.weight = -1, .bias = -1},
                                .router = {.gamma = -1, .beta = -1, .sum_at = -1}};
-    if (mds_model_dense_inner(&reg->g->cfg) > 0)
-        add_mlp_weights(reg, name, &id->mlp);
-    if (reg->g->cfg.experts.n > 0)
+    if (mds_model_dense_inner(&reg->g->cfg, experts) > 0)
+        add_mlp_weights(reg, name, experts, &id->mlp);
+    if (experts)
         mds_gpt_add_experts(reg, name, &id->mlp);
     id->norm1 = add_norm(reg, name, "norm1", before);
     add_attention_vectors(reg, name, &id->attention);
     id->attention.out_norm = add_norm(reg, name, "attention.out_norm", after);
     id->norm2 = add_norm(reg, name, "norm2", before);
     id->mlp.out_norm = add_norm(reg, name, "mlp.out_norm", after);
-    if (reg->g->cfg.experts.n == 0)
+    if (experts)
+        mds_gpt_add_spread(reg, name, &id->mlp);
+    else
         add_mlp_biases(reg, name, &id->mlp);
-    mds_gpt_add_spread(reg, name, &id->mlp);
 }

@@ -10,7 +10,7 @@ struct form {
     int64_t A, G; /* heads of queries and keys on this tensor rank */
     int64_t F, E; /* and inner sizes: of the MLP or shared expert, of each expert */
     int groups;   /* of these heads */
-    int dropout;
+    int with_experts, dropout;
 };
 
 /* A part of the policy, as the lists number it. */
@@ -191,7 +191,7 @@ static mds_tid experts(const struct form *f, mds_tid x)
 
 static mds_tid mlp(const struct form *f, mds_tid x)
 {
-    mds_tid y = f->m->experts.n > 0 ? experts(f, x) : dense(f, x, mlp_names);
+    mds_tid y = f->with_experts ? experts(f, x) : dense(f, x, mlp_names);
 
     return branch(f, LAYER_MLP_NORM, "mlp n", SITE_MLP, y);
 }
@@ -217,10 +217,8 @@ static mds_tid parallel_residual(const struct form *f, mds_tid x)
     return mds_add(f->p, "y", sum, mlp(f, n), NEVER);
 }
 
-static void name_layers(const struct mds_model_config *m, const char **layer)
+static void name_layers(int gated, int experts, const char **layer)
 {
-    int gated = mdsk_activation_of(m->activation)->gated, experts = m->experts.n > 0;
-
     layer[LAYER_NORM1] = "norm1";
     layer[LAYER_QKV] = "attention.q k v";
     layer[LAYER_HEAD_NORMS] = "attention.qk_norm";
@@ -237,20 +235,22 @@ static void name_layers(const struct mds_model_config *m, const char **layer)
     layer[LAYER_MLP_NORM] = "mlp.out_norm";
 }
 
-void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int groups,
-                           int training, struct mds_step_list *p)
+void mds_gpt_declare_block(const struct mds_model_config *m, int with_experts,
+                           int tensor, int groups, int training,
+                           struct mds_step_list *p)
 {
     const struct form f = {.p = p,
                            .m = m,
                            .A = m->heads / tensor,
                            .G = m->kv_heads / tensor,
-                           .F = mds_model_dense_inner(m) / tensor,
+                           .F = mds_model_dense_inner(m, with_experts) / tensor,
                            .E = m->experts.ffn_hidden / tensor,
                            .groups = groups,
+                           .with_experts = with_experts,
                            .dropout = training && m->hidden_dropout > 0};
 
     p->groups = groups;
-    name_layers(m, p->layer);
+    name_layers(mdsk_activation_of(m->activation)->gated, with_experts, p->layer);
     p->x = mds_add_tensor(p, "x", MDS_ROWS_SLICE, MDS_ELEM_ACT, m->hidden,
                           part(MDS_ACT_INPUT));
     p->y = m->parallel_residual ? parallel_residual(&f, p->x) : in_turn(&f, p->x);

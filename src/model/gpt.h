@@ -18,7 +18,7 @@
  *   layer.N.mlp.{gate,up}.weight .bias (rows)
  *   layer.N.mlp.down.weight (columns) .bias
  *   layer.N.mlp.out_norm.gamma .beta [H]          after the MLP
- *   with experts, in place of these: layer.N.mlp.router.weight [E,H], and
+ *   in blocks with experts, in place of these: layer.N.mlp.router.weight [E,H], and
  *   layer.N.mlp.experts.M.{gate,up}.weight (rows), .down.weight (columns), and for a
  *   shared expert layer.N.mlp.shared.{gate,up}.weight (rows), .down.weight (columns)
  *   final_norm.gamma .beta [H]

@@ -26,9 +26,11 @@ enum {
 
 /* ---- forms.c ---- */
 
-/* tensor: ranks that share the weights.  groups: of the heads of each. */
-void mds_gpt_declare_block(const struct mds_model_config *m, int tensor, int groups,
-                           int training, struct mds_step_list *p);
+/* with_experts: and not an MLP.  tensor: ranks that share the weights.  groups: of the
+ * heads of each. */
+void mds_gpt_declare_block(const struct mds_model_config *m, int with_experts,
+                           int tensor, int groups, int training,
+                           struct mds_step_list *p);
 
 /* Inputs of blocks that are not saved on the device, in backward. */
 struct fetched {
@@ -160,9 +162,15 @@ enum list_kind {
     LISTS_KINDS
 };
 
-/* The types of blocks: with linear layers in FP8 or none, and where attention's result
- * is saved. */
-enum { LISTS_FP8 = 1, LISTS_O_KEPT = 2, LISTS_O_AWAY = 4, LISTS_TYPES = 6 };
+/* The types of blocks: with linear layers in FP8 or none, with experts or an MLP, and
+ * where attention's result is saved. */
+enum {
+    LISTS_FP8 = 1,
+    LISTS_EXPERTS = 2,
+    LISTS_O_KEPT = 4,
+    LISTS_O_AWAY = 8,
+    LISTS_TYPES = 12
+};
 
 /* Of blocks of one type. */
 struct typed_lists {

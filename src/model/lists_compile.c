@@ -6,6 +6,7 @@
 #include "block/build.h"
 #include "block/show.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- types ---- */
@@ -23,7 +24,10 @@ static int place_of_o(const struct context *c, int l)
 
 int mds_gpt_list_type(const struct context *c, const struct model_chunk *chunk, int l)
 {
-    return place_of_o(c, l) + (chunk->block[l].attention.qkv.fp8 ? LISTS_FP8 : 0);
+    const struct block_ids *b = &chunk->block[l];
+
+    return place_of_o(c, l) + (b->attention.qkv.fp8 ? LISTS_FP8 : 0) +
+           (b->mlp.expert ? LISTS_EXPERTS : 0);
 }
 
 /* ---- compiling ---- */
@@ -166,8 +170,8 @@ static enum mds_rc compile(const struct context *c, struct typed_lists *l, int t
         return MDS_OK;
     mds_step_list_init(&l->forward[kind], rows, tile,
                        (int)mdsk_dtype_size(c->par.dtype));
-    mds_gpt_declare_block(&c->g->cfg, policy.ranks.tensor, c->head_groups,
-                          kind != LISTS_EVALUATION, &l->forward[kind]);
+    mds_gpt_declare_block(&c->g->cfg, (type & LISTS_EXPERTS) > 0, policy.ranks.tensor,
+                          c->head_groups, kind != LISTS_EVALUATION, &l->forward[kind]);
     MDS_TRY(mds_block_compile(&policy, &l->forward[kind], &l->backward[kind]));
     l->is_there[kind] = 1;
     return MDS_OK;
@@ -198,17 +202,24 @@ enum mds_rc mds_gpt_compile_lists(const struct context *c, struct block_lists *l
     return MDS_OK;
 }
 
-static void show(const struct typed_lists *l, enum list_kind k, int is_of, FILE *f)
+/* mixed: some blocks have experts, others do not. */
+static void name_type(int type, int mixed, char *out, size_t size)
+{
+    snprintf(out, size, "%s%s%s",
+             type >= LISTS_O_AWAY   ? ", attention on the host"
+             : type >= LISTS_O_KEPT ? ", attention saved"
+                                    : "",
+             !mixed                 ? ""
+             : type & LISTS_EXPERTS ? ", experts"
+                                    : ", MLP",
+             type & LISTS_FP8 ? ", FP8" : "");
+}
+
+static void show(const struct typed_lists *l, enum list_kind k, const char *type,
+                 FILE *f)
 {
     static const char *const names[LISTS_KINDS] = {"", ", offloaded", ", not saved",
                                                    ", run again", ", evaluation"};
-    static const char *const types[LISTS_TYPES] = {"",
-                                                   ", FP8",
-                                                   ", attention saved",
-                                                   ", attention saved, FP8",
-                                                   ", attention on the host",
-                                                   ", attention on the host, FP8"};
-    const char *type = types[is_of];
 
     if (!l->is_there[k])
         return;
@@ -222,11 +233,26 @@ static void show(const struct typed_lists *l, enum list_kind k, int is_of, FILE 
     mds_block_show(&l->backward[k], f);
 }
 
+static int some_have(const struct block_lists *l, int experts)
+{
+    int some = 0;
+
+    for (int i = 0; i < LISTS_TYPES * LISTS_KINDS; i++)
+        some |= (i / LISTS_KINDS & LISTS_EXPERTS) == experts &&
+                l->of[i / LISTS_KINDS].is_there[i % LISTS_KINDS];
+    return some;
+}
+
 void mds_gpt_show_lists(const struct block_lists *l, FILE *f)
 {
-    for (int type = 0; type < LISTS_TYPES; type++)
+    int mixed = some_have(l, 0) && some_have(l, LISTS_EXPERTS);
+    char name[48];
+
+    for (int type = 0; type < LISTS_TYPES; type++) {
+        name_type(type, mixed, name, sizeof name);
         for (enum list_kind k = 0; k < LISTS_KINDS; k++)
-            show(&l->of[type], k, type, f);
+            show(&l->of[type], k, name, f);
+    }
 }
 
 /* At least what blocks of this type need. */

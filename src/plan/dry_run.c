@@ -217,8 +217,8 @@ static int64_t stage_ranks(const struct mds_config *c)
 
 /* After so many blocks everything is as before: those that have one kept input, the
  * units that have the host's buffers in turn (optim/host_update.c, swap.c), blocks
- * with a window and without, and those whose matrices are dealt to ranks together
- * (optim/muon.h). */
+ * with a window and without, or with experts, and those whose matrices are dealt to
+ * ranks together (optim/muon.h). */
 static int64_t block_period(const struct mds_config *c)
 {
     int64_t n = mds_act_group(&c->train.act);
@@ -230,7 +230,7 @@ static int64_t block_period(const struct mds_config *c)
     if (c->model.window_skip)
         n = common_multiple(n, c->model.window_skip_freq > 0 ? c->model.window_skip_freq
                                                              : c->model.layers);
-    return n;
+    return common_multiple(n, mds_model_expert_period(&c->model));
 }
 
 /* If some saved inputs stay on the device and each serves several blocks, the ledger is

@@ -108,8 +108,8 @@ static enum mds_rc predict_rank(const struct prediction *p, int rank,
     return MDS_OK;
 }
 
-/* Number of blocks of a pipeline stage, all model chunks together. */
-static int64_t blocks_of_stage(const struct mds_config *c, int stage)
+/* Parameters of the blocks of a pipeline stage, all model chunks together. */
+static int64_t params_of_stage(const struct mds_config *c, int stage)
 {
     const struct mds_parallel_config *p = &c->parallel;
     int chunks = p->virtual_stages > 1 ? (int)p->virtual_stages : 1, first, n;
@@ -118,19 +118,20 @@ static int64_t blocks_of_stage(const struct mds_config *c, int stage)
     for (int i = 0; i < chunks; i++)
         if (!mds_pipe_layers((int)c->model.layers, (int)p->pipeline, chunks, stage, i,
                              &first, &n))
-            sum += n;
+            for (int l = first; l < first + n; l++)
+                sum += mds_model_block_params(&c->model, l);
     return sum;
 }
 
 /* The first stage saves the most activations, the last has the logits, and between them
- * the first with the most blocks, if it has more than the first stage. */
+ * the first with the most parameters, if it has more than the first stage. */
 int mds_predict_ranks(const struct mds_config *c, int world,
                       int rank[MDS_PREDICT_RANKS])
 {
     int stages = (int)c->parallel.pipeline, fullest = 0, n = 0;
 
     for (int s = 1; s < stages - 1; s++)
-        if (blocks_of_stage(c, s) > blocks_of_stage(c, fullest))
+        if (params_of_stage(c, s) > params_of_stage(c, fullest))
             fullest = s;
     rank[n++] = 0;
     if (stages > 1)

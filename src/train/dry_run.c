@@ -148,7 +148,7 @@ static int measure_growth(const struct mds_config *c, const struct mds_groups *g
 }
 
 /* How much of that each block on this rank accounts for, from a dry run with half the
- * blocks.  Returns 0 if that is not possible. */
+ * blocks.  Returns 0 if that is not possible, or blocks are of two kinds. */
 static int block_growth_of(const struct mds_config *c, const struct mds_groups *g,
                            const struct growth *whole, struct growth *out)
 {
@@ -160,6 +160,7 @@ static int block_growth_of(const struct mds_config *c, const struct mds_groups *
     if (!mds_act_halve(&half.train.act) ||
         c->model.layers % (2 * c->parallel.pipeline) ||
         c->parallel.virtual_stages > 1 ||
+        mds_model_expert_layers(&c->model) % c->model.layers ||
         mds_engine_measure(&half, g->grid.world, (int)c->train.dry_rank,
                            ranks_a_node(g), &n) ||
         !measure_growth(&half, g, &n, out))

@@ -28,7 +28,7 @@ mistral="$llama --window-size 9"
 ministral="$mistral --window-attn-skip-freq 2"
 
 mixtral="$llama --num-experts 5"
-qwen3_moe="$qwen3 --num-experts 4 --moe-router-topk 3 --moe-ffn-hidden-size 48 --moe-router-pre-softmax"
+qwen3_moe="$qwen3 --num-experts 4 --moe-router-topk 3 --moe-ffn-hidden-size 48 --moe-router-pre-softmax --moe-layer-freq [0,1]"
 
 olmo2="$llama --norm-placement after --qk-layernorm --qk-norm-across-heads"
 
@@ -307,6 +307,7 @@ test_expect_success 'models that no Hugging Face type can hold are refused by na
     no_shape "-moe-router-score-function sigmoid: .*mixtral.* softmax" $mixtral --moe-router-score-function sigmoid \
         --moe-router-enable-expert-bias &&
     no_shape "-moe-router-topk-scaling-factor: .*qwen3_moe.* as they are" $qwen3_moe --moe-router-topk-scaling-factor 2 &&
+    no_shape "-moe-layer-freq: .*mixtral.* experts in all layers" $mixtral --moe-layer-freq 2 &&
     no_shape "-moe-shared-expert-intermediate-size: .*mixtral.* no shared expert" $mixtral \
         --moe-shared-expert-intermediate-size 32 &&
     no_shape "-position-embedding-type learned_absolute: .*mixtral.* rotary" $gpt2 --swiglu --disable-bias-linear --num-experts 2 &&
@@ -333,8 +334,9 @@ test_expect_success 'models that mds does not support are refused by name' '
     with gpt2 "s/\"gpt2\"/\"bloom\"/" && not_in "model_type is bloom; mds reads gpt2" &&
     with llama "s/silu/gelu/" && not_in "hidden_act is gelu" &&
     with mixtral "s/\"sliding_window\": null/\"sliding_window\": 4096/" && not_in "sliding_window is 4096; mds supports none only" &&
-    with qwen3_moe "s/\"decoder_sparse_step\": 1/\"decoder_sparse_step\": 2/" && not_in "decoder_sparse_step is 2" &&
-    with qwen3_moe "s/\"vocab_size\"/\"mlp_only_layers\": [1], &/" && not_in "experts in all blocks or in none" &&
+    with qwen3_moe "s/\"decoder_sparse_step\": 1/\"decoder_sparse_step\": 0/" && not_in "decoder_sparse_step is 0, not a number from 1" &&
+    with qwen3_moe "s/\"mlp_only_layers\": \[.*\]/\"mlp_only_layers\": [1]/" &&
+    not_in "tensor model.layers.0.mlp.gate.weight is missing" &&
     with mixtral "s/\"num_local_experts\": 5/\"num_local_experts\": 4/" &&
     not_in "block_sparse_moe.gate.weight is 5 x 32, but config.json says 4 x 32" &&
     with llama "s/\"mlp_bias\": false/\"mlp_bias\": true/" &&

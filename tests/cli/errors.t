@@ -139,6 +139,13 @@ test_expect_success 'experts' '
     fails "experts have no biases" pretrain --num-experts 4 &&
     fails "--moe-shared-expert-intermediate-size is 40, and FP8 needs a multiple of 16" pretrain $experts \
         --moe-shared-expert-intermediate-size 40 --bf16 --fp8-format hybrid --kv-channels 16 &&
+    fails "must be a number N from 1 (every N-th layer has experts)" pretrain $experts --moe-layer-freq 0 &&
+    fails "or a list of layers such as" pretrain $experts --moe-layer-freq "([0]*1+[1]" &&
+    fails "[0]*1+[1]*11, where 1 is a layer with experts" pretrain $experts --moe-layer-freq "[2]" &&
+    fails "is for 3 layers, but --num-layers is" pretrain $experts --moe-layer-freq "([0]+[1]*2)" &&
+    fails "leaves no layer with experts" pretrain $experts --num-layers 4 --moe-layer-freq "[0]*4" &&
+    fails "s inner width, --ffn-hidden-size 66; 2 would do" pretrain $experts --ffn-hidden-size 66 \
+        --moe-ffn-hidden-size 64 --num-layers 2 --moe-layer-freq 2 --tensor-model-parallel-size 4 --dry-run --world-size 4 &&
     fails "does not divide --moe-shared-expert-intermediate-size 50; 2 would do" pretrain $experts \
         --moe-shared-expert-intermediate-size 50 --tensor-model-parallel-size 4 --dry-run --world-size 4 &&
     fails "the model has no experts; leave it out, or give --num-experts" pretrain --expert-model-parallel-size 2 \

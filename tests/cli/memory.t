@@ -38,6 +38,10 @@ done <<'END'
 2 --disable-bias-linear --num-experts 4 --moe-router-score-function sigmoid --moe-router-enable-expert-bias --moe-aux-loss-coeff 1 --tensor-model-parallel-size 2 --recompute-granularity full --sequence-tile 50
 1 --disable-bias-linear --num-experts 4 --moe-shared-expert-intermediate-size 96 --bf16
 2 --disable-bias-linear --num-experts 4 --moe-shared-expert-intermediate-size 96 --tensor-model-parallel-size 2
+1 --disable-bias-linear --num-experts 4 --moe-layer-freq [0,1,1,1] --recompute-granularity full --sequence-tile 50
+1 --disable-bias-linear --num-experts 4 --moe-layer-freq 2 --cpu-offloading-num-layers 2 --micro-batch-size 4
+2 --disable-bias-linear --num-experts 4 --moe-layer-freq [0]*1+[1]*3 --pipeline-model-parallel-size 2 --micro-batch-size 1
+2 --disable-bias-linear --num-experts 4 --moe-layer-freq [0]*2+[1]*2 --expert-model-parallel-size 2 --zero-stage 3
 2 --disable-bias-linear --num-experts 4 --moe-shared-expert-intermediate-size 96 --expert-model-parallel-size 2 --zero-stage 3
 4 --disable-bias-linear --num-experts 8 --expert-model-parallel-size 2 --bf16 --zero-stage 3
 4 --disable-bias-linear --num-experts 8 --expert-model-parallel-size 2 --recompute-granularity full --tensor-model-parallel-size 2 --sequence-parallel

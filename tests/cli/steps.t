@@ -40,6 +40,7 @@ all_steps() {
         steps $gated --num-experts 8 --moe-ffn-hidden-size 4096 --world-size 2 --expert-model-parallel-size 2 &&
         steps $gated --num-experts 8 --moe-ffn-hidden-size 4096 --moe-shared-expert-intermediate-size 2048 \
             --world-size 2 --tensor-model-parallel-size 2 --sequence-parallel &&
+        steps $gated --num-experts 4 --moe-layer-freq "([0]*1+[1]*1)" --recompute-granularity full &&
         steps --use-parallel-residual --recompute-granularity selective &&
         steps --world-size 2 --tensor-model-parallel-size 2 &&
         steps --world-size 2 --tensor-model-parallel-size 2 --partition-activations \

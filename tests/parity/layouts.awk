@@ -376,6 +376,34 @@ function spread(form) {
     untiled = 0
 }
 
+# Blocks of an MLP among those with experts, and a stage of fewer of them.
+function mixed(form) {
+    model = form
+    untiled = 1
+    on(1, 0, 1, 1, 1, 1)
+    exact(0, "none", "mod", 1)
+    away(1)
+    on(2, 1, 1, 1, 1, 2)
+    exact(1, "none", "sel", 1)
+    half("bf16", 2, "none")
+    on(1, 0, 1, 1, 3, 1)
+    exact(0, "cpu", "none", 0)
+    on(1, 0, 1, 1, 2, 2)
+    exact(2, "none", "full", 2)
+    chunk = 1
+    exact(3, "none", "none", 0)
+    on(1, 0, 2, 2, 1, 1)
+    long("sel", 1, 1, 0, 3)
+    ep = 2
+    on(1, 0, 1, 1, 1, 4)
+    exact(3, "rest", "full", 3)
+    exact(1, "nvme", "none", 1)
+    on(1, 0, 1, 1, 2, 2)
+    exact(1, "none", "sel", 1)
+    ep = 1
+    untiled = 0
+}
+
 # A shared expert beside them: each axis, exchange and kind of recompute once or twice.
 function beside(form) {
     model = form
@@ -587,12 +615,15 @@ BEGIN {
     routed("llama+experts+docs")
     routed("llama+experts+sigmoid+bias")
     routed("gpt+expert1sigmoid+bias")
+    mixed("llama+experts8+sparse")
+    mixed("llama+experts8+sparse+shared+muon")
     beside("llama+experts8+shared")
     beside("gpt+experts8+lone+shared")
     beside("llama+experts8+shared+docs")
     untiled = 1
     fp8_in_short("llama+experts8+shared+fp8")
     fp8_in_short("llama+experts8+fp8")
+    fp8_in_short("llama+experts8+sparse+fp8")
     untiled = 0
     penalty("gpt+zloss")
     penalty("llama+docs+kinds+zloss")

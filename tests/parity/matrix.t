@@ -60,6 +60,7 @@ options_of() {
     experts8) echo '--disable-bias-linear --num-experts 8 --moe-ffn-hidden-size 48
         --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.1 --moe-z-loss-coeff 0.01' ;;
     shared) echo '--moe-shared-expert-intermediate-size 128' ;;
+    sparse) echo '--moe-layer-freq [0]+[1,0,1]+[1]*2' ;;
     lone) echo '--moe-router-topk 1 --moe-router-pre-softmax' ;;
     expert1) echo '--disable-bias-linear --num-experts 3 --moe-router-topk 1 --moe-router-pre-softmax' ;;
     expert1sigmoid) echo '--disable-bias-linear --num-experts 4 --moe-router-topk 1

@@ -40,6 +40,7 @@ def options(argv):
     p.add_argument("--moe-router-topk-scaling-factor", type=float, default=1.0)
     p.add_argument("--moe-router-bias-update-rate", type=float, default=1e-3)
     p.add_argument("--moe-ffn-hidden-size", type=int)
+    p.add_argument("--moe-layer-freq", default="1")
     p.add_argument("--moe-shared-expert-intermediate-size", type=int, default=0)
     p.add_argument("--moe-aux-loss-coeff", type=float, default=0.0)
     p.add_argument("--moe-z-loss-coeff", type=float, default=0.0)
@@ -214,7 +215,8 @@ def experts(w, name, x, o, losses):
 
 
 def block_mlp(w, name, x, o, losses):
-    return experts(w, name, x, o, losses) if o.num_experts else mlp(w, name, x, o)
+    has_experts = f"{name}.router.weight" in w
+    return experts(w, name, x, o, losses) if has_experts else mlp(w, name, x, o)
 
 
 def loss_of(w, tokens, vocab, o, losses):

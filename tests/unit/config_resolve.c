@@ -2,6 +2,7 @@
 /* config: model shapes, what follows from the values, and what does not fit. */
 #include "reading.h"
 
+#include "config/layer_list.h"
 #include "config/rope.h"
 
 #include <math.h>
@@ -674,6 +675,36 @@ static void test_scaling_misfits(void **state)
     close_reading(&r);
 }
 
+/* Megatron's examples, and what is no list. */
+static void test_layer_list(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "2",
+                                      "[",
+                                      "[2]",
+                                      "[1,]",
+                                      "[1]*",
+                                      "[1]2",
+                                      "([1]",
+                                      "[1]+",
+                                      "[1]*1000000",
+                                      "((((((((([1])))))))))"};
+    static const char want[] = "111011101110";
+    int item = -1;
+
+    (void)state;
+    for (int64_t i = 0; i < 12; i++) {
+        assert_int_equal(mds_layer_list("([1]*3+[0]*1)*3", i, &item), 12);
+        assert_int_equal(item, want[i] - '0');
+        assert_int_equal(mds_layer_list(" ( [0] * 1 + [1]*11 )", i, &item), 12);
+        assert_int_equal(item, i > 0);
+        assert_int_equal(mds_layer_list("[1,0,0]*3+[0]*0+[0,1,0]", i, &item), 12);
+        assert_int_equal(item, i < 9 ? i % 3 == 0 : i == 10);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(mds_layer_list(bad[i], 0, NULL), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -682,6 +713,7 @@ int main(void)
         cmocka_unit_test_setup(test_exact_params, setup),
         cmocka_unit_test_setup(test_derived_model, setup),
         cmocka_unit_test_setup(test_derived_batch, setup),
+        cmocka_unit_test(test_layer_list),
         cmocka_unit_test(test_rampup),
         cmocka_unit_test(test_steps_of_sizes),
         cmocka_unit_test(test_steps_left),

@@ -111,7 +111,8 @@ static void compile(const struct setting *s, struct mds_step_list *f,
     if (s->tiled)
         set_rows(s, TILE, tile);
     mds_step_list_init(f, rows, tile, 2);
-    mds_gpt_declare_block(&s->model, r->tensor, s->groups, s->policy.training, f);
+    mds_gpt_declare_block(&s->model, s->model.experts.n > 0, r->tensor, s->groups,
+                          s->policy.training, f);
     if (mds_block_compile(&s->policy, f, b))
         fail_msg("%s", mds_fail_text());
 }

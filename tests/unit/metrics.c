@@ -66,6 +66,10 @@ static void test_flops_of_experts(void **state)
     assert_true(mds_flops_matmul_params(&m) == 3 * (192 + 2 * 576 + 40) + 512);
     m.shared = 12; /* half the width of another */
     assert_true(mds_flops_matmul_params(&m) == 3 * (192 + 2 * 576 + 40 + 288) + 512);
+    m.dense_layers = 1;
+    m.dense_ffn = 48;
+    assert_true(mds_flops_matmul_params(&m) ==
+                3 * 192 + 2 * (2 * 576 + 40 + 288) + 1152 + 512);
 }
 
 /* Tokens of different documents meet in products of weights alone. */
