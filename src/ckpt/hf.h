@@ -8,6 +8,7 @@
  *   qwen2     the same with biases of queries, keys and values alone
  *   qwen3     the same with norms of heads, and without biases
  *   mixtral   llama with experts; qwen3_moe  qwen3 with experts
+ *   olmoe     llama with experts, and norms of queries and keys across heads
  *   olmo2     llama with norms after attention and MLP, and of queries and keys across
  *             heads, and without biases
  *
@@ -35,6 +36,7 @@ enum mds_hf_kind {
     MDS_HF_MIXTRAL,
     MDS_HF_QWEN3_MOE,
     MDS_HF_OLMO2,
+    MDS_HF_OLMOE,
     MDS_HF_KINDS
 };
 

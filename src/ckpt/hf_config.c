@@ -14,7 +14,8 @@ static const char *const names[] = {
     [MDS_HF_LLAMA] = "llama",         [MDS_HF_MISTRAL] = "mistral",
     [MDS_HF_MINISTRAL] = "ministral", [MDS_HF_QWEN3] = "qwen3",
     [MDS_HF_QWEN2] = "qwen2",         [MDS_HF_MIXTRAL] = "mixtral",
-    [MDS_HF_QWEN3_MOE] = "qwen3_moe", [MDS_HF_OLMO2] = "olmo2"};
+    [MDS_HF_QWEN3_MOE] = "qwen3_moe", [MDS_HF_OLMO2] = "olmo2",
+    [MDS_HF_OLMOE] = "olmoe"};
 _Static_assert(sizeof names / sizeof *names == MDS_HF_KINDS,
                "each architecture has a name");
 
@@ -57,7 +58,7 @@ static enum mds_rc check_gpt(enum mds_hf_kind kind, const struct mds_model_confi
     return MDS_OK;
 }
 
-/* What mixtral and qwen3_moe have in common. */
+/* What mixtral, qwen3_moe and olmoe have in common. */
 static enum mds_rc check_experts(enum mds_hf_kind kind,
                                  const struct mds_model_config *m)
 {
@@ -72,11 +73,13 @@ static enum mds_rc check_experts(enum mds_hf_kind kind,
     if (m->experts.pre_softmax && kind == MDS_HF_MIXTRAL)
         return fail_unsupported(kind, "--moe-router-pre-softmax",
                                 "weights over the chosen experts");
-    if (mds_model_expert_layers(m) < m->layers && kind == MDS_HF_MIXTRAL)
+    if (mds_model_expert_layers(m) < m->layers && kind != MDS_HF_QWEN3_MOE)
         return fail_unsupported(kind, "--moe-layer-freq", "experts in all layers");
     if (m->experts.shared > 0)
         return fail_unsupported(kind, "--moe-shared-expert-intermediate-size",
                                 "no shared expert");
+    if (m->head_dim * m->heads != m->hidden && kind == MDS_HF_OLMOE)
+        return fail_unsupported(kind, "--kv-channels", "heads of size hidden / heads");
     if (m->window > 0)
         return fail_unsupported(kind, "--window-size", "no window here");
     return MDS_OK;
@@ -112,7 +115,7 @@ static int is_olmo(const struct mds_model_config *m)
 /* Where norms are; olmo2 has all of it. */
 static enum mds_rc check_norms(enum mds_hf_kind kind, const struct mds_model_config *m)
 {
-    int olmo = kind == MDS_HF_OLMO2;
+    int olmo = kind == MDS_HF_OLMO2, across = olmo || kind == MDS_HF_OLMOE;
 
     if (m->norm_placement != (olmo ? MDS_NORM_AFTER : MDS_NORM_BEFORE))
         return fail_unsupported(kind, "--norm-placement",
@@ -122,7 +125,7 @@ static enum mds_rc check_norms(enum mds_hf_kind kind, const struct mds_model_con
         return fail_unsupported(kind, "--norm-placement after",
                                 "norms of queries and keys (--qk-layernorm "
                                 "--qk-norm-across-heads)");
-    if (!olmo && m->qk_norm_across_heads)
+    if (!across && m->qk_norm_across_heads)
         return fail_unsupported(kind, "--qk-norm-across-heads", "norms of each head");
     if (olmo && m->window > 0)
         return fail_unsupported(kind, "--window-size", "no window");
@@ -137,7 +140,9 @@ enum mds_rc mds_hf_choose(const struct mds_model_config *m, enum mds_hf_kind *ou
         return mds_fail(MDS_EUSER, "--position-embedding-type alibi: no format of "
                                    "Hugging Face has ALiBi with this model's norms");
     if (m->experts.n > 0)
-        kind = m->qk_layernorm ? MDS_HF_QWEN3_MOE : MDS_HF_MIXTRAL;
+        kind = m->qk_norm_across_heads ? MDS_HF_OLMOE
+               : m->qk_layernorm       ? MDS_HF_QWEN3_MOE
+                                       : MDS_HF_MIXTRAL;
     else if (m->position == MDS_POSITION_LEARNED)
         kind = MDS_HF_GPT2;
     else if (m->norm == MDS_NORM_RMSNORM || is_gated(m))
@@ -253,16 +258,29 @@ static void put_llama(const struct mds_model_config *m, struct mds_str *out)
     mds_hf_put_rope_scaling(m, out);
 }
 
-/* Mixtral's only inner width is its experts'. */
-static void put_mixtral(const struct mds_model_config *m, struct mds_str *out)
+/* Where the only inner width is that of experts. */
+static void put_llama_of_experts(const struct mds_model_config *m, struct mds_str *out)
 {
     struct mds_model_config theirs = *m;
 
     theirs.ffn_hidden = m->experts.ffn_hidden;
     put_llama(&theirs, out);
+}
+
+static void put_mixtral(const struct mds_model_config *m, struct mds_str *out)
+{
+    put_llama_of_experts(m, out);
     put_int(out, "num_local_experts", m->experts.n);
     put_int(out, "num_experts_per_tok", m->experts.topk);
     mds_str_add(out, "  \"sliding_window\": null,\n");
+}
+
+static void put_olmoe(const struct mds_model_config *m, struct mds_str *out)
+{
+    put_llama_of_experts(m, out);
+    put_int(out, "num_experts", m->experts.n);
+    put_int(out, "num_experts_per_tok", m->experts.topk);
+    put_bool(out, "norm_topk_prob", !m->experts.pre_softmax);
 }
 
 static void put_qwen3_moe(const struct mds_model_config *m, struct mds_str *out)
@@ -293,13 +311,15 @@ void mds_hf_put_config(enum mds_hf_kind kind, const struct mds_model_config *m,
                                           [MDS_HF_QWEN2] = "Qwen2ForCausalLM",
                                           [MDS_HF_MIXTRAL] = "MixtralForCausalLM",
                                           [MDS_HF_QWEN3_MOE] = "Qwen3MoeForCausalLM",
-                                          [MDS_HF_OLMO2] = "Olmo2ForCausalLM"};
+                                          [MDS_HF_OLMO2] = "Olmo2ForCausalLM",
+                                          [MDS_HF_OLMOE] = "OlmoeForCausalLM"};
     static void (*const put[])(const struct mds_model_config *, struct mds_str *) = {
         [MDS_HF_GPT2] = put_gpt2,           [MDS_HF_NEOX] = put_neox,
         [MDS_HF_LLAMA] = put_llama,         [MDS_HF_MISTRAL] = put_llama,
         [MDS_HF_MINISTRAL] = put_llama,     [MDS_HF_QWEN3] = put_llama,
         [MDS_HF_QWEN2] = put_llama,         [MDS_HF_MIXTRAL] = put_mixtral,
-        [MDS_HF_QWEN3_MOE] = put_qwen3_moe, [MDS_HF_OLMO2] = put_llama};
+        [MDS_HF_QWEN3_MOE] = put_qwen3_moe, [MDS_HF_OLMO2] = put_llama,
+        [MDS_HF_OLMOE] = put_olmoe};
 
     mds_str_add(out, "{\n  \"architectures\": [\"%s\"],\n", classes[kind]);
     put_text(out, "model_type", names[kind]);

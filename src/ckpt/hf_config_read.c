@@ -23,7 +23,7 @@ struct fixed {
 };
 
 struct form {
-    const struct number *numbers[4]; /* lists; NULL ends */
+    const struct number *numbers[5]; /* lists; NULL ends */
     const struct fixed *fixed;
     const char *activation,
         *activation_fallback; /* its key, and the value if that is missing */
@@ -141,6 +141,19 @@ static const struct number olmo2_numbers[] = {
      .rope = "rope_theta"},
     {0},
 };
+static const struct number olmoe_numbers[] = {
+    {.theirs = "num_experts",
+     .ours = "experts",
+     .fallback = "64",
+     .also = "num_local_experts"},
+    {.theirs = "num_experts_per_tok", .ours = "expert_topk", .fallback = "8"},
+    {0},
+};
+static const struct fixed olmoe_fixed[] = {
+    {"attention_bias", " false ", "false"},
+    {"clip_qkv", " none ", "none"},
+    {0},
+};
 static const struct fixed llama_fixed[] = {
     {0},
 };
@@ -221,6 +234,14 @@ static const struct form olmo2_form = {
                 "  qk_layernorm: true\n  qk_norm_across_heads: true\n"
                 "  linear_bias: false\n",
 };
+static const struct form olmoe_form = {
+    .numbers = {size_numbers, olmo2_numbers, llama_heads, olmoe_numbers},
+    .fixed = olmoe_fixed,
+    OF_LLAMA,
+    .constant = "  position: rope\n  norm: RMSNorm\n"
+                "  qk_layernorm: true\n  qk_norm_across_heads: true\n"
+                "  linear_bias: false\n",
+};
 #undef OF_LLAMA
 
 static const struct form *const forms[] = {
@@ -229,6 +250,7 @@ static const struct form *const forms[] = {
     [MDS_HF_MINISTRAL] = &mistral_form,   [MDS_HF_QWEN3] = &qwen3_form,
     [MDS_HF_QWEN2] = &qwen2_form,         [MDS_HF_MIXTRAL] = &mixtral_form,
     [MDS_HF_QWEN3_MOE] = &qwen3_moe_form, [MDS_HF_OLMO2] = &olmo2_form,
+    [MDS_HF_OLMOE] = &olmoe_form,
 };
 
 /* The value of a key; NULL if it is missing, null or not a scalar. */
@@ -319,7 +341,7 @@ static enum mds_rc get_kind(const struct mds_tree *t, enum mds_hf_kind *kind)
         }
     return mds_fail(MDS_EUSER,
                     "%s: model_type is %s; mds reads gpt2, gpt_neox, llama, mistral, "
-                    "ministral, mixtral, olmo2, qwen2, qwen3 and qwen3_moe",
+                    "ministral, mixtral, olmo2, olmoe, qwen2, qwen3 and qwen3_moe",
                     t->name, type ? type : "missing");
 }
 
@@ -376,7 +398,7 @@ static enum mds_rc get_expert_layers(const struct mds_tree *t, struct mds_str *o
     return MDS_OK;
 }
 
-/* Those of qwen3_moe, and whether weights are over the chosen experts. */
+/* Those of qwen3_moe and olmoe, and whether weights are over the chosen experts. */
 static enum mds_rc get_experts(const struct mds_tree *t, struct mds_str *out)
 {
     MDS_TRY(get_expert_layers(t, out));
@@ -406,7 +428,7 @@ static enum mds_rc parse_config(const struct mds_tree *t, struct mds_hf_source *
             MDS_TRY(get_number(t, rope, i, out));
     mds_str_add(out, "  tied_head: %s\n",
                 is_true(t, "tie_word_embeddings", f->tied) ? "true" : "false");
-    if (source->kind == MDS_HF_QWEN3_MOE)
+    if (source->kind == MDS_HF_QWEN3_MOE || source->kind == MDS_HF_OLMOE)
         MDS_TRY(get_experts(t, out));
     if (source->kind == MDS_HF_LLAMA)
         get_biases(t, source, out);

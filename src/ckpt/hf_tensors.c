@@ -144,6 +144,8 @@ static const struct shape shapes[] = {
     [MDS_HF_QWEN3_MOE] = {"model.layers.", llama_before, llama_layer, llama_after, 0,
                           "mlp.gate", "mlp.experts", qwen3_moe_expert},
     [MDS_HF_OLMO2] = {"model.layers.", llama_before, llama_layer, llama_after, 0},
+    [MDS_HF_OLMOE] = {"model.layers.", llama_before, llama_layer, llama_after, 0,
+                      "mlp.gate", "mlp.experts", qwen3_moe_expert},
 };
 
 /* ---- the tensors of a model ---- */

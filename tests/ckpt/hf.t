@@ -32,9 +32,11 @@ qwen3_moe="$qwen3 --num-experts 4 --moe-router-topk 3 --moe-ffn-hidden-size 48 -
 
 olmo2="$llama --norm-placement after --qk-layernorm --qk-norm-across-heads"
 
+olmoe="$llama --num-experts 6 --moe-ffn-hidden-size 48 --moe-router-pre-softmax --qk-layernorm --qk-norm-across-heads"
+
 parallel="$gpt_neox --use-parallel-residual"
 
-for kind in gpt2 gpt_neox llama mistral ministral qwen2 qwen3 mixtral qwen3_moe olmo2; do
+for kind in gpt2 gpt_neox llama mistral ministral qwen2 qwen3 mixtral qwen3_moe olmo2 olmoe; do
     eval options=\$$kind
     test_expect_success "$kind: exported and imported again, the same bits" '
         pretrain $options --train-iters 3 --save $kind-ours &&
@@ -307,6 +309,9 @@ test_expect_success 'models that no Hugging Face type can hold are refused by na
     no_shape "-moe-router-score-function sigmoid: .*mixtral.* softmax" $mixtral --moe-router-score-function sigmoid \
         --moe-router-enable-expert-bias &&
     no_shape "-moe-router-topk-scaling-factor: .*qwen3_moe.* as they are" $qwen3_moe --moe-router-topk-scaling-factor 2 &&
+    no_shape "-moe-layer-freq: .*olmoe.* experts in all layers" $olmoe --moe-layer-freq 2 &&
+    no_shape "-kv-channels: .*olmoe.* hidden / heads" $olmoe --kv-channels 16 &&
+    no_shape "-norm-placement: .*olmoe.* norms before" $olmoe --norm-placement after &&
     no_shape "-moe-layer-freq: .*mixtral.* experts in all layers" $mixtral --moe-layer-freq 2 &&
     no_shape "-moe-shared-expert-intermediate-size: .*mixtral.* no shared expert" $mixtral \
         --moe-shared-expert-intermediate-size 32 &&
@@ -337,6 +342,7 @@ test_expect_success 'models that mds does not support are refused by name' '
     with qwen3_moe "s/\"decoder_sparse_step\": 1/\"decoder_sparse_step\": 0/" && not_in "decoder_sparse_step is 0, not a number from 1" &&
     with qwen3_moe "s/\"mlp_only_layers\": \[.*\]/\"mlp_only_layers\": [1]/" &&
     not_in "tensor model.layers.0.mlp.gate.weight is missing" &&
+    with olmoe "s/\"vocab_size\"/\"clip_qkv\": 8.0, &/" && not_in "clip_qkv is 8.0; mds supports none only" &&
     with mixtral "s/\"num_local_experts\": 5/\"num_local_experts\": 4/" &&
     not_in "block_sparse_moe.gate.weight is 5 x 32, but config.json says 4 x 32" &&
     with llama "s/\"mlp_bias\": false/\"mlp_bias\": true/" &&

@@ -93,12 +93,20 @@ def configs():
         hidden_size=48, intermediate_size=112, num_hidden_layers=2, vocab_size=66,
         num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=64,
         rope_theta=5000.0, num_local_experts=5, num_experts_per_tok=3)
+    if hasattr(transformers, "OlmoeConfig"):
+        olmoe = {"hidden_size": 48, "intermediate_size": 40, "num_hidden_layers": 2, "vocab_size": 66,
+                 "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 64,
+                 "rope_theta": 5000.0, "pad_token_id": None, "eos_token_id": None,
+                 "rms_norm_eps": 3e-5, "num_experts": 6, "num_experts_per_tok": 2}
+        yield "olmoe", transformers.OlmoeConfig(**olmoe)
+        yield "olmoe-shares", transformers.OlmoeConfig(**olmoe, norm_topk_prob=True)
     if hasattr(transformers, "Qwen3MoeConfig"):
         moe = {"hidden_size": 48, "intermediate_size": 112, "moe_intermediate_size": 40,
                "num_hidden_layers": 2, "vocab_size": 66, "num_attention_heads": 6,
                "num_key_value_heads": 2, "head_dim": 16, "rope_theta": 5000.0,
                "max_position_embeddings": 64, "num_experts": 6, "num_experts_per_tok": 2}
         yield "qwen3moe", transformers.Qwen3MoeConfig(**moe)
+        yield "qwen3moe-mixed", transformers.Qwen3MoeConfig(**moe, mlp_only_layers=[0])
         yield "qwen3moe-shares", transformers.Qwen3MoeConfig(**moe, norm_topk_prob=True)
 
 

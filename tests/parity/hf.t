@@ -113,8 +113,22 @@ if [ -d made/olmo2 ]; then
     result "olmo2 is imported" imported olmo2
     checks="$checks made/olmo2 trace-olmo2 olmo2.jsonl out-olmo2-ours trace-olmo2-ours olmo2-ours.jsonl"
 fi
+if [ -d made/olmoe ]; then
+    # shellcheck disable=SC2086
+    result "olmoe is exported" exported olmoe-ours $llama --qk-layernorm --qk-norm-across-heads --num-experts 4 \
+        --moe-ffn-hidden-size 40 --moe-router-pre-softmax
+    for m in olmoe olmoe-shares; do
+        result "$m is imported" imported $m
+        checks="$checks made/$m trace-$m $m.jsonl"
+    done
+    checks="$checks out-olmoe-ours trace-olmoe-ours olmoe-ours.jsonl"
+fi
 if [ -d made/qwen3moe ]; then
-    for m in qwen3moe qwen3moe-shares; do
+    # shellcheck disable=SC2086
+    result "qwen3_moe with an MLP in one block is exported" exported qwen3moe-mixed-ours $llama --qk-layernorm \
+        --num-experts 4 --moe-ffn-hidden-size 40 --moe-layer-freq "[1]+[0]"
+    checks="$checks out-qwen3moe-mixed-ours trace-qwen3moe-mixed-ours qwen3moe-mixed-ours.jsonl"
+    for m in qwen3moe qwen3moe-mixed qwen3moe-shares; do
         result "$m is imported" imported $m
         checks="$checks made/$m trace-$m $m.jsonl"
     done
@@ -140,7 +154,7 @@ gzip -dc "$srcdir/tests/data/lambda.fna.gz" | grep -v '>' | tr -d '\n' | awk '{
     for (i = 0; i < 9; i++)
         printf ">r%d\n%s\n", i, substr($0, 1 + 500 * i, 40 + 15 * i) }' > genes.fa
 scores='' continued=
-for m in made/gpt2 made/neox made/llama made/qwen2 made/mixtral out-mixtral-ours out-llama-ours out-gpt2-ours made/olmo2 out-olmo2-ours; do
+for m in made/gpt2 made/neox made/llama made/qwen2 made/mixtral out-mixtral-ours out-llama-ours out-gpt2-ours made/olmo2 out-olmo2-ours made/olmoe out-olmoe-ours out-qwen3moe-mixed-ours; do
     [ -d $m ] || continue
     result "$m scores" mds_infer score --load $m --tokenizer codon --output "$m.tsv" genes.fa --threads 1
     scores="$scores $m genes.fa $m.tsv"

@@ -111,8 +111,8 @@ mkdir mup mup-experts alibi olmo gpt-row experts shared experts-all sigmoid sigm
     one='--disable-bias-linear --num-experts 4 --moe-router-topk 1 --moe-router-score-function sigmoid'
     result "gpt: one of four experts, weighed by its sigmoid" pretrain sigmoid-1 1 $gpt $one
     compare sigmoid-1 $gpt $one
-    shared='--num-experts 4 --moe-ffn-hidden-size 72 --moe-shared-expert-intermediate-size 88'
-    result "llama: a shared expert, on 2 tensor ranks" pretrain shared 2 $llama $shared \
+    shared='--num-experts 4 --moe-ffn-hidden-size 72 --moe-shared-expert-intermediate-size 88 --moe-layer-freq [0,1,1]'
+    result "llama: a shared expert, and an MLP in the first block, on 2 tensor ranks" pretrain shared 2 $llama $shared \
         --tensor-model-parallel-size 2 --sequence-parallel
     compare shared $llama $shared
     result "gpt: one of four experts, weighed by all" pretrain experts-all 1 $gpt --disable-bias-linear \

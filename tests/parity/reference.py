@@ -245,9 +245,29 @@ def loss_of(w, tokens, vocab, o, losses):
 # ---- initial weights --------------------------------------------------------------------
 
 
+def has_experts(o, i):
+    """As Megatron reads it: a number, or a Python list."""
+    layers = eval(o.moe_layer_freq)
+    return o.num_experts > 0 and (i % layers == 0 if isinstance(layers, int) else layers[i] == 1)
+
+
+def mlp_shapes(o, i):
+    H, ffn = o.hidden_size, o.ffn_hidden_size or 4 * o.hidden_size
+    widths, out = {"mlp": ffn}, {}
+    if has_experts(o, i):
+        out["mlp.router"] = (o.num_experts, H)
+        widths = {f"mlp.experts.{e}": o.moe_ffn_hidden_size or ffn for e in range(o.num_experts)}
+        if o.moe_shared_expert_intermediate_size:
+            widths["mlp.shared"] = o.moe_shared_expert_intermediate_size
+    for name, width in widths.items():
+        out |= {f"{name}.up": (width, H), f"{name}.down": (H, width)}
+        if o.swiglu:
+            out[f"{name}.gate"] = (width, H)
+    return out
+
+
 def shapes(o):
     H, D, V = o.hidden_size, o.head_dim, o.padded_vocab
-    ffn = o.ffn_hidden_size or 4 * H
     yield "embedding.word.weight", (V, H)
     if has_table(o):
         yield "embedding.position.weight", (o.seq_length, H)
@@ -257,14 +277,6 @@ def shapes(o):
         "attention.v": (o.num_key_value_heads * D, H),
         "attention.out": (H, o.num_attention_heads * D),
     }
-    mlps = [f"mlp.experts.{e}" for e in range(o.num_experts)] or ["mlp"]
-    if o.num_experts:
-        linears["mlp.router"] = (o.num_experts, H)
-        ffn = o.moe_ffn_hidden_size or ffn
-    for name in mlps:
-        linears |= {f"{name}.up": (ffn, H), f"{name}.down": (H, ffn)}
-        if o.swiglu:
-            linears[f"{name}.gate"] = (ffn, H)
     norms = {"before": ["norm1", "norm2"], "after": ["attention.out_norm", "mlp.out_norm"]}
     norms["both"] = norms["before"] + norms["after"]
     sizes = {f"layer.{i}.{name}": H for i in range(o.num_layers)
@@ -279,7 +291,7 @@ def shapes(o):
         if o.normalization == "layernorm":
             yield f"{name}.beta", (size,)
     for i in range(o.num_layers):
-        for part, shape in linears.items():
+        for part, shape in (linears | mlp_shapes(o, i)).items():
             yield f"layer.{i}.{part}.weight", shape
             is_qkv = part[-2:] in (".q", ".k", ".v")
             if not o.disable_bias_linear or (o.add_qkv_bias and is_qkv):
