@@ -32,7 +32,7 @@ qwen3_moe="$qwen3 --num-experts 4 --moe-router-topk 3 --moe-ffn-hidden-size 48 -
 
 olmo2="$llama --norm-placement after --qk-layernorm --qk-norm-across-heads"
 
-olmoe="$llama --num-experts 6 --moe-ffn-hidden-size 48 --moe-router-pre-softmax --qk-layernorm --qk-norm-across-heads"
+olmoe="$llama --num-experts 6 --moe-router-pre-softmax --qk-layernorm --qk-norm-across-heads"
 
 parallel="$gpt_neox --use-parallel-residual"
 
