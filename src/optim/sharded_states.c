@@ -9,9 +9,13 @@ static enum mds_rc alloc_staged(struct zero_states *st)
 {
     st->longest = ZERO_STAGING_ELEMENTS;
     for (int k = 0; k <= ZERO_STATES; k++)
-        MDS_TRY(mds_arena_alloc(st->storage->arena, MDS_MEM_OPTIM,
-                                st->longest * (int64_t)sizeof(float), &st->staged[k]));
-    return mds_storage_alloc_bounce(st->storage);
+        for (int i = 0; i < 2; i++)
+            MDS_TRY(mds_arena_alloc(st->storage->arena, MDS_MEM_OPTIM,
+                                    st->longest * (int64_t)sizeof(float),
+                                    &st->staged[k].buffer[i]));
+    return st->array[ZERO_M].place == MDS_PLACE_NVME
+               ? mds_storage_alloc_bounce(st->storage)
+               : MDS_OK;
 }
 
 enum mds_rc mds_states_init(struct zero_states *st, struct zero_storage *s,
@@ -31,8 +35,10 @@ enum mds_rc mds_states_init(struct zero_states *st, struct zero_storage *s,
     if (st->master_is_weights)
         st->array[ZERO_MASTER] = *weights;
     first = st->master_is_weights ? ZERO_M : ZERO_MASTER;
-    st->array[first] = (struct zero_array){
-        .place = place, .elem = sizeof(float), .layout = ZERO_SHARDS};
+    st->array[first] = (struct zero_array){.place = place,
+                                           .pinned = !on_host,
+                                           .elem = sizeof(float),
+                                           .layout = ZERO_SHARDS};
     MDS_TRY(mds_storage_alloc(s, MDS_MEM_OPTIM, &st->array[first],
                               (all_have_second ? ZERO_STATES : ZERO_V) - first));
     if (!all_have_second) {
@@ -63,7 +69,7 @@ void mds_states_fini(struct zero_states *st)
 
 enum mds_rc mds_states_wait(struct zero_states *st)
 {
-    return st->swap ? mds_swap_wait(st->swap) : MDS_OK;
+    return st->swap ? mds_swap_wait(st->swap) : mds_dev_wait(st->storage->dev);
 }
 
 enum mds_rc mds_states_begin(struct zero_states *st, double lr, double grad_scale)
@@ -77,12 +83,39 @@ enum mds_rc mds_states_begin(struct zero_states *st, double lr, double grad_scal
 
 /* ---- on the device ---- */
 
+/* The buffer for the next piece.  Its copy waits for that of the last but one only, so
+ * that the last one goes back meanwhile. */
+static void *next_buffer(struct zero_states *st, int k)
+{
+    struct zero_staged *x = &st->staged[k];
+
+    x->latest ^= 1;
+    mds_dev_wait_copy(st->storage->dev, x->stored[x->latest]);
+    return x->buffer[x->latest];
+}
+
+static enum mds_rc store(struct zero_states *st, int k, const struct zero_array *array,
+                         const struct zero_range *r)
+{
+    struct zero_staged *x = &st->staged[k];
+
+    return mds_storage_store(st->storage, array, r, x->buffer[x->latest],
+                             &x->stored[x->latest]);
+}
+
+void mds_states_end(struct zero_states *st)
+{
+    for (int k = 0; k <= ZERO_STATES; k++)
+        for (int i = 0; i < 2; i++)
+            mds_dev_wait_copy(st->storage->dev, st->staged[k].stored[i]);
+}
+
 enum mds_rc mds_states_fetch(struct zero_states *st, enum zero_state k,
                              const struct zero_range *r, float **at)
 {
     void *p;
 
-    MDS_TRY(mds_storage_fetch(st->storage, &st->array[k], r, st->staged[k], &p));
+    MDS_TRY(mds_storage_fetch(st->storage, &st->array[k], r, next_buffer(st, k), &p));
     *at = p;
     return MDS_OK;
 }
@@ -90,23 +123,21 @@ enum mds_rc mds_states_fetch(struct zero_states *st, enum zero_state k,
 enum mds_rc mds_states_store(struct zero_states *st, enum zero_state k,
                              const struct zero_range *r)
 {
-    return mds_storage_store(st->storage, &st->array[k], r, st->staged[k]);
+    return store(st, k, &st->array[k], r);
 }
 
-void *mds_states_weight(const struct zero_states *st, const struct zero_range *r)
+void *mds_states_weight(struct zero_states *st, const struct zero_range *r)
 {
     if (st->master_is_weights)
         return NULL;
     return st->weights->place == MDS_PLACE_DEVICE
                ? mds_storage_at(st->storage, st->weights, r)
-               : st->staged[ZERO_STATES];
+               : next_buffer(st, ZERO_STATES);
 }
 
 enum mds_rc mds_states_store_weight(struct zero_states *st, const struct zero_range *r)
 {
-    return st->master_is_weights ? MDS_OK
-                                 : mds_storage_store(st->storage, st->weights, r,
-                                                     st->staged[ZERO_STATES]);
+    return st->master_is_weights ? MDS_OK : store(st, ZERO_STATES, st->weights, r);
 }
 
 static enum mds_rc update_range(struct zero_states *st, const struct zero_range *r,

@@ -6,6 +6,13 @@
 #include "optim/rules.h"
 #include "optim/swap.h"
 
+/* Two buffers on the device, used in turn, for pieces of an array that is elsewhere. */
+struct zero_staged {
+    void *buffer[2];
+    struct mds_dev_async_copy stored[2]; /* on the way back */
+    int latest;
+};
+
 struct zero_states {
     struct zero_storage *storage; /* borrowed */
     const struct zero_partition *parts;
@@ -16,8 +23,8 @@ struct zero_states {
     struct zero_swap
         *swap;       /* of an update on the host; NULL: it is on the device, of */
     int64_t longest; /* elements at a time, and if they are stored elsewhere, in */
-    void *staged[ZERO_STATES + 1]; /* buffers [longest] for states, and for weights */
-    enum mds_rc rc;                /* of the update in progress */
+    struct zero_staged staged[ZERO_STATES + 1]; /* [longest]: states, and weights */
+    enum mds_rc rc;                             /* of the update in progress */
 };
 
 /* 32-bit weights stored in the same place are their own master.  on_host: the update is
@@ -51,8 +58,11 @@ enum mds_rc mds_states_store(struct zero_states *st, enum zero_state k,
                              const struct zero_range *r);
 
 /* The same of weights, which are only written; NULL if the master is the weight. */
-void *mds_states_weight(const struct zero_states *st, const struct zero_range *r);
+void *mds_states_weight(struct zero_states *st, const struct zero_range *r);
 enum mds_rc mds_states_store_weight(struct zero_states *st, const struct zero_range *r);
+
+/* All units are updated: what is queued from now on finds states and weights stored. */
+void mds_states_end(struct zero_states *st);
 
 /* ---- on the host ---- */
 

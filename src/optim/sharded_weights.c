@@ -41,13 +41,15 @@ enum mds_rc mds_weights_init(struct zero_weights *w, struct zero_storage *s,
     enum mdsk_dtype dtype = mds_params_dtype(parts->params);
     int64_t elem = (int64_t)mdsk_dtype_size(dtype);
 
-    *w = (struct zero_weights){
-        .storage = s,
-        .parts = parts,
-        .sharded = sharded,
-        .overlap = overlap,
-        .dtype = dtype,
-        .array = {at, elem, sharded ? ZERO_SHARDS : ZERO_WHOLE, NULL, 0}};
+    *w = (struct zero_weights){.storage = s,
+                               .parts = parts,
+                               .sharded = sharded,
+                               .overlap = overlap,
+                               .dtype = dtype,
+                               .array = {.place = at,
+                                         .pinned = 1,
+                                         .elem = elem,
+                                         .layout = sharded ? ZERO_SHARDS : ZERO_WHOLE}};
     w->gather = mds_zalloc((size_t)parts->units, sizeof *w->gather);
     if (!w->gather)
         return MDS_EMEM;
@@ -107,9 +109,10 @@ static enum mds_rc start_unit_gather(struct zero_weights *w, int unit, int s)
     struct zero_range own = mds_partition_own(parts, unit);
     int64_t bytes = parts->shard[unit].block * w->array.elem;
     char *to = w->pool.slot[s].base;
-    const void *from = mds_storage_to_device(
-        w->storage, &w->array, &own, to + mds_partition_rank(parts, unit) * bytes);
+    void *from;
 
+    MDS_TRY(mds_storage_fetch(w->storage, &w->array, &own,
+                              to + mds_partition_rank(parts, unit) * bytes, &from));
     return mds_comm_all_gather_start(parts->shard[unit].group, from, to, bytes,
                                      &w->fetch[s]);
 }

@@ -73,8 +73,16 @@ static enum mds_rc copy_on_device(struct zero_storage *s, const struct zero_arra
 static enum mds_rc alloc_on_host(struct zero_storage *s, enum mds_mem_tag tag,
                                  struct zero_array *a, int64_t bytes)
 {
+    void *p = NULL;
+
     (void)tag;
-    return mds_storage_host_memory(s, bytes, &a->base);
+    if (!a->pinned)
+        return mds_storage_host_memory(s, bytes, &a->base);
+    s->memory_bytes += bytes;
+    if (!s->dry)
+        MDS_TRY(mds_dev_alloc(s->host, bytes, &p));
+    a->base = p;
+    return MDS_OK;
 }
 
 /* By all threads. */
@@ -150,7 +158,11 @@ enum mds_rc mds_storage_create_file(struct zero_storage *s)
 
 void mds_storage_release(struct zero_storage *s, struct zero_array *a)
 {
-    if (a->place == MDS_PLACE_CPU)
+    if (a->place != MDS_PLACE_CPU || !a->base)
+        return;
+    if (a->pinned)
+        mds_dev_free(s->host, a->base, array_bytes(s, a));
+    else
         mds_host_unmap(a->base, array_bytes(s, a));
 }
 
@@ -173,17 +185,6 @@ void *mds_storage_at(const struct zero_storage *s, const struct zero_array *a,
     return a->base ? a->base + byte_offset(s, a, p) : NULL;
 }
 
-const void *mds_storage_to_device(struct zero_storage *s, const struct zero_array *a,
-                                  const struct zero_range *p, void *scratch)
-{
-    const void *at = mds_storage_at(s, a, p);
-
-    if (a->place == MDS_PLACE_DEVICE)
-        return at;
-    mds_dev_copy_in(s->dev, scratch, at, p->n * a->elem);
-    return scratch;
-}
-
 enum mds_rc mds_storage_alloc_bounce(struct zero_storage *s)
 {
     s->memory_bytes += bounce_bytes;
@@ -193,23 +194,33 @@ enum mds_rc mds_storage_alloc_bounce(struct zero_storage *s)
 enum mds_rc mds_storage_fetch(struct zero_storage *s, const struct zero_array *a,
                               const struct zero_range *p, void *scratch, void **at)
 {
-    *at = scratch;
-    if (a->place == MDS_PLACE_DEVICE) {
-        *at = mds_storage_at(s, a, p);
-        return MDS_OK;
+    void *stored = mds_storage_at(s, a, p);
+    int64_t bytes = p->n * a->elem;
+
+    *at = a->place == MDS_PLACE_DEVICE ? stored : scratch;
+    if (a->place == MDS_PLACE_NVME) {
+        MDS_TRY(mds_storage_copy(s, a, p, s->bounce, 0));
+        mds_dev_copy_in(s->dev, scratch, s->bounce, bytes);
+    } else if (a->place == MDS_PLACE_CPU) {
+        mds_dev_wait_copy(s->dev, mds_dev_reload_start(s->dev, scratch, stored, bytes));
     }
-    MDS_TRY(mds_storage_copy(s, a, p, s->bounce, 0));
-    mds_dev_copy_in(s->dev, scratch, s->bounce, p->n * a->elem);
     return MDS_OK;
 }
 
 enum mds_rc mds_storage_store(struct zero_storage *s, const struct zero_array *a,
-                              const struct zero_range *p, const void *scratch)
+                              const struct zero_range *p, const void *scratch,
+                              struct mds_dev_async_copy *copy)
 {
-    if (a->place == MDS_PLACE_DEVICE)
-        return MDS_OK;
-    MDS_TRY(copy_to_host(s, s->bounce, scratch, p->n * a->elem));
-    return mds_storage_copy(s, a, p, s->bounce, 1);
+    int64_t bytes = p->n * a->elem;
+
+    *copy = (struct mds_dev_async_copy){0};
+    if (a->place == MDS_PLACE_NVME) {
+        MDS_TRY(copy_to_host(s, s->bounce, scratch, bytes));
+        return mds_storage_copy(s, a, p, s->bounce, 1);
+    }
+    if (a->place == MDS_PLACE_CPU)
+        *copy = mds_dev_offload_start(s->dev, mds_storage_at(s, a, p), scratch, bytes);
+    return MDS_OK;
 }
 
 enum mds_rc mds_storage_copy(struct zero_storage *s, const struct zero_array *a,

@@ -8,6 +8,7 @@
 
 #include "config/config.h"
 #include "device/arena.h"
+#include "device/device.h"
 #include "io/scratch_file.h"
 #include "optim/partition.h"
 
@@ -16,6 +17,7 @@ enum { ZERO_STAGING_ELEMENTS = 1 << 19 };
 
 struct zero_array {
     enum mds_place_kind place;
+    int pinned;   /* host memory that the device copies to and from */
     int64_t elem; /* bytes of an element */
     enum zero_layout layout;
     char *base;     /* NULL: in the file, or host memory of a dry run */
@@ -24,13 +26,13 @@ struct zero_array {
 
 struct zero_storage {
     const struct zero_partition *parts; /* borrowed, as are the next four */
-    struct mds_dev *dev, *host;         /* host: pinned memory for copies */
+    struct mds_dev *dev, *host;         /* host: pinned memory */
     struct mds_arena *arena;
     const char *folder; /* for the file */
     int threads;        /* that zero host memory; 0: all threads of the cpu kernels */
     int dry;
-    struct mds_scratch_file *file;    /* NULL: none, or dry */
-    void *bounce;                     /* pinned, of fetch and store; NULL: none, dry */
+    struct mds_scratch_file *file; /* NULL: none, or dry */
+    void *bounce;                  /* pinned, on the way to a file; NULL: none, dry */
     int64_t memory_bytes, file_bytes; /* allocated on the host */
 };
 
@@ -52,18 +54,17 @@ enum mds_rc mds_storage_host_memory(struct zero_storage *s, int64_t bytes, void 
 void *mds_storage_at(const struct zero_storage *s, const struct zero_array *a,
                      const struct zero_range *p);
 
-/* Device address of a range: in place, or `scratch` after copying it there. */
-const void *mds_storage_to_device(struct zero_storage *s, const struct zero_array *a,
-                                  const struct zero_range *p, void *scratch);
-
-/* *at = device address of a range for an update there: in place, or `scratch` after a
- * copy; store copies it back.  Call alloc_bounce once before, if anything is not on the
- * device; then a range has at most ZERO_STAGING_ELEMENTS. */
+/* *at = device address of a range: in place, or `scratch`, after a copy that is queued.
+ * The array is on the device, pinned, or in a file; then call alloc_bounce once before,
+ * and a range has at most ZERO_STAGING_ELEMENTS. */
 enum mds_rc mds_storage_alloc_bounce(struct zero_storage *s);
 enum mds_rc mds_storage_fetch(struct zero_storage *s, const struct zero_array *a,
                               const struct zero_range *p, void *scratch, void **at);
+
+/* The way back.  *copy: neither may be used before it is done. */
 enum mds_rc mds_storage_store(struct zero_storage *s, const struct zero_array *a,
-                              const struct zero_range *p, const void *scratch);
+                              const struct zero_range *p, const void *scratch,
+                              struct mds_dev_async_copy *copy);
 
 /* Copy a range from host memory (put 1), or to it (0).  A dry device only counts. */
 enum mds_rc mds_storage_copy(struct zero_storage *s, const struct zero_array *a,

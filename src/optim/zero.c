@@ -239,6 +239,7 @@ enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale)
         return mds_host_update_begin(z->host_update);
     for (int i = 0; i < z->parts.units; i++)
         MDS_TRY(update_unit(z, i));
+    mds_states_end(&z->states);
     return MDS_OK;
 }
 
