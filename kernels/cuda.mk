@@ -8,6 +8,7 @@ kernels_cuda_c = \
   kernels/cuda/fp8.c \
   kernels/cuda/libraries.c \
   kernels/cuda/linear.c kernels/cuda/linear.h \
+  kernels/cuda/muon_product.c \
   kernels/cuda/unfused.c kernels/cuda/unfused.h \
   kernels/cuda/gemm_plan.c kernels/cuda/gemm.c kernels/cuda/gemm.h kernels/cuda/autotune.c \
   kernels/cuda/hopper/attention.h \
@@ -109,8 +110,8 @@ endif
 endif
 tests_kernels_cublas_calls_SOURCES = tests/kernels/cublas_calls.c \
   tests/kernels/fake_cublas.c tests/kernels/fake_cublas.h \
-  kernels/cuda/fp8.c kernels/cuda/linear.c kernels/cuda/unfused.c kernels/cuda/gemm_plan.c \
-  kernels/cuda/gemm.c kernels/cuda/autotune.c
+  kernels/cuda/fp8.c kernels/cuda/linear.c kernels/cuda/muon_product.c kernels/cuda/unfused.c \
+  kernels/cuda/gemm_plan.c kernels/cuda/gemm.c kernels/cuda/autotune.c
 tests_kernels_cublas_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
 tests_kernels_cublas_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
   $(CMOCKA_LIBS) -lm

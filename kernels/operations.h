@@ -47,6 +47,7 @@
     X(SUM_SQUARES, sum_squares)                                                        \
     X(ADAMW, adamw)                                                                    \
     X(MUON_MOMENTUM, muon_momentum)                                                    \
+    X(MUON_PRODUCT, muon_product)                                                      \
     X(MUON_STEP, muon_step)
 
 #endif

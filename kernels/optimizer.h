@@ -54,6 +54,23 @@ struct mdsk_muon_momentum {
     const float *grad;
 };
 
+/* Products of Newton-Schulz, with a multiple of a matrix added:
+ *   y = alpha x w + beta z     for each of `batch` products
+ *
+ *   x  [batch, m, k], or [batch, k, m] if flip_x: transposed
+ *   w  [batch, k, n], or [batch, n, k] if flip_w
+ *   z, y  [batch, m, n]; z NULL: 0; y is none of the others
+ *
+ * All of dtype; summed in f32, and rounded once. */
+struct mdsk_muon_product {
+    int64_t batch, m, n, k;
+    int flip_x, flip_w;
+    enum mdsk_dtype dtype;
+    float alpha, beta;
+    const void *x, *w, *z;
+    void *y;
+};
+
 /* w = w - lr * weight_decay * w - rate * o  on n consecutive weights
  *
  *   master  [n]  f32, in place     o  [n]  type of o

@@ -453,6 +453,15 @@ struct mdsk_cost mdsk_axpby_cost(const struct mdsk_axpby *a)
                                       (a->b != 0 ? 2 : 1) * dtype_bytes(a->to)));
 }
 
+struct mdsk_cost mdsk_muon_product_cost(const struct mdsk_muon_product *a)
+{
+    double m = (double)a->m, n = (double)a->n, k = (double)a->k;
+    double elements = m * k + k * n + (a->z ? 2 : 1) * m * n;
+
+    return (struct mdsk_cost){(double)a->batch * gemm_flops(a->m, a->n, a->k),
+                              (double)a->batch * elements * dtype_bytes(a->dtype)};
+}
+
 struct mdsk_cost mdsk_muon_step_cost(const struct mdsk_muon_step *a)
 {
     return bytes_only((double)a->n * (2 * sizeof(float) + dtype_bytes(a->o_dtype) +

@@ -49,7 +49,8 @@ struct mdsk_half_operand {
 /* C = A B + bias with 16-bit operands: A [m, k], B [k, n] and the row bias [n] (NULL:
  * 0) of dtype.  C [m, n] is packed and of type
  * `to`: either dtype, rounded once, or f32.  With f32 bias is NULL, and add adds A B to
- * C. */
+ * C.  factors: C = factors[0] (A B + bias) + factors[1] Z before it is rounded, with Z
+ * as C; both may be NULL. */
 struct mdsk_gemm_half {
     int64_t m, n, k;
     enum mdsk_dtype dtype, to;
@@ -58,6 +59,8 @@ struct mdsk_gemm_half {
     const void *bias;
     void *c;
     int add;
+    const float *factors;
+    const void *z;
 };
 
 /* Returns 0 or -ENOMEM. */

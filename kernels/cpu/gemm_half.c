@@ -50,12 +50,31 @@ static void load_bias(const struct mdsk_gemm_half *p, int64_t j, int64_t m, int6
         memcpy(c + r * n, c, (size_t)n * sizeof *c);
 }
 
+/* The row of a block that becomes elements at .. at + n - 1 of C: factors and Z. */
+static void blend_row(const struct mdsk_gemm_half *p, int64_t at, int64_t n, float *c)
+{
+    float z[BLOCK];
+
+    for (int64_t j = 0; j < n; j++)
+        c[j] *= p->factors[0];
+    if (!p->z)
+        return;
+    mdsk_widen(p->to, p->z, at, n, z);
+    for (int64_t j = 0; j < n; j++)
+        c[j] += p->factors[1] * z[j];
+}
+
 static void store_block(const struct mdsk_gemm_half *p, int64_t i, int64_t j, int64_t m,
-                        int64_t n, const float *c)
+                        int64_t n, float *c)
 {
 #pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(m *n))
-    for (int64_t r = 0; r < m; r++)
-        mdsk_put(p->to, c + r * n, n, p->c, (i + r) * p->n + j);
+    for (int64_t r = 0; r < m; r++) {
+        int64_t at = (i + r) * p->n + j;
+
+        if (p->factors)
+            blend_row(p, at, n, c + r * n);
+        mdsk_put(p->to, c + r * n, n, p->c, at);
+    }
 }
 
 /* The block of C at (i, j). */

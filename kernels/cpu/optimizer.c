@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/storage.h"
 
 MDSK_DISPATCH static void adamw(const struct mdsk_adamw *a, int span, int64_t from,
@@ -112,6 +113,57 @@ int mdsk_axpby_cpu(void *stream, const struct mdsk_axpby *a)
     for (int64_t i = 0; i < a->n; i += MDSK_GRAIN)
         combine_range(a, scale, i, mdsk_min(i + MDSK_GRAIN, a->n));
     return 0;
+}
+
+static int multiply_f32(const struct mdsk_muon_product *a, const float *x,
+                        const float *w, const float *z, float *y)
+{
+    const struct mdsk_operand left = {x, a->flip_x ? a->m : a->k, a->flip_x};
+    const struct mdsk_operand right = {w, a->flip_w ? a->k : a->n, a->flip_w};
+    int64_t n = a->m * a->n;
+    int err = mdsk_gemm(a->m, a->n, a->k, &left, &right, y, a->n, 0);
+
+    if (err)
+        return err;
+#pragma omp parallel for schedule(static) num_threads(mdsk_threads_for(n))
+    for (int64_t i = 0; i < n; i++)
+        y[i] = a->alpha * y[i] + (z ? a->beta * z[i] : 0);
+    return 0;
+}
+
+/* Product i of the batch. */
+static int multiply(const struct mdsk_muon_product *a, int64_t i)
+{
+    int64_t elem = (int64_t)mdsk_dtype_size(a->dtype);
+    const char *x = (const char *)a->x + i * a->m * a->k * elem;
+    const char *w = (const char *)a->w + i * a->k * a->n * elem;
+    const char *z = a->z ? (const char *)a->z + i * a->m * a->n * elem : NULL;
+    char *y = (char *)a->y + i * a->m * a->n * elem;
+    const float factors[] = {a->alpha, a->beta};
+    const struct mdsk_gemm_half half = {.m = a->m,
+                                        .n = a->n,
+                                        .k = a->k,
+                                        .dtype = a->dtype,
+                                        .to = a->dtype,
+                                        .a = {x, a->flip_x ? a->m : a->k, a->flip_x},
+                                        .b = {w, a->flip_w ? a->k : a->n, a->flip_w},
+                                        .c = y,
+                                        .factors = factors,
+                                        .z = z};
+
+    return a->dtype == MDSK_F32 ? multiply_f32(a, (const void *)x, (const void *)w,
+                                               (const void *)z, (void *)y)
+                                : mdsk_gemm_half(&half);
+}
+
+int mdsk_muon_product_cpu(void *stream, const struct mdsk_muon_product *a)
+{
+    int err = 0;
+
+    (void)stream;
+    for (int64_t i = 0; i < a->batch && !err; i++)
+        err = multiply(a, i);
+    return err;
 }
 
 static void muon_step_range(const struct mdsk_muon_step *a, int64_t from, int64_t to)

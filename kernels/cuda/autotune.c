@@ -128,10 +128,10 @@ static void time_and_choose_safely(cudaStream_t stream, struct mdsk_cuda_gemm_pl
                                    const struct tuning_rules *r)
 {
     struct mdsk_cuda_gemm_operands mine = *o;
-    int64_t size = p->shape.m * p->shape.n *
+    int64_t size = p->shape.batch * p->shape.m * p->shape.n *
                    (int64_t)mdsk_dtype_size((enum mdsk_dtype)p->shape.out);
 
-    if (!p->shape.add) {
+    if (!p->shape.add || o->z) {
         time_and_choose(stream, p, o, r);
         return;
     }

@@ -20,7 +20,8 @@
     X(cublasLtMatmulPreferenceDestroy)                                                 \
     X(cublasLtMatmulPreferenceSetAttribute)                                            \
     X(cublasLtMatrixLayoutCreate)                                                      \
-    X(cublasLtMatrixLayoutDestroy)
+    X(cublasLtMatrixLayoutDestroy)                                                     \
+    X(cublasLtMatrixLayoutSetAttribute)
 
 struct mdsk_cublaslt {
     MDSK_CUBLASLT_CALLS(MDSK_LIBRARY_CALL)

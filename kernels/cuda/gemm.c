@@ -101,6 +101,23 @@ static int describe_accumulation(struct mdsk_cuda_gemm_plan *p)
                : 0;
 }
 
+/* The matrices of a batch, of so many elements, lie one after the other. */
+static int describe_batch(const struct mdsk_cuda_gemm_shape *s,
+                          cublasLtMatrixLayout_t layout, int64_t elements)
+{
+    int32_t batch = (int32_t)s->batch;
+    int err;
+
+    if (batch == 1)
+        return 0;
+    err = cublas_rc(lt->cublasLtMatrixLayoutSetAttribute(
+        layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch));
+    return err ? err
+               : cublas_rc(lt->cublasLtMatrixLayoutSetAttribute(
+                     layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &elements,
+                     sizeof elements));
+}
+
 static int create_descriptors(struct mdsk_cuda_gemm_plan *p)
 {
     const struct mdsk_cuda_gemm_shape *s = &p->shape;
@@ -128,7 +145,11 @@ static int create_descriptors(struct mdsk_cuda_gemm_plan *p)
     if (!err)
         err = cublas_rc(
             lt->cublasLtMatrixLayoutCreate(&p->c, cuda_type_of(s->out), m, n, s->m));
-    return err;
+    if (!err)
+        err = describe_batch(s, p->a, s->m * s->k);
+    if (!err)
+        err = describe_batch(s, p->b, s->k * s->n);
+    return err ? err : describe_batch(s, p->c, s->m * s->n);
 }
 
 static void destroy_descriptors(struct mdsk_cuda_gemm_plan *p)
@@ -241,7 +262,7 @@ static int set_pointers(const struct mdsk_cuda_gemm_plan *p,
 int mdsk_cuda_run_gemm_plan(cudaStream_t stream, const struct mdsk_cuda_gemm_plan *p,
                             const struct mdsk_cuda_gemm_operands *o)
 {
-    const float one = 1, zero = 0;
+    const float plain[] = {1, 1}, zero = 0, *factors = o->factors ? o->factors : plain;
     void *workspace = mdsk_cuda_scratch(stream, MDSK_CUDA_GEMM, WORKSPACE);
     int err;
 
@@ -250,9 +271,10 @@ int mdsk_cuda_run_gemm_plan(cudaStream_t stream, const struct mdsk_cuda_gemm_pla
     err = set_pointers(p, o);
     if (err)
         return err;
-    return cublas_rc(lt->cublasLtMatmul(handle, p->desc, &one, o->a, p->a, o->b, p->b,
-                                        p->shape.add ? &one : &zero, o->c, p->c, o->c,
-                                        p->c, &p->algo, workspace, WORKSPACE, stream));
+    return cublas_rc(lt->cublasLtMatmul(handle, p->desc, &factors[0], o->a, p->a, o->b,
+                                        p->b, p->shape.add ? &factors[1] : &zero,
+                                        o->z ? o->z : o->c, p->c, o->c, p->c, &p->algo,
+                                        workspace, WORKSPACE, stream));
 }
 
 static int open_handle(void)
@@ -286,16 +308,17 @@ struct mdsk_cuda_gemm_shape
 mdsk_cuda_gemm_shape_of(int64_t m, int64_t n, int64_t k, enum mdsk_dtype in,
                         enum mdsk_dtype out, const struct mdsk_cuda_gemm_operands *o)
 {
-    const void *addresses[] = {o->a, o->b, o->c, o->bias, o->aux};
+    const void *addresses[] = {o->a, o->b, o->c, o->bias, o->aux, o->z};
     struct mdsk_cuda_gemm_shape s;
 
     memset(&s, 0, sizeof s);
     s.m = m;
     s.n = n;
     s.k = k;
+    s.batch = 1;
     s.in = s.in_b = (int32_t)in;
     s.out = (int32_t)out;
     s.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-    s.alignment = alignment_of(addresses, 5); /* NULL is aligned */
+    s.alignment = alignment_of(addresses, 6); /* NULL is aligned */
     return s;
 }

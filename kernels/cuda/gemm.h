@@ -7,14 +7,14 @@
 #include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/cuda.h"
 
-/* C [m,n] = A [m,k] B [k,n], column-major, all packed.  flip: the operand is stored
- * transposed.  FP8 (fp8.h): A is stored transposed and B is not, and k is a multiple
+/* C [m,n] = A [m,k] B [k,n], column-major, all packed; of a batch one after the other.
+ * flip: the operand is stored transposed.  FP8 (fp8.h): A is stored transposed and B is not, and k is a multiple
  * of 16.  Compared bytewise: zero the struct before filling it in. */
 struct mdsk_cuda_gemm_shape {
-    int64_t m, n, k;
+    int64_t m, n, k, batch;
     int32_t in, in_b, out; /* enum mdsk_dtype of A, of B and of C */
     int32_t flip_a, flip_b;
-    int32_t add; /* C += A B */
+    int32_t add; /* C += A B, or C = A B + Z */
     int32_t epilogue;
     int32_t alignment; /* of the operands' addresses, in bytes */
     int32_t fast;      /* FP8: sums along k in fewer bits than f32 has */
@@ -38,15 +38,18 @@ struct mdsk_cuda_gemm_plan {
 };
 
 /* Device addresses of one GEMM; borrowed.  bias, aux: read or written by the epilogue,
- * or NULL.  scale_a, scale_b: of FP8 operands, else NULL. */
+ * or NULL.  scale_a, scale_b: of FP8 operands, else NULL.  z: what is added, if it is
+ * not C.  factors: of A B and of what is added, on the host; NULL: 1. */
 struct mdsk_cuda_gemm_operands {
     const void *a, *b, *bias;
     void *c;
     const void *aux;
     const float *scale_a, *scale_b;
+    const void *z;
+    const float *factors;
 };
 
-/* The shape of a GEMM without flip, add or epilogue; A and B are of one type. */
+/* The shape of one GEMM without flip, add or epilogue; A and B are of one type. */
 struct mdsk_cuda_gemm_shape
 mdsk_cuda_gemm_shape_of(int64_t m, int64_t n, int64_t k, enum mdsk_dtype in,
                         enum mdsk_dtype out, const struct mdsk_cuda_gemm_operands *o);

@@ -15,6 +15,7 @@ struct zero_matrix {
     int id, unit; /* of the parameter */
     int window;
     double flops;
+    int64_t rows;
 };
 
 /* ---- where the elements are ---- */
@@ -94,10 +95,42 @@ static struct round round_from(const struct zero_muon *mu, int first)
     return (struct round){first, (int)mds_min(first + mu->size, mu->n)};
 }
 
+/* This rank's matrix of a round; NULL: it has none. */
+static const struct mds_param *own_matrix(const struct zero_muon *mu, struct round r)
+{
+    return r.first + mu->rank < r.end ? param_of(mu, &mu->list[r.first + mu->rank])
+                                      : NULL;
+}
+
 /* Pieces lie in a parcel as far apart as kernels like it. */
 static int64_t spaced(int64_t n)
 {
     return mds_round_up(n, MDS_UNIT_ALIGN);
+}
+
+/* Elements that an owner orthogonalises together, at most: this fills a GPU. */
+enum { BATCH_ELEMENTS = 1 << 23 };
+
+static int same_shape(const struct zero_muon *mu, int i, int j)
+{
+    const struct mds_param_spec *a = &param_of(mu, &mu->list[i])->spec,
+                                *b = &param_of(mu, &mu->list[j])->spec;
+
+    return a->rows == b->rows && a->cols == b->cols;
+}
+
+/* The rounds of the batch that begins at a matrix: of all ranks the same, and full,
+ * unless it is one. */
+static int batch_rounds(const struct zero_muon *mu, int first)
+{
+    int64_t most = BATCH_ELEMENTS / elements(param_of(mu, &mu->list[first]));
+    int n = 1;
+
+    while (first + n < mu->n && n < most * mu->size &&
+           same_shape(mu, first, first + n) &&
+           mu->list[first + n].window == mu->list[first].window)
+        n++;
+    return (int)mds_max(n / mu->size, 1);
 }
 
 /* What a rank has in its parcel: pieces of directions for their owners, or one that
@@ -129,6 +162,8 @@ static int compare_matrices(const void *a, const void *b)
         return x->window < y->window ? -1 : 1;
     if (x->flops != y->flops)
         return x->flops > y->flops ? -1 : 1;
+    if (x->rows != y->rows)
+        return x->rows > y->rows ? -1 : 1;
     return x->id < y->id ? -1 : 1;
 }
 
@@ -152,8 +187,9 @@ static enum mds_rc list_matrices(struct zero_muon *mu)
         *x = (struct zero_matrix){
             .id = id,
             .unit = p->unit,
-            .window = (units - 1) / mu->size,
-            .flops = mds_newton_schulz_flops(p->spec.rows, p->spec.cols)};
+            .window = (units - 1) / (int)mds_muon_window(mu->size),
+            .flops = mds_newton_schulz_flops(p->spec.rows, p->spec.cols),
+            .rows = p->spec.rows};
         mu->n++;
     }
     qsort(mu->list, (size_t)mu->n, sizeof *mu->list, compare_matrices);
@@ -163,21 +199,22 @@ static enum mds_rc list_matrices(struct zero_muon *mu)
 static enum mds_rc alloc_work(struct zero_muon *mu, struct mds_arena *arena)
 {
     enum mdsk_dtype dtype = mds_params_dtype(mu->parts->params);
-    int64_t n = 0, m = 0, parcel = 1, bytes; /* that it is an address of the device */
+    int64_t n = 0, g = 0, parcel = 1, bytes; /* that it is an address of the device */
     void *at = NULL;
 
     mu->work.dtype = dtype;
     for (int i = 0; i < mu->n; i++) {
         const struct mds_param *p = param_of(mu, &mu->list[i]);
+        int64_t m = mds_min(p->spec.rows, p->spec.cols), batch = batch_rounds(mu, i);
 
-        n = mds_max(n, elements(p));
-        m = mds_max(m, mds_min(p->spec.rows, p->spec.cols));
+        n = mds_max(n, batch * elements(p));
+        g = mds_max(g, batch * m * m);
         if (i % mu->size == 0)
             parcel = mds_max(parcel, round_bytes(mu, round_from(mu, i)));
     }
-    bytes = mds_newton_schulz_lay_out(&mu->work, NULL, n, m, dtype) - (char *)NULL;
+    bytes = mds_newton_schulz_lay_out(&mu->work, NULL, n, g, dtype) - (char *)NULL;
     MDS_TRY(mds_arena_alloc(arena, MDS_MEM_OPTIM, bytes + parcel, &at));
-    mu->parcel = mds_newton_schulz_lay_out(&mu->work, at, n, m, dtype);
+    mu->parcel = mds_newton_schulz_lay_out(&mu->work, at, n, g, dtype);
     return MDS_OK;
 }
 
@@ -239,11 +276,19 @@ static enum mds_rc update_momentum(struct zero_muon *mu, const struct mds_param 
     return MDS_OK;
 }
 
+/* Where the round's matrix is in an array [batch, ...] of numbers of so many bytes. */
+static char *in_slot(const struct zero_muon *mu, const struct mds_param *p, void *batch,
+                     int64_t elem)
+{
+    return (char *)batch + mu->slot * elements(p) * elem;
+}
+
 /* Where an owner collects the blocks of its matrix; those of cut rows are put together
- * later. */
+ * afterwards. */
 static float *blocks_of(struct zero_muon *mu, const struct mds_param *p)
 {
-    return has_cut_rows(p) ? mu->work.x : mu->work.direction;
+    return has_cut_rows(p) ? mu->work.x
+                           : (float *)in_slot(mu, p, mu->work.direction, 4);
 }
 
 static void clear_blocks(struct zero_muon *mu)
@@ -254,7 +299,8 @@ static void clear_blocks(struct zero_muon *mu)
 
 static enum mds_rc gather_directions(struct zero_muon *mu, struct round r)
 {
-    float *parcel = (float *)mu->parcel, *blocks = mu->work.direction;
+    const struct mds_param *own = own_matrix(mu, r);
+    float *parcel = (float *)mu->parcel, *blocks = own ? blocks_of(mu, own) : parcel;
     int64_t at = 0;
 
     clear_blocks(mu);
@@ -264,7 +310,6 @@ static enum mds_rc gather_directions(struct zero_muon *mu, struct round r)
         int owner = i - r.first;
 
         if (owner == mu->rank) {
-            blocks = blocks_of(mu, p);
             MDS_TRY(update_momentum(mu, p, &mine, blocks + mine.at));
             continue;
         }
@@ -274,11 +319,10 @@ static enum mds_rc gather_directions(struct zero_muon *mu, struct round r)
         mu->send[owner] = (struct mds_comm_block){4 * at, 4 * mine.n};
         at += spaced(mine.n);
     }
-    for (int rank = 0; rank < mu->size && r.first + mu->rank < r.end; rank++) {
-        const struct mds_param *p = param_of(mu, &mu->list[r.first + mu->rank]);
-        struct piece theirs = piece_of(mu, p, rank);
+    for (int rank = 0; own && rank < mu->size; rank++) {
+        struct piece theirs = piece_of(mu, own, rank);
 
-        if (sends(mu, p, rank, mu->rank))
+        if (sends(mu, own, rank, mu->rank))
             mu->recv[rank] = (struct mds_comm_block){4 * theirs.at, 4 * theirs.n};
     }
     if (!mu->parts->sharded && mu->tensor == 1) /* each has all of them */
@@ -317,21 +361,24 @@ static enum mds_rc copy_columns(const struct zero_muon *mu, const struct mds_par
     return MDS_OK;
 }
 
-/* *blocks = the blocks of its matrix orthogonalised, of the type of the weights. */
-static enum mds_rc orthogonalise(struct zero_muon *mu, const struct mds_param *p,
-                                 void **blocks)
+/* The direction of the round's matrix, of which blocks were collected. */
+static enum mds_rc put_together(struct zero_muon *mu, const struct mds_param *p)
 {
-    struct newton_schulz *w = &mu->work;
-
-    if (has_cut_rows(p))
-        MDS_TRY(copy_columns(mu, p, MDSK_F32, 0, w->x, w->direction));
-    MDS_TRY(mds_newton_schulz(mu->states->storage->dev, w, p->spec.rows, p->spec.cols,
-                              mu->states->step.optim.muon_steps));
-    *blocks = w->x;
     if (!has_cut_rows(p))
         return MDS_OK;
-    *blocks = w->y;
-    return copy_columns(mu, p, w->dtype, 1, w->x, w->y);
+    return copy_columns(mu, p, MDSK_F32, 0, mu->work.x,
+                        in_slot(mu, p, mu->work.direction, 4));
+}
+
+/* *blocks = those of the round's result, of the type of the weights. */
+static enum mds_rc take_apart(struct zero_muon *mu, const struct mds_param *p,
+                              void **blocks)
+{
+    struct newton_schulz *w = &mu->work;
+    void *result = in_slot(mu, p, w->x, (int64_t)mdsk_dtype_size(w->dtype));
+
+    *blocks = has_cut_rows(p) ? w->y : result;
+    return has_cut_rows(p) ? copy_columns(mu, p, w->dtype, 1, result, w->y) : MDS_OK;
 }
 
 /* ---- the step ---- */
@@ -424,14 +471,14 @@ static enum mds_rc take_result(struct zero_muon *mu, struct round r, int i,
     return MDS_OK;
 }
 
-static enum mds_rc update_round(struct zero_muon *mu, struct round r)
+/* Give each rank its pieces of a round's results, and move its weights. */
+static enum mds_rc move_round(struct zero_muon *mu, struct round r)
 {
-    void *blocks = mu->work.x;
+    const struct mds_param *own = own_matrix(mu, r);
+    void *blocks = mu->parcel;
 
-    MDS_TRY(gather_directions(mu, r));
-    if (r.first + mu->rank < r.end)
-        MDS_TRY(
-            orthogonalise(mu, param_of(mu, &mu->list[r.first + mu->rank]), &blocks));
+    if (own)
+        MDS_TRY(take_apart(mu, own, &blocks));
     if (mu->parts->sharded)
         MDS_TRY(exchange_results(mu, r, blocks));
     for (int i = r.first; i < r.end; i++) {
@@ -442,6 +489,33 @@ static enum mds_rc update_round(struct zero_muon *mu, struct round r)
         MDS_TRY(take_result(mu, r, i, blocks, &o));
         MDS_TRY(move(mu, p, &mine, o));
     }
+    return MDS_OK;
+}
+
+static struct round select_round(struct zero_muon *mu, int first, int slot)
+{
+    mu->slot = slot;
+    return round_from(mu, first + slot * mu->size);
+}
+
+/* The rounds of a batch, from a matrix on. */
+static enum mds_rc update_rounds(struct zero_muon *mu, int first, int rounds)
+{
+    const struct mds_param *own = own_matrix(mu, round_from(mu, first));
+
+    for (int i = 0; i < rounds; i++) {
+        struct round r = select_round(mu, first, i);
+
+        MDS_TRY(gather_directions(mu, r));
+        if (own)
+            MDS_TRY(put_together(mu, own_matrix(mu, r)));
+    }
+    if (own)
+        MDS_TRY(mds_newton_schulz(mu->states->storage->dev, &mu->work, rounds,
+                                  own->spec.rows, own->spec.cols,
+                                  mu->states->step.optim.muon_steps));
+    for (int i = 0; i < rounds; i++)
+        MDS_TRY(move_round(mu, select_round(mu, first, i)));
     return MDS_OK;
 }
 
@@ -462,10 +536,10 @@ enum mds_rc mds_muon_update_unit(struct zero_muon *mu, int unit)
     if (unit == 0)
         mu->done = 0;
     while (mu->done < end) {
-        struct round r = round_from(mu, mu->done);
+        int first = mu->done, rounds = batch_rounds(mu, first);
 
-        MDS_TRY(update_round(mu, r));
-        mu->done = r.end;
+        MDS_TRY(update_rounds(mu, first, rounds));
+        mu->done = (int)mds_min(first + rounds * mu->size, mu->n);
     }
     return MDS_OK;
 }

@@ -17,8 +17,10 @@
  * and each result is broadcast.
  *
  * A rank has one whole matrix at a time, beside its pieces of a round (round_bytes).
- * Rounds go through the units in windows of N units; within a window the matrices are
- * ordered by size, so that the ranks of a round are busy for equally long.
+ * Rounds go through the units in windows (mds_muon_window); within a window the matrices
+ * are ordered by size, so that the ranks of a round are busy for equally long.  Rounds
+ * whose matrices all have one shape, a small one, are a batch: an owner keeps its
+ * directions, and orthogonalises them together, as GPUs are slow at small products.
  *
  * Sources: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; scale and
  * decoupled decay: Liu et al. 2025, arXiv:2502.16982. */
@@ -40,6 +42,7 @@ struct zero_muon {
     struct zero_matrix *list;
     int n, done;                        /* matrices; updated in this step */
     struct mds_comm_block *send, *recv; /* [size] */
+    int slot;                           /* of the batch: the round's matrix in work */
     struct newton_schulz work;
     char *parcel; /* pieces for the owners, later those of their results */
 };
@@ -48,6 +51,14 @@ struct zero_muon {
 static inline int mds_muon_takes(const struct mds_param_spec *spec)
 {
     return spec->in_block;
+}
+
+/* Units whose matrices are dealt to so many ranks together. */
+static inline int64_t mds_muon_window(int64_t ranks)
+{
+    const int64_t least = 4;
+
+    return (least + ranks - 1) / ranks * ranks;
 }
 
 /* For the matrices of the units whose group is `units`.  group: these ranks and their

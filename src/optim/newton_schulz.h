@@ -6,26 +6,26 @@
 
 #include "device/device.h"
 
-/* Working memory for a matrix of n elements, whose shorter side is m. */
+/* Working memory for matrices of the same shape, n elements together, whose Gram
+ * matrices have g together. */
 struct newton_schulz {
     enum mdsk_dtype dtype;
-    double *squares;
-    float *direction; /* [n]: what is orthogonalised */
+    double *squares;  /* of one matrix */
+    float *direction; /* [n]: what is orthogonalised, one matrix after the other */
     void *x, *y;      /* [n] of dtype: the iterate and the next one */
-    float *sums;      /* [m, m]: the Gram matrix of a tall one, before it is rounded */
-    void *gram, *mix; /* [m, m] of dtype: Gram matrix; b gram + c gram^2 */
+    void *gram, *mix; /* [g] of dtype: Gram matrix; b gram + c gram^2 */
 };
 
 /* Lay it out from `at` on; returns where it ends.  x and y have 4 n bytes together,
  * one after the other. */
-char *mds_newton_schulz_lay_out(struct newton_schulz *w, char *at, int64_t n, int64_t m,
+char *mds_newton_schulz_lay_out(struct newton_schulz *w, char *at, int64_t n, int64_t g,
                                 enum mdsk_dtype dtype);
 
-/* w->x = w->direction [R, C] orthogonalised.  w->y is free then. */
-enum mds_rc mds_newton_schulz(struct mds_dev *dev, struct newton_schulz *w, int64_t R,
-                              int64_t C, int64_t steps);
+/* w->x = w->direction [batch, R, C] orthogonalised.  w->y is free then. */
+enum mds_rc mds_newton_schulz(struct mds_dev *dev, struct newton_schulz *w,
+                              int64_t batch, int64_t R, int64_t C, int64_t steps);
 
-/* FLOPs of a step. */
+/* FLOPs of a step for one matrix. */
 double mds_newton_schulz_flops(int64_t R, int64_t C);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/minmax.h"
 #include "engine/engine.h"
+#include "optim/muon.h"
 
 #include <stdlib.h>
 
@@ -226,7 +227,7 @@ static int64_t block_period(const struct mds_config *c)
     if (c->parallel.offload_optimizer != MDS_PLACE_DEVICE)
         n = common_multiple(n, 4);
     if (c->optim.kind == MDS_MUON)
-        n = common_multiple(n, stage_ranks(c));
+        n = common_multiple(n, mds_muon_window(stage_ranks(c)));
     if (c->model.window_skip)
         n = common_multiple(n, c->model.window_skip_freq > 0 ? c->model.window_skip_freq
                                                              : c->model.layers);

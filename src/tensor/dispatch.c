@@ -12,7 +12,7 @@
  *     mds_op_weigh, mds_op_weigh_bwd, mds_op_experts_fwd, mds_op_experts_bwd_input,
  *     mds_op_experts_bwd_weight, mds_op_copy_rows, mds_op_cast, mds_op_add,
  *     mds_op_axpby, mds_op_sum_squares, mds_op_adamw, mds_op_muon_momentum,
- *     mds_op_muon_step */
+ *     mds_op_muon_product, mds_op_muon_step */
 #include "tensor/contract.h"
 
 #include <string.h>

@@ -163,6 +163,16 @@ enum mds_rc mds_check_axpby(struct mds_dev *dev, const struct mdsk_axpby *a)
     return mds_contract_dtype(dev, "axpby", a->to);
 }
 
+enum mds_rc mds_check_muon_product(struct mds_dev *dev,
+                                   const struct mdsk_muon_product *a)
+{
+    if (a->batch < 1 || a->m < 1 || a->n < 1 || a->k < 1)
+        return mds_contract_broken("muon_product", "batch, m, n, k >= 1");
+    if (!a->x || !a->w || !a->y || a->y == a->x || a->y == a->w || a->y == a->z)
+        return mds_contract_broken("muon_product", "x, w, y given, y apart");
+    return mds_contract_dtype(dev, "muon_product", a->dtype);
+}
+
 enum mds_rc mds_check_muon_step(struct mds_dev *dev, const struct mdsk_muon_step *a)
 {
     if (a->n < 1)

@@ -548,6 +548,41 @@ static void without_even_splits_nothing_is_split(void **state)
     assert_int_equal(fake.last_algo, last);
 }
 
+/* Of three matrices one after the other, in every orientation. */
+static void batches_are_products(void **state)
+{
+    static struct numbers x, w, z, y[2];
+
+    (void)state;
+    for (int c = 0; c < 3 * 8; c++) {
+        const enum mdsk_dtype t = (enum mdsk_dtype)(MDSK_F32 + c / 8);
+        struct mdsk_muon_product a = {.batch = 3,
+                                      .m = 17,
+                                      .n = 24,
+                                      .k = 9,
+                                      .flip_x = c & 1,
+                                      .flip_w = c >> 1 & 1,
+                                      .dtype = t,
+                                      .alpha = 2.25f,
+                                      .beta = -4.75f,
+                                      .x = x.f,
+                                      .w = w.f,
+                                      .z = c & 4 ? z.f : NULL,
+                                      .y = y[0].f};
+
+        fill(&x, t, a.batch * a.m * a.k, 1);
+        fill(&w, t, a.batch * a.k * a.n, 2);
+        fill(&z, t, a.batch * a.m * a.n, 3);
+        fill(&y[0], t, a.batch * a.m * a.n, 4);
+        fill(&y[1], t, a.batch * a.m * a.n, 5);
+        assert_int_equal(mdsk_muon_product_cuda(NULL, &a), 0);
+        assert_int_equal(fake.allocations, 0); /* as no product adds to itself */
+        a.y = y[1].f;
+        assert_int_equal(mdsk_muon_product_cpu(NULL, &a), 0);
+        assert_close("y", &y[0], &y[1]);
+    }
+}
+
 static void no_algorithm_is_said(void **state)
 {
     (void)state;
@@ -576,6 +611,7 @@ int main(void)
         cmocka_unit_test_setup(attention_is_products, start),
         cmocka_unit_test_setup(uneven_splits_are_left_out, start),
         cmocka_unit_test_setup(without_even_splits_nothing_is_split, start),
+        cmocka_unit_test_setup(batches_are_products, start),
         cmocka_unit_test_setup(no_algorithm_is_said, start),
     };
 

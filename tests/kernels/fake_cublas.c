@@ -43,6 +43,8 @@ struct desc {
 struct layout {
     enum mdsk_dtype type;
     int64_t rows, cols, ld;
+    int32_t batch;
+    int64_t apart; /* elements, from one matrix of it to the next */
 };
 
 static struct cublasLtContext context;
@@ -114,8 +116,26 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out,
                          : type == CUDA_R_8F_E4M3 ? MDSK_E4M3
                          : type == CUDA_R_8F_E5M2 ? MDSK_E5M2
                                                   : MDSK_F16,
-                         (int64_t)rows, (int64_t)cols, ld};
+                         (int64_t)rows,
+                         (int64_t)cols,
+                         ld,
+                         1,
+                         0};
     *out = (cublasLtMatrixLayout_t)(void *)l;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t what,
+                                                const void *value, size_t size)
+{
+    struct layout *l = (struct layout *)(void *)layout;
+    void *to = what == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT            ? (void *)&l->batch
+               : what == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET ? (void *)&l->apart
+                                                                     : NULL;
+
+    assert_non_null(to);
+    memcpy(to, value, size);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -300,6 +320,46 @@ static void sum_b(const struct desc *d, const struct layout *b, const void *B,
     }
 }
 
+/* One product and what is added to it.  alpha, beta: their factors. */
+struct product {
+    const struct desc *d;
+    const struct layout *a, *b, *c;
+    const void *A, *B, *C;
+    void *D;
+    float alpha, beta;
+    int64_t k; /* as many products are added up, of a->cols */
+};
+
+static const void *matrix(const struct layout *l, const void *p, int64_t i)
+{
+    return (const char *)p + i * l->apart * (int64_t)mdsk_dtype_size(l->type);
+}
+
+/* Product t of a batch. */
+static void multiply(const struct product *x, int64_t t)
+{
+    const struct desc *d = x->d;
+    const struct layout *a = x->a, *b = x->b, *c = x->c;
+    const void *A = matrix(a, x->A, t), *B = matrix(b, x->B, t),
+               *C = matrix(c, x->C, t);
+    void *D = (void *)(uintptr_t)matrix(c, x->D, t);
+
+    for (int64_t j = 0; j < c->cols; j++)
+        for (int64_t i = 0; i < c->rows; i++) {
+            float sum = 0;
+
+            for (int64_t p = 0; p < x->k; p++)
+                sum += get(a, A, d->flip_a ? i * a->ld + p : p * a->ld + i) *
+                       get(b, B, d->flip_b ? p * b->ld + j : j * b->ld + p);
+            sum *= x->alpha;
+            if (d->scale_a && d->scale_b)
+                sum *= *d->scale_a * *d->scale_b;
+            if (x->beta != 0)
+                sum += x->beta * get(c, C, j * c->ld + i);
+            put(c, D, j * c->ld + i, finish(d, c, i, j, sum));
+        }
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t desc,
                               const void *alpha, const void *A,
                               cublasLtMatrixLayout_t a_layout, const void *B,
@@ -314,27 +374,26 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t desc,
     const struct layout *b = (const struct layout *)(const void *)b_layout;
     const struct layout *c = (const struct layout *)(const void *)c_layout;
     int64_t k = d->flip_a ? a->rows : a->cols;
+    const struct product x = {.d = d,
+                              .a = a,
+                              .b = b,
+                              .c = c,
+                              .A = A,
+                              .B = B,
+                              .C = C,
+                              .D = D,
+                              .alpha = *(const float *)alpha,
+                              .beta = *(const float *)beta,
+                              .k = summed(algo, k)};
 
     (void)h, (void)workspace, (void)bytes, (void)stream;
-    assert_ptr_equal(C, D);
     assert_ptr_equal(c_layout, d_layout);
     assert_int_equal(d->flip_a ? a->cols : a->rows, c->rows);
     assert_int_equal(d->flip_b ? b->rows : b->cols, c->cols);
     assert_int_equal(d->flip_b ? b->cols : b->rows, k);
-    for (int64_t j = 0; j < c->cols; j++)
-        for (int64_t i = 0; i < c->rows; i++) {
-            float sum = 0;
-
-            for (int64_t p = 0; p < summed(algo, k); p++)
-                sum += get(a, A, d->flip_a ? i * a->ld + p : p * a->ld + i) *
-                       get(b, B, d->flip_b ? p * b->ld + j : j * b->ld + p);
-            sum *= *(const float *)alpha;
-            if (d->scale_a && d->scale_b)
-                sum *= *d->scale_a * *d->scale_b;
-            if (*(const float *)beta != 0)
-                sum += *(const float *)beta * get(c, C, j * c->ld + i);
-            put(c, D, j * c->ld + i, finish(d, c, i, j, sum));
-        }
+    assert_true(a->batch == c->batch && b->batch == c->batch);
+    for (int64_t t = 0; t < c->batch; t++)
+        multiply(&x, t);
     if (d->epilogue == CUBLASLT_EPILOGUE_BGRADB)
         sum_b(d, b, B, c->cols, k);
     fake.products++;
@@ -432,6 +491,7 @@ int mdsk_cuda_rc(cudaError_t code)
 void *mdsk_cuda_alloc(cudaStream_t stream, int64_t bytes)
 {
     (void)stream;
+    fake.allocations++;
     return malloc((size_t)bytes);
 }
 

@@ -22,7 +22,7 @@ struct fake_cublas {
     int repeatable;
     double seconds; /* on the host's clock */
     /* what was done */
-    int searches, products, beside, events;
+    int searches, products, beside, events, allocations;
     uint64_t last_algo;
     int32_t last_epilogue;
     int last_fast; /* FP8: sums in fewer bits */

@@ -259,6 +259,53 @@ static void test_linear_bwd_weight_of_many_rows(void **state)
     }
 }
 
+/* Batches of products in every orientation, with a matrix added or not; more rows than
+ * a block of the cpu's. */
+static void test_muon_products(void **state)
+{
+    static const int64_t sizes[][4] = {{1, 1, 1, 1},
+                                       {3, 7, 17, 5},
+                                       {2, 64, 48, 129},
+                                       {2, 1030, 9, 31},
+                                       {4, 32, 32, 32}};
+
+    (void)state;
+    for (int t = 0; t < 5 * DTYPES * 8; t++) {
+        const enum mdsk_dtype type = dtypes[t / 8 % DTYPES];
+        const int64_t *s = sizes[t / 8 / DTYPES];
+        int64_t batch = s[0], m = s[1], n = s[2], k = s[3];
+        int adds = t >> 2 & 1;
+        struct vec x = vec_random(batch * m * k, 1, 1);
+        struct vec w = vec_random(batch * k * n, 2, 1);
+        struct vec z = vec_random(batch * m * n, 3, 1), y = vec_unset(batch * m * n);
+        struct mdsk_muon_product a = {.batch = batch,
+                                      .m = m,
+                                      .n = n,
+                                      .k = k,
+                                      .flip_x = t & 1,
+                                      .flip_w = t >> 1 & 1,
+                                      .dtype = type,
+                                      .alpha = 2.25f,
+                                      .beta = -4.75f,
+                                      .x = vec_as(type, &x),
+                                      .w = vec_as(type, &w),
+                                      .z = adds ? vec_as(type, &z) : NULL,
+                                      .y = vec_as(type, &y)};
+
+        assert_int_equal(backend()->muon_product(NULL, &a), 0);
+        for (int64_t b = 0; b < batch; b++)
+            reference(m, n, k, x.d + b * m * k, a.flip_x, w.d + b * k * n, a.flip_w,
+                      y.d + b * m * n, 0);
+        for (int64_t i = 0; i < batch * m * n; i++)
+            y.d[i] = 2.25 * y.d[i] + (adds ? -4.75 * z.d[i] : 0);
+        assert_near_as(type, "muon_product y", &y, tolerance.linear);
+        vec_free(&x);
+        vec_free(&w);
+        vec_free(&z);
+        vec_free(&y);
+    }
+}
+
 struct layer {
     int64_t R, in, out;
     struct vec x, w, b, dy;
@@ -471,6 +518,7 @@ int main(void)
         cmocka_unit_test(test_linear_bwd_weight),
         cmocka_unit_test(test_linear_bwd_weight_of_many_rows),
         cmocka_unit_test(test_linear_slopes),
+        cmocka_unit_test(test_muon_products),
         cmocka_unit_test(test_gemm),
         cmocka_unit_test(test_gemm_keeps_to_its_columns),
         cmocka_unit_test(test_gemm_same_bits_for_any_threads),

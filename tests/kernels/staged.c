@@ -483,6 +483,17 @@ static int axpby(void *stream, const struct mdsk_axpby *a)
     return done(mdsk_cuda()->axpby(stream, &b));
 }
 
+static int muon_product(void *stream, const struct mdsk_muon_product *a)
+{
+    struct mdsk_muon_product b = *a;
+
+    b.x = in(a->x, a->dtype, a->batch * a->m * a->k);
+    b.w = in(a->w, a->dtype, a->batch * a->k * a->n);
+    b.z = in(a->z, a->dtype, a->batch * a->m * a->n);
+    b.y = out(a->y, a->dtype, a->batch * a->m * a->n);
+    return done(mdsk_cuda()->muon_product(stream, &b));
+}
+
 static int muon_step(void *stream, const struct mdsk_muon_step *a)
 {
     struct mdsk_muon_step b = *a;
@@ -673,6 +684,7 @@ static const struct mdsk_table staged = {
     .experts_bwd_weight = experts_bwd_weight,
     .muon_momentum = muon_momentum,
     .axpby = axpby,
+    .muon_product = muon_product,
     .muon_step = muon_step,
 };
 

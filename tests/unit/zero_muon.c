@@ -15,10 +15,10 @@ static const struct mds_optim_config muon = {.kind = MDS_MUON,
                                              .muon_steps = 5,
                                              .muon_extra_scale = 0.2};
 
-/* Wide, square, tall, one row, one column; then what AdamW updates. */
-enum { MATRICES = 5, PARAMS = 7, MOST = 48 * 13 };
+/* Wide, square, tall, one row, one column, two of a kind; then what AdamW updates. */
+enum { MATRICES = 6, PARAMS = 8, MOST = 48 * 13 };
 static const int64_t shape[PARAMS][2] = {{8, 24}, {17, 17}, {48, 13}, {1, 33},
-                                         {21, 1}, {40, 8},  {30, 0}};
+                                         {21, 1}, {8, 24},  {40, 8},  {30, 0}};
 
 static void add_params(struct mds_params *ps)
 {
@@ -31,7 +31,7 @@ static void add_params(struct mds_params *ps)
                                    .init = MDS_INIT_NORMAL,
                                    .std = 0.02,
                                    .decay = i != 1 && shape[i][1] > 0,
-                                   .packed = i == 1 || i == 6,
+                                   .packed = i == 1 || i == 7,
                                    .in_block = i < MATRICES};
 
         snprintf(s.name, sizeof s.name, "p%d", i);
@@ -247,7 +247,7 @@ static void memory_has_no_second_moments_of_matrices(void **state)
         bytes[i] = f.arena.peak;
         if (i > 0)
             bytes[i] -= mds_newton_schulz_lay_out(&(struct newton_schulz){0}, NULL,
-                                                  MOST, 17, MDSK_BF16) -
+                                                  MOST, 17 * 17, MDSK_BF16) -
                         (char *)NULL;
         matrices = mds_params_get(f.ps, MATRICES)->offset;
         close_fixture(&f);
@@ -312,8 +312,8 @@ static int64_t elements_at(const struct mds_params *ps, int id, int rank)
     return mds_param_overlap(ps, mds_params_get(ps, id), first, n).n;
 }
 
-/* By size: 2, 1, 0; 3, 4. */
-static const int by_size[MATRICES] = {2, 1, 0, 3, 4};
+/* By size: 2, 1, 0; 5, 3, 4. */
+static const int by_size[MATRICES] = {2, 1, 0, 5, 3, 4};
 
 /* A rank that receives nothing passes memory of the device to an exchange, too. */
 static void a_lone_rank_has_a_parcel(void **state)
