@@ -70,6 +70,7 @@ EXTRA_DIST += \
   docs/adr/0047-alibi.md \
   docs/adr/0049-time-is-a-clock.md \
   docs/adr/0053-inference-in-jobs.md \
+  docs/adr/0054-a-batch-system-is-a-row.md \
   docs/adr/0050-biases-that-balance-experts.md \
   docs/adr/0042-what-is-made-of-tables.md \
   docs/adr/0045-a-smaller-house.md \

@@ -8,8 +8,9 @@
 #include "kernels/cuda/cuda.h"
 
 /* C [m,n] = A [m,k] B [k,n], column-major, all packed; of a batch one after the other.
- * flip: the operand is stored transposed.  FP8 (fp8.h): A is stored transposed and B is not, and k is a multiple
- * of 16.  Compared bytewise: zero the struct before filling it in. */
+ * flip: the operand is stored transposed.  FP8 (fp8.h): A is stored transposed and B is
+ * not, and k is a multiple of 16.  Compared bytewise: zero the struct before filling it
+ * in. */
 struct mdsk_cuda_gemm_shape {
     int64_t m, n, k, batch;
     int32_t in, in_b, out; /* enum mdsk_dtype of A, of B and of C */

@@ -17,7 +17,7 @@
  * and each result is broadcast.
  *
  * A rank has one whole matrix at a time, beside its pieces of a round (round_bytes).
- * Rounds go through the units in windows (mds_muon_window); within a window the matrices
+ * Rounds go through the units in windows (mds_muon_window); within a window matrices
  * are ordered by size, so that the ranks of a round are busy for equally long.  Rounds
  * whose matrices all have one shape, a small one, are a batch: an owner keeps its
  * directions, and orthogonalises them together, as GPUs are slow at small products.

@@ -85,14 +85,14 @@ static enum mds_rc normalise(struct mds_dev *dev, const struct newton_schulz *w,
 {
     const struct mdsk_sum_squares squares = {
         .n = n, .x = w->direction + i * n, .sum = w->squares};
-    const struct mdsk_axpby a = {
-        .n = n,
-        .from = MDSK_F32,
-        .to = w->dtype,
-        .a = 1,
-        .squares = w->squares,
-        .x = squares.x,
-        .y = (char *)w->x + i * n * (int64_t)mdsk_dtype_size(w->dtype)};
+    const struct mdsk_axpby a = {.n = n,
+                                 .from = MDSK_F32,
+                                 .to = w->dtype,
+                                 .a = 1,
+                                 .squares = w->squares,
+                                 .x = squares.x,
+                                 .y = (char *)w->x +
+                                      i * n * (int64_t)mdsk_dtype_size(w->dtype)};
 
     mds_dev_zero(dev, w->squares, sizeof *w->squares);
     MDS_TRY(mds_op_sum_squares(dev, &squares));
