@@ -163,7 +163,7 @@ test_expect_success 'a chained array: out of time, the next goes on; the last sa
     printf "#!/bin/sh\nexit 85\n" >bin/mds_launch.args && rm -rf runs/many/[0-9] &&
     SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_JOB_ID=2 SLURM_JOB_ID=9 bash task.sh &&
     { SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_JOB_ID=3 SLURM_JOB_ID=9 bash task.sh 2>err; test $? -eq 85; } && cat err &&
-    grep "go on with: sbatch runs/many/job.sh" err
+    grep "go on with: mds_launch continue runs/many" err
 '
 test_expect_success 'PBS: its array, and its own number for the chain' '
     submit polaris --array 2 --chain 2 --name pbs debug 2 0:30:00 me -- score --load model --output "t/{}.tsv" in/*.fa &&

@@ -479,8 +479,8 @@ function muon(form) {
     exact(3, "none", "sel", 0)
 }
 
-# A matrix for each expert.
-function muon_experts(form) {
+# Experts with what makes updates of each matrix its own.
+function some_experts(form) {
     model = form
     untiled = 1
     on(1, 0, 1, 1, 1, 1)
@@ -605,7 +605,7 @@ BEGIN {
     fp8_in_short("llama+qkvbias+fp8")
     muon("gpt+muon")
     muon("llama+muon")
-    muon_experts("llama+experts+muon")
+    some_experts("llama+experts+muon")
     spread("llama+experts8")
     spread("gpt+experts8+lone")
     spread("llama+experts8+muon")
@@ -629,7 +629,7 @@ BEGIN {
     penalty("llama+docs+kinds+zloss")
     variant("gpt+mup")
     penalty("llama+mup")
-    penalty("llama+experts+mup")
+    some_experts("llama+experts+mup")
     penalty("llama+mup+muon")
     weights("gpt+kinds")
     weights("llama+docs+kinds")
