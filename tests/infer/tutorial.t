@@ -20,7 +20,7 @@ test_expect_success 'a model of E. coli' '
 # The page has the same commands with other files and names where it only shows them.
 test_expect_success 'the commands of the page run' '
     awk "/^\`\`\`/ { in_block = !in_block; next } in_block; !in_block && sub(/^    /, \"\")" "$srcdir/docs/inference.md" |
-        sed "/^mds_infer score --load run genes.fa\$/d; /variants.vcf/d; /chromosome/d" >commands &&
+        sed "/^mds_infer score --load run genes.fa\$/d; /variants.vcf/d; /chromosome/d; /mds_launch/d" >commands &&
     sed "s/-f genes.awk > genes.fa/-f genes.awk | head -n 400 > genes.fa/; s/genes++ < 150/genes++ < 40/
         s/\(mds_infer .*\)/\1 --threads 1/" commands >fewer && cat fewer &&
     test "$(grep -c mds_infer fewer)" -eq 6 && sh -e fewer >out 2>err || { cat out err && false; }

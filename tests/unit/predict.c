@@ -126,7 +126,7 @@ static void extrapolated_runs_match_full_ones(void **state)
         "--zero-stage 3 --recompute-granularity full --window-size 4096 "
         "--window-attn-skip-freq 6",
         "--tensor-model-parallel-size 2 --zero-stage 1 --optimizer muon",
-        "--pipeline-model-parallel-size 2 --num-layers 30 --optimizer muon",
+        "--pipeline-model-parallel-size 2 --num-layers 44 --optimizer muon",
     };
 
     (void)state;
