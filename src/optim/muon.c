@@ -119,8 +119,8 @@ static int same_shape(const struct zero_muon *mu, int i, int j)
     return a->rows == b->rows && a->cols == b->cols;
 }
 
-/* The rounds of the batch that begins at a matrix: of all ranks the same, and full,
- * unless it is one. */
+/* The rounds of the batch that begins at a matrix.  Every rank has a matrix in each of
+ * them, unless the batch is a single round. */
 static int batch_rounds(const struct zero_muon *mu, int first)
 {
     int64_t most = BATCH_ELEMENTS / elements(param_of(mu, &mu->list[first]));
@@ -199,18 +199,22 @@ static enum mds_rc list_matrices(struct zero_muon *mu)
 static enum mds_rc alloc_work(struct zero_muon *mu, struct mds_arena *arena)
 {
     enum mdsk_dtype dtype = mds_params_dtype(mu->parts->params);
-    int64_t n = 0, g = 0, parcel = 1, bytes; /* that it is an address of the device */
+    int64_t n = 0, g = 0, bytes;
+    int64_t parcel = 1; /* so that it is an address of the device */
     void *at = NULL;
 
     mu->work.dtype = dtype;
-    for (int i = 0; i < mu->n; i++) {
-        const struct mds_param *p = param_of(mu, &mu->list[i]);
-        int64_t m = mds_min(p->spec.rows, p->spec.cols), batch = batch_rounds(mu, i);
+    for (int i = 0, rounds; i < mu->n; i += rounds * mu->size) {
+        rounds = batch_rounds(mu, i);
+        for (int k = i; k < i + mu->size && k < mu->n; k++) {
+            const struct mds_param *p = param_of(mu, &mu->list[k]);
+            int64_t m = mds_min(p->spec.rows, p->spec.cols);
 
-        n = mds_max(n, batch * elements(p));
-        g = mds_max(g, batch * m * m);
-        if (i % mu->size == 0)
-            parcel = mds_max(parcel, round_bytes(mu, round_from(mu, i)));
+            n = mds_max(n, rounds * elements(p));
+            g = mds_max(g, rounds * m * m);
+        }
+        for (int k = 0; k < rounds; k++)
+            parcel = mds_max(parcel, round_bytes(mu, round_from(mu, i + k * mu->size)));
     }
     bytes = mds_newton_schulz_lay_out(&mu->work, NULL, n, g, dtype) - (char *)NULL;
     MDS_TRY(mds_arena_alloc(arena, MDS_MEM_OPTIM, bytes + parcel, &at));
@@ -287,7 +291,7 @@ static char *in_slot(const struct zero_muon *mu, const struct mds_param *p, void
  * afterwards. */
 static float *blocks_of(struct zero_muon *mu, const struct mds_param *p)
 {
-    return has_cut_rows(p) ? mu->work.x
+    return has_cut_rows(p) ? mu->work.pair
                            : (float *)in_slot(mu, p, mu->work.direction, 4);
 }
 
@@ -366,7 +370,7 @@ static enum mds_rc put_together(struct zero_muon *mu, const struct mds_param *p)
 {
     if (!has_cut_rows(p))
         return MDS_OK;
-    return copy_columns(mu, p, MDSK_F32, 0, mu->work.x,
+    return copy_columns(mu, p, MDSK_F32, 0, mu->work.pair,
                         in_slot(mu, p, mu->work.direction, 4));
 }
 

@@ -24,6 +24,7 @@ char *mds_newton_schulz_lay_out(struct newton_schulz *w, char *at, int64_t n, in
                                 .direction = (void *)part[1],
                                 .x = part[2],
                                 .y = part[3],
+                                .pair = part[2],
                                 .gram = part[4],
                                 .mix = part[5]};
     return at;

@@ -12,12 +12,12 @@ struct newton_schulz {
     enum mdsk_dtype dtype;
     double *squares;  /* of one matrix */
     float *direction; /* [n]: what is orthogonalised, one matrix after the other */
-    void *x, *y;      /* [n] of dtype: the iterate and the next one */
+    void *x, *y;      /* [n] of dtype: the iterate and the next one, in turn */
+    void *pair;       /* the lower of the two, the first of 4 n bytes */
     void *gram, *mix; /* [g] of dtype: Gram matrix; b gram + c gram^2 */
 };
 
-/* Lay it out from `at` on; returns where it ends.  x and y have 4 n bytes together,
- * one after the other. */
+/* Lay it out from `at` on; returns where it ends. */
 char *mds_newton_schulz_lay_out(struct newton_schulz *w, char *at, int64_t n, int64_t g,
                                 enum mdsk_dtype dtype);
 
