@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "infer/command.h"
 #include "base/str.h"
+#include "io/folder.h"
 #include "io/output.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const struct mds_infer_verb_row mds_infer_verbs[] = {{"score", "Model score"},
                                                      {"embed", "Model embed"},
@@ -200,11 +203,28 @@ static enum mds_rc name_outputs(const struct mds_infer_command *c, size_t i,
     return mds_fail(MDS_EMEM, "no host memory for the name of an output");
 }
 
+/* A job is not to wait for its turn only to find no folder. */
+static enum mds_rc check_folder(const char *output)
+{
+    const char *slash = output ? strrchr(output, '/') : NULL;
+    char folder[MDS_PATH_SIZE];
+    struct stat s;
+
+    if (!slash || slash == output)
+        return MDS_OK;
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - output), output);
+    return stat(folder, &s) == 0 && S_ISDIR(s.st_mode)
+               ? MDS_OK
+               : mds_fail(MDS_EUSER, "%s: there is no folder %s; make it first", output,
+                          folder);
+}
+
 /* No output may replace an input, with --overwrite neither. */
 static enum mds_rc check_apart(const struct mds_infer_command *c, const char *output)
 {
     const struct mds_infer_options *o = options_of(c);
 
+    MDS_TRY(check_folder(output));
     MDS_TRY(mds_output_check_apart(output, o->vcf));
     MDS_TRY(mds_output_check_apart(output, o->fasta));
     for (size_t i = 0; i < c->files; i++)
@@ -230,7 +250,7 @@ static enum mds_rc check_outputs_of(const struct mds_infer_command *c, size_t i)
         char *other = mds_infer_command_output(c, k);
 
         if (!other)
-            rc = MDS_EMEM;
+            rc = mds_fail(MDS_EMEM, "no host memory for the name of an output");
         else if (strcmp(other, of.table) == 0)
             rc =
                 mds_fail(MDS_EUSER, "%s and %s would both be written to %s; rename one",
@@ -386,4 +406,18 @@ enum mds_rc mds_infer_command_run(const struct mds_infer_command *c,
         MDS_TRY(rc);
     }
     return MDS_OK;
+}
+
+const char *mds_infer_events_path(char *const *word, size_t n)
+{
+    static const char flag[] = "--events";
+    const size_t length = sizeof flag - 1;
+    const char *path = NULL;
+
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(word[i], "--events=", length + 1) == 0)
+            path = word[i] + length + 1;
+        else if (strcmp(word[i], flag) == 0 && i + 1 < n)
+            path = word[i + 1];
+    return path;
 }

@@ -47,6 +47,10 @@ enum mds_rc mds_infer_command_run(const struct mds_infer_command *c,
 /* Whether --output has a {}, and each input an output of its own. */
 int mds_infer_command_has_many_outputs(const struct mds_infer_command *c);
 
+/* The file of the last --events among words, or NULL: it is needed before options are
+ * read, as what is wrong with those is an event, too. */
+const char *mds_infer_events_path(char *const *word, size_t n);
+
 /* The output of input i; free it.  NULL: standard output, or no memory. */
 char *mds_infer_command_output(const struct mds_infer_command *c, size_t i);
 

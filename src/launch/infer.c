@@ -239,14 +239,6 @@ void mds_infer_plan_arguments(const struct mds_infer_plan *p, struct mds_argv *o
             mds_argv_add(out, "%s", all[k]->v[i]);
 }
 
-const char *mds_infer_word_after(const struct mds_argv *words, const char *flag)
-{
-    for (size_t i = 0; i + 1 < words->n; i++)
-        if (strcmp(words->v[i], flag) == 0)
-            return words->v[i + 1];
-    return NULL;
-}
-
 /* ---- what is said of it ---- */
 
 static void print_row(const struct mds_infer_layout *y, FILE *f)

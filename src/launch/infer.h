@@ -55,9 +55,6 @@ enum mds_rc mds_infer_plan_check(const struct mds_launch *l, struct mds_infer_pl
 /* Append all words. */
 void mds_infer_plan_arguments(const struct mds_infer_plan *p, struct mds_argv *out);
 
-/* The word behind `flag`, or NULL. */
-const char *mds_infer_word_after(const struct mds_argv *words, const char *flag);
-
 /* The table of what was tried, and what all takes. */
 void mds_infer_plan_print(const struct mds_launch *l, const struct mds_infer_plan *p,
                           FILE *f);

@@ -200,6 +200,8 @@ enum mds_rc mds_infer_layout_choose(const struct mds_launch *l, double tokens,
         return MDS_OK;
     best = &p->tried[p->best < 0 ? 0 : p->best];
     MDS_TRY(try_layout(&s, best, MDS_PREDICT_FULL));
+    if (!best->estimate.fits)
+        p->best = -1;
     layout_words(&s, best, &p->passed);
     s.is_open = 0;
     return resolve(&s, best, &p->model);

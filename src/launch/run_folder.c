@@ -170,7 +170,7 @@ static enum mds_rc find_given_events(const struct mds_launch *l, char *path,
     const char *given = NULL;
 
     if (mds_launch_infers(l->options)) {
-        given = mds_infer_word_after(&l->asked, "--events");
+        given = mds_infer_events_path(l->asked.v, l->asked.n);
     } else {
         MDS_TRY(mds_launch_config(l, NULL, 0, &asked));
         if (mds_is_set_by_user(asked, "output.events"))

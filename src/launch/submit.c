@@ -238,6 +238,10 @@ static enum mds_rc write_files(const struct mds_job *j, struct mds_infer_plan *p
 
     if (j->array == 1 || j->launch->options->print)
         return MDS_OK;
+    for (size_t i = 0; i < p->files.n; i++)
+        if (strchr(p->files.v[i], '\n'))
+            return mds_fail(MDS_EUSER, "%s: a line break in a name; rename the file",
+                            p->files.v[i]);
     qsort(p->files.v, p->files.n, sizeof *p->files.v, by_size);
     for (size_t i = 0; i < p->files.n; i++)
         mds_str_add(&text, "%s\n", p->files.v[i]);
@@ -297,8 +301,6 @@ static enum mds_rc plan_and_submit_infer(struct mds_launch *l, struct mds_job *j
         rc = mds_infer_plan_check(l, p);
     if (!rc)
         rc = check_going_on(j, p);
-    if (!rc)
-        rc = write_files(j, p);
     if (!rc) {
         const struct mds_estimate *e = &p->tried[p->best < 0 ? 0 : p->best].estimate;
 
@@ -312,6 +314,8 @@ static enum mds_rc plan_and_submit_infer(struct mds_launch *l, struct mds_job *j
         mds_infer_plan_arguments(p, &arguments);
         j->arguments = &arguments;
         rc = check_walltime(j, p);
+        if (!rc)
+            rc = write_files(j, p);
         if (!rc)
             rc = arguments.failed ? mds_fail(MDS_EMEM, "no host memory for arguments")
                                   : write_and_submit(j, NULL, e);
@@ -354,13 +358,8 @@ static enum mds_rc submit_infer(struct mds_launch *l, struct mds_job *j)
     warn_of_scratch_folder(j);
     warn_of_excluded_nodes(j);
     rc = plan_and_submit_infer(l, j, &p);
-    if (rc && !print) {
-        char files[MDS_PATH_SIZE];
-
-        if (mds_path_join(f.path, "files", files) == MDS_OK)
-            unlink(files);
+    if (rc && !print)
         mds_run_folder_remove(l, &f);
-    }
     mds_infer_plan_close(&p);
     return rc;
 }

@@ -102,7 +102,9 @@ static enum mds_rc write_experts(const struct mds_ckpt_input *dense,
 {
     struct source s = {dense->reader, (uint64_t)run->config.train.seed};
     const struct mds_make_source source = {&s, fill};
-    const struct mds_ckpt_state start = {.loss_scale = 1};
+    const struct mds_ckpt_state *was = &dense->ix->state;
+    const struct mds_ckpt_state start = {
+        .loss_scale = 1, .tokenizer = was->tokenizer, .eod = was->eod};
     struct mds_str origin = {0};
     enum mds_rc rc = MDS_EMEM;
 

@@ -28,15 +28,6 @@ static int has_word(const struct mds_invocation *c, const char *word)
     return 0;
 }
 
-/* --events, which mds_pretrain has, before its options are read: also what is wrong
- * with those is an event. */
-static void open_events(const struct mds_invocation *c)
-{
-    for (size_t i = 0; i + 1 < c->operand_count; i++)
-        if (strcmp(c->operand[i], "--events") == 0)
-            mds_events_open(c->operand[i + 1]);
-}
-
 /* ranks 0: as many as the layout needs. */
 static enum mds_rc prepare(struct mds_infer_command *c, struct mds_infer_model *m,
                            int64_t ranks)
@@ -144,13 +135,16 @@ static enum mds_rc run(const struct mds_invocation *i, enum mds_infer_verb verb)
                                   .files = mds_invocation_name_count(i)};
     struct mds_infer_model m = {.path = ""};
     struct mds_world world = {.ranks = 1};
+    const char *events;
     int status;
     enum mds_rc rc;
 
     MDS_TRY(mds_infer_command_check(&c));
     if (has_word(i, "--dry-run"))
         return dry_run(&c, o->fasta);
-    open_events(i);
+    events = mds_infer_events_path(i->operand, i->operand_count);
+    if (events)
+        mds_events_open(events);
     rc = mds_world_init(&world);
     init_log(&world, NULL);
     if (!rc)

@@ -29,7 +29,8 @@ for kind in gpt llama; do
         validation $kind-4 >got && test_cmp want got &&
         mds_ckpt upcycle --experts 5 --topk 3 $kind $kind-5 --tensor-model-parallel-size 2 --world-size 4 --zero-stage 2 &&
         test -e $kind-5/iter_0000000/rank_00003.h5 && validation $kind-5 >got && test_cmp want got &&
-        mds_ckpt info $kind-4 | grep "^made from: $kind/iter_0000020, its MLPs as 4 experts each"
+        mds_ckpt info $kind >dense && mds_ckpt info $kind-4 >info && grep "^vocabulary" dense >want && grep "^vocabulary" info >got &&
+        test_cmp want got && grep "^made from: $kind/iter_0000020, its MLPs as 4 experts each" info
     '
 done
 test_expect_success 'all experts are the MLP, in any layout; the router is that of a new run' '

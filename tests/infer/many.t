@@ -43,7 +43,9 @@ test_expect_success 'names that two inputs would have, and outputs that are ther
     grep "in/a.fa and other/a.fa would both be written to out/a.new2; rename one" log && ! test -e out/a.new2 &&
     fails --output "new-{}" in/b.x.fa in/a.fa --per-token x.h5 && grep "per-token x.h5: needs a {}" log &&
     echo old >new-a && fails --output "new-{}" in/b.x.fa in/a.fa && grep "new-a: " log && ! test -e new-b.x &&
-    fails --overwrite --output "in/{}.fa" in/a.fa && test_cmp in/a.fa other/a.fa
+    fails --overwrite --output "in/{}.fa" in/a.fa && test_cmp in/a.fa other/a.fa &&
+    fails --output "none/{}.tsv" in/a.fa && grep "none/a.tsv: there is no folder none; make it first" log &&
+    mds_infer score --load model in/a.fa --events=seen.jsonl >log && grep "\"finished\"" seen.jsonl
 '
 # Enough for some seconds.
 records 60 500 0 >some.fa

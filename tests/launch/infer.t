@@ -142,7 +142,7 @@ test_expect_success 'submit: a job whose script goes on; run.yaml says what it i
 '
 test_expect_success 'submit: an array shares the files by size; a chain of it' '
     mkdir in && for i in 1 2 3 4 5 6 7; do head -n $((2 * i)) short.fa >in/g$i.fa; done &&
-    submit h200 --array 3 --chain 2 --name many batch 1 1:00:00 me -- score --load model --output "t/{}.tsv" in/*.fa &&
+    mkdir -p t && submit h200 --array 3 --chain 2 --name many batch 1 1:00:00 me -- score --load model --output "t/{}.tsv" in/*.fa &&
     job=runs/many/job.sh && cat $job && bash -n $job && grep "^#SBATCH --array=0-2" $job &&
     for i in 7 6 5 4 3 2 1; do echo in/g$i.fa; done >want && test_cmp want runs/many/files &&
     grep "info: .* tokens in 3 jobs of an array: each = " err && grep "^runs/many: 2, 3" out &&

@@ -22,10 +22,10 @@ static const struct {
     enum mds_shard shard;
     int packed, in_block;
 } kinds[KINDS] = {
-    {24, 36, MDS_SHARD_ROWS, 0, 1}, {12, 36, MDS_SHARD_ROWS, 1, 1},
+    {24, 36, MDS_SHARD_ROWS, 0, 1},  {12, 36, MDS_SHARD_ROWS, 1, 1},
     {12, 120, MDS_SHARD_COLS, 0, 1}, {7, 60, MDS_SHARD_COLS, 1, 1},
-    {1, 12, MDS_SHARD_COLS, 0, 1},  {10, 9, MDS_SHARD_NONE, 0, 1},
-    {48, 5, MDS_SHARD_ROWS, 0, 0},  {33, 0, MDS_SHARD_NONE, 0, 0},
+    {1, 12, MDS_SHARD_COLS, 0, 1},   {10, 9, MDS_SHARD_NONE, 0, 1},
+    {48, 5, MDS_SHARD_ROWS, 0, 0},   {33, 0, MDS_SHARD_NONE, 0, 0},
 };
 
 static struct mds_params *make_params(enum mdsk_dtype dtype, int tensor, int part)

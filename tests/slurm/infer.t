@@ -31,7 +31,7 @@ columns() {
 }
 
 test_expect_success 'an array: each job scores its files' '
-    infer runs --array 2 debug 1 0:10:00 me -- score --load model --output "out/{}.tsv" in/*.fa --device cpu --threads 1; mkdir -p out &&
+    mkdir -p out && infer runs --array 2 debug 1 0:10:00 me -- score --load model --output "out/{}.tsv" in/*.fa --device cpu --threads 1 &&
     all_end 120 && cat runs/it/job-*.log && for i in 1 2 3 4 5; do
         mds_infer score --load model in/g$i.fa --threads 1 >want 2>/dev/null && columns want >a && columns out/g$i.tsv >b &&
             test_cmp a b || return 1
