@@ -20,7 +20,7 @@ const char *const mds_scheduler_names[] = {"none",   "pbs",  "slurm",
 
 static const char *const flux_list[] = {"flux", "hostlist", "local", NULL};
 
-/* In this order. */
+/* As mds_scheduler_names. */
 static const struct mds_scheduler rows[] = {
     {.prefix = "", .submit = "sh", .again = "    exec sh \"$run/job.sh\"\n"},
     {.prefix = "#PBS ",

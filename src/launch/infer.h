@@ -4,7 +4,8 @@
  * model, files or options is said on the login node.
  *
  * A layout for scoring has as many copies of the model as fit; each sequence is shared
- * by as few ranks as its memory needs, or as many as there are sequences too few. */
+ * by as few ranks as its memory needs, or by more if there are fewer sequences than
+ * copies. */
 #ifndef MDS_LAUNCH_INFER_H
 #define MDS_LAUNCH_INFER_H
 

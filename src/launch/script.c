@@ -195,7 +195,7 @@ static void add_state(const struct mds_job *j, struct mds_str *out)
     mds_str_fini(&part);
 }
 
-/* A login shell knows nothing of the path that who submitted had.  What a module or the
+/* A login shell does not know the submitter's path.  What a module or the
  * profile puts there comes later, and so goes first. */
 static void add_path_setup(struct mds_str *out)
 {

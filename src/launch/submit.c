@@ -191,6 +191,20 @@ static enum mds_rc plan_and_submit(struct mds_launch *l, struct mds_job *j,
     return rc;
 }
 
+/* The job takes its run's name and folder, which is made. */
+static enum mds_rc open_folder(struct mds_launch *l, struct mds_job *j,
+                               struct mds_run_folder *f)
+{
+    j->name = f->name;
+    j->folder = f->path;
+    MDS_TRY(check_job(j));
+    if (!l->options->print)
+        MDS_TRY(mds_run_folder_create(l, f));
+    warn_of_scratch_folder(j);
+    warn_of_excluded_nodes(j);
+    return MDS_OK;
+}
+
 /* asked: the configuration as the user gave it. */
 static enum mds_rc make_and_submit(struct mds_launch *l, struct mds_job *j,
                                    const struct mds_config_run *asked)
@@ -201,13 +215,7 @@ static enum mds_rc make_and_submit(struct mds_launch *l, struct mds_job *j,
     enum mds_rc rc;
 
     MDS_TRY(mds_run_folder_name(l, asked, &f));
-    j->name = f.name;
-    j->folder = f.path;
-    MDS_TRY(check_job(j));
-    if (!print)
-        MDS_TRY(mds_run_folder_create(l, &f));
-    warn_of_scratch_folder(j);
-    warn_of_excluded_nodes(j);
+    MDS_TRY(open_folder(l, j, &f));
     j->checkpoints = c->save ? c->save : f.checkpoints;
     if (c->load && strcmp(c->load, j->checkpoints) != 0)
         j->load = c->load;
@@ -350,13 +358,7 @@ static enum mds_rc submit_infer(struct mds_launch *l, struct mds_job *j)
     j->infer = &p;
     MDS_TRY(check_array(j));
     MDS_TRY(mds_run_folder_name_infer(l, l->asked.n > 0 ? l->asked.v[0] : "infer", &f));
-    j->name = f.name;
-    j->folder = f.path;
-    MDS_TRY(check_job(j));
-    if (!print)
-        MDS_TRY(mds_run_folder_create(l, &f));
-    warn_of_scratch_folder(j);
-    warn_of_excluded_nodes(j);
+    MDS_TRY(open_folder(l, j, &f));
     rc = plan_and_submit_infer(l, j, &p);
     if (rc && !print)
         mds_run_folder_remove(l, &f);

@@ -88,11 +88,15 @@ static struct zero_range range_of(const struct zero_muon *mu, const struct mds_p
 
 struct round {
     int first, end; /* matrices of the list; the owner of first + r is rank r */
+    int slot;       /* of its batch: where owners have its matrices in `work` */
 };
 
-static struct round round_from(const struct zero_muon *mu, int first)
+/* A round of the batch that begins at a matrix. */
+static struct round round_of(const struct zero_muon *mu, int batch, int slot)
 {
-    return (struct round){first, (int)mds_min(first + mu->size, mu->n)};
+    int first = batch + slot * mu->size;
+
+    return (struct round){first, (int)mds_min(first + mu->size, mu->n), slot};
 }
 
 /* This rank's matrix of a round; NULL: it has none. */
@@ -214,7 +218,7 @@ static enum mds_rc alloc_work(struct zero_muon *mu, struct mds_arena *arena)
             g = mds_max(g, rounds * m * m);
         }
         for (int k = 0; k < rounds; k++)
-            parcel = mds_max(parcel, round_bytes(mu, round_from(mu, i + k * mu->size)));
+            parcel = mds_max(parcel, round_bytes(mu, round_of(mu, i, k)));
     }
     bytes = mds_newton_schulz_lay_out(&mu->work, NULL, n, g, dtype) - (char *)NULL;
     MDS_TRY(mds_arena_alloc(arena, MDS_MEM_OPTIM, bytes + parcel, &at));
@@ -280,19 +284,19 @@ static enum mds_rc update_momentum(struct zero_muon *mu, const struct mds_param 
     return MDS_OK;
 }
 
-/* Where the round's matrix is in an array [batch, ...] of numbers of so many bytes. */
-static char *in_slot(const struct zero_muon *mu, const struct mds_param *p, void *batch,
+/* A round's matrix in an array [batch, ...] of numbers of so many bytes. */
+static char *in_slot(struct round r, const struct mds_param *p, void *batch,
                      int64_t elem)
 {
-    return (char *)batch + mu->slot * elements(p) * elem;
+    return (char *)batch + r.slot * elements(p) * elem;
 }
 
 /* Where an owner collects the blocks of its matrix; those of cut rows are put together
  * afterwards. */
-static float *blocks_of(struct zero_muon *mu, const struct mds_param *p)
+static float *blocks_of(struct zero_muon *mu, struct round r, const struct mds_param *p)
 {
     return has_cut_rows(p) ? mu->work.pair
-                           : (float *)in_slot(mu, p, mu->work.direction, 4);
+                           : (float *)in_slot(r, p, mu->work.direction, 4);
 }
 
 static void clear_blocks(struct zero_muon *mu)
@@ -304,7 +308,7 @@ static void clear_blocks(struct zero_muon *mu)
 static enum mds_rc gather_directions(struct zero_muon *mu, struct round r)
 {
     const struct mds_param *own = own_matrix(mu, r);
-    float *parcel = (float *)mu->parcel, *blocks = own ? blocks_of(mu, own) : parcel;
+    float *parcel = (float *)mu->parcel, *blocks = own ? blocks_of(mu, r, own) : parcel;
     int64_t at = 0;
 
     clear_blocks(mu);
@@ -366,20 +370,21 @@ static enum mds_rc copy_columns(const struct zero_muon *mu, const struct mds_par
 }
 
 /* The direction of the round's matrix, of which blocks were collected. */
-static enum mds_rc put_together(struct zero_muon *mu, const struct mds_param *p)
+static enum mds_rc put_together(struct zero_muon *mu, struct round r,
+                                const struct mds_param *p)
 {
     if (!has_cut_rows(p))
         return MDS_OK;
     return copy_columns(mu, p, MDSK_F32, 0, mu->work.pair,
-                        in_slot(mu, p, mu->work.direction, 4));
+                        in_slot(r, p, mu->work.direction, 4));
 }
 
 /* *blocks = those of the round's result, of the type of the weights. */
-static enum mds_rc take_apart(struct zero_muon *mu, const struct mds_param *p,
-                              void **blocks)
+static enum mds_rc take_apart(struct zero_muon *mu, struct round r,
+                              const struct mds_param *p, void **blocks)
 {
     struct newton_schulz *w = &mu->work;
-    void *result = in_slot(mu, p, w->x, (int64_t)mdsk_dtype_size(w->dtype));
+    void *result = in_slot(r, p, w->x, (int64_t)mdsk_dtype_size(w->dtype));
 
     *blocks = has_cut_rows(p) ? w->y : result;
     return has_cut_rows(p) ? copy_columns(mu, p, w->dtype, 1, result, w->y) : MDS_OK;
@@ -465,13 +470,13 @@ static enum mds_rc take_result(struct zero_muon *mu, struct round r, int i,
     const struct mds_param *p = param_of(mu, &mu->list[i]);
     int64_t elem = (int64_t)mdsk_dtype_size(mu->work.dtype);
     int owner = i - r.first, mine = owner == mu->rank;
+    char *whole = mine ? blocks : mu->parcel; /* unless pieces were exchanged */
 
     if (!mu->parts->sharded)
-        MDS_TRY(mds_comm_broadcast(mu->group, mine ? blocks : mu->parcel,
-                                   elem * elements(p), owner));
-    *o = mine || !mu->parts->sharded
-             ? (mine ? blocks : mu->parcel) + elem * piece_of(mu, p, mu->rank).at
-             : mu->parcel + mu->recv[owner].at;
+        MDS_TRY(mds_comm_broadcast(mu->group, whole, elem * elements(p), owner));
+    *o = whole + elem * piece_of(mu, p, mu->rank).at;
+    if (mu->parts->sharded && !mine)
+        *o = mu->parcel + mu->recv[owner].at;
     return MDS_OK;
 }
 
@@ -482,7 +487,7 @@ static enum mds_rc move_round(struct zero_muon *mu, struct round r)
     void *blocks = mu->parcel;
 
     if (own)
-        MDS_TRY(take_apart(mu, own, &blocks));
+        MDS_TRY(take_apart(mu, r, own, &blocks));
     if (mu->parts->sharded)
         MDS_TRY(exchange_results(mu, r, blocks));
     for (int i = r.first; i < r.end; i++) {
@@ -496,30 +501,24 @@ static enum mds_rc move_round(struct zero_muon *mu, struct round r)
     return MDS_OK;
 }
 
-static struct round select_round(struct zero_muon *mu, int first, int slot)
-{
-    mu->slot = slot;
-    return round_from(mu, first + slot * mu->size);
-}
-
 /* The rounds of a batch, from a matrix on. */
 static enum mds_rc update_rounds(struct zero_muon *mu, int first, int rounds)
 {
-    const struct mds_param *own = own_matrix(mu, round_from(mu, first));
+    const struct mds_param *own = own_matrix(mu, round_of(mu, first, 0));
 
     for (int i = 0; i < rounds; i++) {
-        struct round r = select_round(mu, first, i);
+        struct round r = round_of(mu, first, i);
 
         MDS_TRY(gather_directions(mu, r));
         if (own)
-            MDS_TRY(put_together(mu, own_matrix(mu, r)));
+            MDS_TRY(put_together(mu, r, own_matrix(mu, r)));
     }
     if (own)
         MDS_TRY(mds_newton_schulz(mu->states->storage->dev, &mu->work, rounds,
                                   own->spec.rows, own->spec.cols,
                                   mu->states->step.optim.muon_steps));
     for (int i = 0; i < rounds; i++)
-        MDS_TRY(move_round(mu, select_round(mu, first, i)));
+        MDS_TRY(move_round(mu, round_of(mu, first, i)));
     return MDS_OK;
 }
 

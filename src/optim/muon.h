@@ -42,7 +42,6 @@ struct zero_muon {
     struct zero_matrix *list;
     int n, done;                        /* matrices; updated in this step */
     struct mds_comm_block *send, *recv; /* [size] */
-    int slot;                           /* of the batch: the round's matrix in work */
     struct newton_schulz work;
     char *parcel; /* pieces for the owners, later those of their results */
 };

@@ -19,11 +19,10 @@ struct zero_states {
     struct zero_step step;                /* the latest update */
     struct zero_array array[ZERO_STATES]; /* f32 */
     const struct zero_array *weights;     /* borrowed */
-    int master_is_weights; /* weights are 32-bit and their own master: array[0] */
-    struct zero_swap
-        *swap;       /* of an update on the host; NULL: it is on the device, of */
-    int64_t longest; /* elements at a time, and if they are stored elsewhere, in */
-    struct zero_staged staged[ZERO_STATES + 1]; /* [longest]: states, and weights */
+    int master_is_weights;  /* weights are 32-bit and their own master: array[0] */
+    struct zero_swap *swap; /* of an update on the host; NULL: on the device */
+    int64_t longest;        /* elements that are updated at a time on the device */
+    struct zero_staged staged[ZERO_STATES + 1]; /* states and weights; [longest] each */
     enum mds_rc rc;                             /* of the update in progress */
 };
 

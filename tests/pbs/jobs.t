@@ -46,20 +46,8 @@ ends() {
     qstat
     return 1
 }
-# appears FILE TEXT SECONDS
-appears() {
-    for _ in $(seq $(($3 * 5))); do
-        ! grep -qs "$2" "$1" || return 0
-        sleep 0.2
-    done
-    return 1
-}
-steps() {
-    sed -n '/"step"/s/.*"iteration":\([0-9]*\),.*/\1/p' "$1/j/metrics.jsonl"
-}
-logs() {
-    cat "$1"/j/job-*.log
-}
+# shellcheck source=tests/batch.sh
+. "$srcdir/tests/batch.sh"
 
 test_expect_success 'a job trains on the nodes that PBS gave it' '
     submit runs 30 -- && ends 120 && logs runs && test -e runs/j/done &&
