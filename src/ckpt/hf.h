@@ -90,6 +90,13 @@ void mds_hf_put_window(enum mds_hf_kind kind, const struct mds_model_config *m,
 enum mds_rc mds_hf_get_window(enum mds_hf_kind kind, const struct mds_tree *t,
                               struct mds_str *out);
 
+/* true or false under key, and a whole number of config.json; what is missing or null
+ * is the fallback.  MDS_EUSER quotes anything else. */
+enum mds_rc mds_hf_get_flag(const struct mds_tree *t, const struct mds_node *map,
+                            const char *key, const char *fallback, int *out);
+enum mds_rc mds_hf_get_count(const struct mds_tree *t, const char *key,
+                             const char *fallback, int64_t least, int64_t *out);
+
 /* A number as Python writes a float. */
 void mds_hf_add_real(struct mds_str *out, double value);
 

@@ -323,11 +323,16 @@ static enum mds_rc get_activation(const struct mds_tree *t, const struct form *f
     return found ? MDS_OK : MDS_EUSER;
 }
 
-static int is_true(const struct mds_tree *t, const char *key, const char *fallback)
+/* A setting of ours that is such a value, or if `negated` its opposite. */
+static enum mds_rc add_flag(const struct mds_tree *t, const char *key,
+                            const char *fallback, const char *ours, int negated,
+                            struct mds_str *out)
 {
-    const char *text = get_value(t, key);
+    int on;
 
-    return strcmp(text ? text : fallback, "true") == 0;
+    MDS_TRY(mds_hf_get_flag(t, t->root, key, fallback, &on));
+    mds_str_add(out, "  %s: %s\n", ours, on != negated ? "true" : "false");
+    return MDS_OK;
 }
 
 static enum mds_rc get_kind(const struct mds_tree *t, enum mds_hf_kind *kind)
@@ -347,27 +352,16 @@ static enum mds_rc get_kind(const struct mds_tree *t, enum mds_hf_kind *kind)
 
 /* In mds all linear layers have biases, or none: biases that the folder lacks become 0.
  */
-static void get_biases(const struct mds_tree *t, struct mds_hf_source *source,
-                       struct mds_str *out)
+static enum mds_rc get_biases(const struct mds_tree *t, struct mds_hf_source *source,
+                              struct mds_str *out)
 {
-    int attention = is_true(t, "attention_bias", "false");
-    int mlp = is_true(t, "mlp_bias", "false");
+    int attention, mlp;
 
+    MDS_TRY(mds_hf_get_flag(t, t->root, "attention_bias", "false", &attention));
+    MDS_TRY(mds_hf_get_flag(t, t->root, "mlp_bias", "false", &mlp));
     if (attention != mlp)
         source->unbiased = attention ? ".mlp." : ".self_attn.";
     mds_str_add(out, "  linear_bias: %s\n", attention || mlp ? "true" : "false");
-}
-
-/* A whole number of at least 1; `fallback` if it is missing. */
-static enum mds_rc get_count(const struct mds_tree *t, const char *key,
-                             const char *fallback, int64_t *n)
-{
-    const char *text = get_value(t, key);
-
-    text = text ? text : fallback;
-    if (mds_parse_count(text, n) != 0 || *n < 1)
-        return mds_fail(MDS_EUSER, "%s: %s is %s, not a number from 1", t->name, key,
-                        text);
     return MDS_OK;
 }
 
@@ -387,8 +381,8 @@ static enum mds_rc get_expert_layers(const struct mds_tree *t, struct mds_str *o
     const struct mds_node *dense = mds_node_get(t->root, "mlp_only_layers");
     int64_t layers, step;
 
-    MDS_TRY(get_count(t, "num_hidden_layers", "", &layers));
-    MDS_TRY(get_count(t, "decoder_sparse_step", "1", &step));
+    MDS_TRY(mds_hf_get_count(t, "num_hidden_layers", "", 1, &layers));
+    MDS_TRY(mds_hf_get_count(t, "decoder_sparse_step", "1", 1, &step));
     if (step == 1 && !(dense && dense->first))
         return MDS_OK;
     mds_str_add(out, "  expert_layers: '[");
@@ -402,9 +396,7 @@ static enum mds_rc get_expert_layers(const struct mds_tree *t, struct mds_str *o
 static enum mds_rc get_experts(const struct mds_tree *t, struct mds_str *out)
 {
     MDS_TRY(get_expert_layers(t, out));
-    mds_str_add(out, "  expert_pre_softmax: %s\n",
-                is_true(t, "norm_topk_prob", "false") ? "false" : "true");
-    return MDS_OK;
+    return add_flag(t, "norm_topk_prob", "false", "expert_pre_softmax", 1, out);
 }
 
 static enum mds_rc parse_config(const struct mds_tree *t, struct mds_hf_source *source,
@@ -426,15 +418,14 @@ static enum mds_rc parse_config(const struct mds_tree *t, struct mds_hf_source *
     for (const struct number *const *list = f->numbers; *list; list++)
         for (const struct number *i = *list; i->theirs; i++)
             MDS_TRY(get_number(t, rope, i, out));
-    mds_str_add(out, "  tied_head: %s\n",
-                is_true(t, "tie_word_embeddings", f->tied) ? "true" : "false");
+    MDS_TRY(add_flag(t, "tie_word_embeddings", f->tied, "tied_head", 0, out));
     if (source->kind == MDS_HF_QWEN3_MOE || source->kind == MDS_HF_OLMOE)
         MDS_TRY(get_experts(t, out));
     if (source->kind == MDS_HF_LLAMA)
-        get_biases(t, source, out);
+        return get_biases(t, source, out);
     if (source->kind == MDS_HF_NEOX)
-        mds_str_add(out, "  parallel_residual: %s\n",
-                    is_true(t, "use_parallel_residual", "true") ? "true" : "false");
+        return add_flag(t, "use_parallel_residual", "true", "parallel_residual", 0,
+                        out);
     return MDS_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Scaled rotary frequencies in config.json: "rope_scaling", which transformers 5 calls
- * "rope_parameters". */
+ * "rope_parameters"; and how values are read. */
 #include "base/log.h"
 #include "base/units.h"
 #include "ckpt/hf.h"
@@ -9,6 +9,36 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+
+/* ---- values of config.json ---- */
+
+enum mds_rc mds_hf_get_flag(const struct mds_tree *t, const struct mds_node *map,
+                            const char *key, const char *fallback, int *out)
+{
+    const struct mds_node *n = mds_node_get(map, key);
+    const char *text = n ? n->text : fallback;
+
+    if (text && strcmp(text, "null") == 0)
+        text = fallback;
+    *out = text && strcmp(text, "true") == 0;
+    if (*out || (text && strcmp(text, "false") == 0))
+        return MDS_OK;
+    return mds_fail(MDS_EUSER, "%s: %s is %s, and not true or false", t->name, key,
+                    text ? text : "a list");
+}
+
+enum mds_rc mds_hf_get_count(const struct mds_tree *t, const char *key,
+                             const char *fallback, int64_t least, int64_t *out)
+{
+    const struct mds_node *n = mds_node_get(t->root, key);
+    const char *text =
+        n && n->text && strcmp(n->text, "null") != 0 ? n->text : fallback;
+
+    if (mds_parse_count(text, out) != 0 || *out < least)
+        return mds_fail(MDS_EUSER, "%s: %s is %s, not a whole number from %" PRId64,
+                        t->name, key, *text ? text : "missing", least);
+    return MDS_OK;
+}
 
 /* ---- writing ---- */
 
@@ -178,10 +208,11 @@ static enum mds_rc get_attention_factor(const struct scaling *s, double factor,
 static enum mds_rc get_by_turns(const struct scaling *s, int is_yarn,
                                 struct mds_str *out)
 {
-    const struct mds_node *truncate = mds_node_get(s->map, "truncate");
     double longest, original, factor, fast, slow, attention = 0;
+    int truncate;
 
-    if (truncate && truncate->text && strcmp(truncate->text, "false") == 0)
+    MDS_TRY(mds_hf_get_flag(s->t, s->map, "truncate", "true", &truncate));
+    if (!truncate)
         return mds_fail(MDS_EUSER,
                         "%s: %s has \"truncate\": false, which mds does not support",
                         s->t->name, s->name);

@@ -60,28 +60,6 @@ void mds_hf_put_window(enum mds_hf_kind kind, const struct mds_model_config *m,
 
 /* ---- reading ---- */
 
-/* The text of a key: `fallback` if it is missing, NULL if it is null. */
-static const char *text_of(const struct mds_tree *t, const char *key,
-                           const char *fallback)
-{
-    const struct mds_node *n = mds_node_get(t->root, key);
-
-    if (!n)
-        return fallback;
-    return n->text && strcmp(n->text, "null") != 0 ? n->text : NULL;
-}
-
-static enum mds_rc get_count(const struct mds_tree *t, const char *key,
-                             const char *fallback, int64_t *out)
-{
-    const char *text = text_of(t, key, fallback);
-
-    if (text && mds_parse_count(text, out) == 0)
-        return MDS_OK;
-    return mds_fail(MDS_EUSER, "%s: %s is %s, not a whole number", t->name, key,
-                    text ? text : "null");
-}
-
 static int is_sliding(const struct mds_node *layer)
 {
     return layer->text && strcmp(layer->text, "sliding_attention") == 0;
@@ -131,8 +109,8 @@ static enum mds_rc get_qwen_layers(const struct mds_tree *t, struct mds_str *out
 {
     int64_t layers, global;
 
-    MDS_TRY(get_count(t, "num_hidden_layers", NULL, &layers));
-    MDS_TRY(get_count(t, "max_window_layers", "28", &global));
+    MDS_TRY(mds_hf_get_count(t, "num_hidden_layers", "", 1, &layers));
+    MDS_TRY(mds_hf_get_count(t, "max_window_layers", "28", 0, &global));
     if (global >= layers)
         global = layers;
     if (global == 0)
@@ -147,16 +125,17 @@ static enum mds_rc get_qwen_layers(const struct mds_tree *t, struct mds_str *out
 enum mds_rc mds_hf_get_window(enum mds_hf_kind kind, const struct mds_tree *t,
                               struct mds_str *out)
 {
-    const char *used = text_of(t, "use_sliding_window", "false");
-    const char *size = text_of(t, "sliding_window", "4096");
+    const struct mds_node *size = mds_node_get(t->root, "sliding_window");
     const struct mds_node *types = mds_node_get(t->root, "layer_types");
     int64_t window;
+    int used = 1;
 
-    if (is_qwen(kind) && (!used || strcmp(used, "true") != 0))
+    if (is_qwen(kind))
+        MDS_TRY(mds_hf_get_flag(t, t->root, "use_sliding_window", "false", &used));
+    if (kind < MDS_HF_MISTRAL || kind >= MDS_HF_MIXTRAL || !used ||
+        (size && size->text && strcmp(size->text, "null") == 0))
         return MDS_OK;
-    if (kind < MDS_HF_MISTRAL || kind >= MDS_HF_MIXTRAL || !size)
-        return MDS_OK;
-    MDS_TRY(get_count(t, "sliding_window", "4096", &window));
+    MDS_TRY(mds_hf_get_count(t, "sliding_window", "4096", 1, &window));
     mds_str_add(out, "  window_size: %" PRId64 "\n", window);
     if (kind != MDS_HF_MISTRAL && types && types->kind == MDS_NODE_LIST && types->first)
         return get_types(t, types, out);

@@ -339,7 +339,8 @@ test_expect_success 'models that mds does not support are refused by name' '
     with gpt2 "s/\"gpt2\"/\"bloom\"/" && not_in "model_type is bloom; mds reads gpt2" &&
     with llama "s/silu/gelu/" && not_in "hidden_act is gelu" &&
     with mixtral "s/\"sliding_window\": null/\"sliding_window\": 4096/" && not_in "sliding_window is 4096; mds supports none only" &&
-    with qwen3_moe "s/\"decoder_sparse_step\": 1/\"decoder_sparse_step\": 0/" && not_in "decoder_sparse_step is 0, not a number from 1" &&
+    with qwen3_moe "s/\"decoder_sparse_step\": 1/\"decoder_sparse_step\": 0/" && not_in "decoder_sparse_step is 0, not a whole number from 1" &&
+    with qwen3_moe "s/\"norm_topk_prob\": false/\"norm_topk_prob\": \"yes\"/" && not_in "norm_topk_prob is yes, and not true or false" &&
     with qwen3_moe "s/\"mlp_only_layers\": \[.*\]/\"mlp_only_layers\": [1]/" &&
     not_in "tensor model.layers.0.mlp.gate.weight is missing" &&
     with olmoe "s/\"vocab_size\"/\"clip_qkv\": 8.0, &/" && not_in "clip_qkv is 8.0; mds supports none only" &&
