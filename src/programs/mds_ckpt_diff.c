@@ -97,19 +97,27 @@ static void diff_number(struct diff *d, const char *name, double a, double b)
     }
 }
 
-/* Of experts, for their choice. */
+/* Of experts, for their choice; as tensors are. */
 static void diff_biases(struct diff *d)
 {
     const struct mds_ckpt_state *a = &d->a.ix->state, *b = &d->b.ix->state;
-    double most = 0;
+    double most = 0, squares = 0, of_difference = 0, relative;
 
     diff_number(d, "biases of experts", (double)a->expert_biases,
                 (double)b->expert_biases);
     for (int64_t i = 0; a->expert_biases == b->expert_biases && i < a->expert_biases;
-         i++)
-        most = fmax(most, fabs(a->expert_bias[i] - b->expert_bias[i]));
-    if (most > d->tolerance) {
-        printf("biases of experts: largest difference %.3g\n", most);
+         i++) {
+        double by = fabs(a->expert_bias[i] - b->expert_bias[i]);
+
+        most = fmax(most, by);
+        squares += a->expert_bias[i] * a->expert_bias[i];
+        of_difference += by * by;
+    }
+    if (most == 0)
+        return;
+    relative = squares > 0 ? sqrt(of_difference / squares) : INFINITY;
+    if (relative > d->tolerance) {
+        printf("biases of experts: relative L2 %.3g, largest %.3g\n", relative, most);
         d->others++;
     }
 }
