@@ -182,11 +182,18 @@ function width_of(text) {
     return length(text)
 }
 
+# As ls prints names: what a terminal would act on is "?".
+function printable(text) {
+    gsub(/[\001-\037\177]/, "?", text)
+    return text
+}
+
 # Cells between tabs.
 function add_row(text,    k, part) {
     rows++
     split(text, part, "\t")
     for (k = 1; k <= COLUMNS; k++) {
+        part[k] = printable(part[k])
         cell[rows, k] = part[k]
         if (width_of(part[k]) > width[k])
             width[k] = width_of(part[k])
@@ -214,7 +221,7 @@ BEGIN {
     compare_with_now()
     name = $0
     sub(/.*\//, "", name)
-    add_run(name)
+    add_run(printable(name))
 }
 
 END {

@@ -97,6 +97,10 @@ test_expect_success 'a name that is not ASCII keeps the columns in line' '
     run_dir "gén-µ" none "$launched" && mds_launch status >table && cat table && awk "/^(f|gén-µ) / { gsub(/é|µ/, \"x\"); print match(\$0, /(starting|silent|queued) /) }" table |
         LC_ALL=C sort -u >got && test "$(wc -l <got)" -eq 1
 '
+test_expect_success 'what a terminal would act on is printed as a question mark' '
+    odd=$(printf "odd\033[31m\tname") && run_dir "$odd" slurm "$started" && mds_launch status >table && cat -v table &&
+    grep "^odd?.31m?name  *silent\|^odd?.31m?name  *running" table && ! grep "$(printf "\033")" table && rm -r "runs/$odd"
+'
 test_expect_success 'status --watch goes on' '
     { mds_launch status --watch >watched & } && pid=$! && sleep 3 && kill $pid && test "$(grep -c "^run " watched)" -ge 2
 '
