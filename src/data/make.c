@@ -129,8 +129,11 @@ static int64_t count_bytes(const struct mds_make *m)
 /* The output must not replace an input, nor, by default, anything. */
 static enum mds_rc check_output(const struct mds_make *m)
 {
+    struct stat st;
+
     for (int i = 0; i < m->n_inputs; i++)
-        MDS_TRY(mds_output_check_apart(m->output, m->inputs[i]));
+        if (stat(m->inputs[i], &st) == 0)
+            MDS_TRY(mds_output_check_apart(m->output, &st, 1));
     return mds_output_check_new(m->output, m->overwrite);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "infer/command.h"
+#include "base/alloc.h"
 #include "base/str.h"
+#include "infer/origin.h"
 #include "io/folder.h"
 #include "io/output.h"
 
@@ -220,49 +222,88 @@ static enum mds_rc check_folder(const char *output)
 }
 
 /* No output may replace an input, with --overwrite neither. */
-static enum mds_rc check_apart(const struct mds_infer_command *c, const char *output)
+static enum mds_rc check_outputs_of(const struct mds_infer_command *c,
+                                    const struct outputs *of, const struct stat *inputs)
 {
     const struct mds_infer_options *o = options_of(c);
+    const char *const all[] = {of->table, of->per_token, of->track};
 
-    MDS_TRY(check_folder(output));
-    MDS_TRY(mds_output_check_apart(output, o->vcf));
-    MDS_TRY(mds_output_check_apart(output, o->fasta));
-    for (size_t i = 0; i < c->files; i++)
-        MDS_TRY(mds_output_check_apart(output, c->operand[i]));
+    for (int k = 0; k < 3; k++)
+        if (all[k]) {
+            MDS_TRY(check_folder(all[k]));
+            MDS_TRY(mds_output_check_apart(all[k], inputs, c->files + 2));
+        }
+    return of->table && !o->resume ? mds_output_check_new(of->table, o->overwrite)
+                                   : MDS_OK;
+}
+
+/* An output and its input. */
+struct named {
+    char *output;
+    const char *input;
+};
+
+static int by_output(const void *a, const void *b)
+{
+    return strcmp(((const struct named *)a)->output, ((const struct named *)b)->output);
+}
+
+static enum mds_rc check_names(struct named *list, size_t n)
+{
+    qsort(list, n, sizeof *list, by_output);
+    for (size_t i = 1; i < n; i++)
+        if (by_output(&list[i - 1], &list[i]) == 0)
+            return mds_fail(MDS_EUSER,
+                            "%s and %s would both be written to %s; rename one",
+                            list[i - 1].input, list[i].input, list[i].output);
     return MDS_OK;
 }
 
-static enum mds_rc check_outputs_of(const struct mds_infer_command *c, size_t i)
+static void stat_inputs(const struct mds_infer_command *c, struct stat *out)
 {
     const struct mds_infer_options *o = options_of(c);
-    struct outputs of;
-    enum mds_rc rc;
+    const char *const others[] = {o->vcf, o->fasta};
 
-    MDS_TRY(name_outputs(c, i, &of));
-    rc = check_apart(c, of.table);
-    if (!rc)
-        rc = check_apart(c, of.per_token);
-    if (!rc)
-        rc = check_apart(c, of.track);
-    if (!rc && of.table && !o->resume)
-        rc = mds_output_check_new(of.table, o->overwrite);
-    for (size_t k = 0; !rc && k < i; k++) {
-        char *other = mds_infer_command_output(c, k);
+    for (size_t i = 0; i < c->files + 2; i++) {
+        const char *path = i < 2 ? others[i] : c->operand[i - 2];
 
-        if (!other)
-            rc = mds_fail(MDS_EMEM, "no host memory for the name of an output");
-        else if (strcmp(other, of.table) == 0)
-            rc =
-                mds_fail(MDS_EUSER, "%s and %s would both be written to %s; rename one",
-                         c->operand[k], c->operand[i], other);
-        free(other);
+        if (path && stat(path, &out[i]))
+            out[i] = (struct stat){0};
     }
-    free_outputs(&of);
+}
+
+static enum mds_rc check_each_output(const struct mds_infer_command *c)
+{
+    size_t n = count_tasks(c), named = 0;
+    struct stat *inputs = mds_zalloc(c->files + 2, sizeof *inputs);
+    struct named *list = mds_zalloc(n, sizeof *list);
+    enum mds_rc rc = inputs && list ? MDS_OK : MDS_EMEM;
+
+    if (!rc)
+        stat_inputs(c, inputs);
+    for (size_t i = 0; !rc && i < n; i++) {
+        struct outputs of;
+
+        rc = name_outputs(c, i, &of);
+        if (rc)
+            break;
+        rc = check_outputs_of(c, &of, inputs);
+        if (of.table) {
+            list[named++] = (struct named){of.table, input_of(c, i)};
+            of.table = NULL;
+        }
+        free_outputs(&of);
+    }
+    if (!rc)
+        rc = check_names(list, named);
+    while (named > 0)
+        free(list[--named].output);
+    free(list);
+    free(inputs);
     return rc;
 }
 
-/* All of them, before the first is made. */
-static enum mds_rc check_outputs(const struct mds_infer_command *c)
+enum mds_rc mds_infer_command_check_outputs(const struct mds_infer_command *c)
 {
     const struct mds_infer_options *o = options_of(c);
     const char *const others[] = {o->per_token, o->track};
@@ -274,9 +315,7 @@ static enum mds_rc check_outputs(const struct mds_infer_command *c)
             return mds_fail(MDS_EUSER,
                             "%s %s: needs a {} if --output has one, and only then",
                             flags[k], others[k]);
-    for (size_t i = 0; i < count_tasks(c); i++)
-        MDS_TRY(check_outputs_of(c, i));
-    return MDS_OK;
+    return check_each_output(c);
 }
 
 /* ---- what to do ---- */
@@ -341,8 +380,6 @@ enum mds_rc mds_infer_command_find(const struct mds_infer_command *c,
 {
     const struct mds_infer_options *o = options_of(c);
 
-    MDS_TRY(mds_infer_command_check(c));
-    MDS_TRY(check_outputs(c));
     MDS_TRY(mds_infer_model_find(m, o->load, o->tokenizer,
                                  (int)(c->operands - c->files + 1),
                                  c->operand + c->files - 1));
@@ -384,8 +421,30 @@ static enum mds_rc run_task(const struct mds_infer_command *c, const struct task
                            : mds_infer_score_run(&t->sequences, m);
 }
 
-enum mds_rc mds_infer_command_run(const struct mds_infer_command *c,
-                                  struct mds_infer_model *m)
+/* What rank 0 will find, where the task goes on with an output. */
+static enum mds_rc check_begun(const struct mds_infer_command *c, const struct task *t,
+                               struct mds_infer_model *m)
+{
+    struct mds_str lines = {0};
+    enum mds_rc rc;
+    int begun;
+
+    if (c->verb == MDS_INFER_EMBED)
+        mds_infer_embed_origin(&t->embed, m, &lines);
+    else if (t->variants.vcf)
+        mds_infer_variants_origin(&t->variants, m, &lines);
+    else
+        mds_infer_score_origin(&t->sequences, m, &lines);
+    rc = mds_infer_origin_check(t->embed.output, &lines, &begun);
+    mds_str_fini(&lines);
+    return rc;
+}
+
+/* Call do_task for each. */
+static enum mds_rc
+each_task(const struct mds_infer_command *c, struct mds_infer_model *m,
+          enum mds_rc (*do_task)(const struct mds_infer_command *c,
+                                 const struct task *t, struct mds_infer_model *m))
 {
     size_t n = count_tasks(c);
 
@@ -401,11 +460,23 @@ enum mds_rc mds_infer_command_run(const struct mds_infer_command *c,
             inputs.n = 1;
         }
         t = task_of(c, inputs, &out);
-        rc = run_task(c, &t, m);
+        rc = do_task(c, &t, m);
         free_outputs(&out);
         MDS_TRY(rc);
     }
     return MDS_OK;
+}
+
+enum mds_rc mds_infer_command_run(const struct mds_infer_command *c,
+                                  struct mds_infer_model *m)
+{
+    return each_task(c, m, run_task);
+}
+
+enum mds_rc mds_infer_command_check_begun(const struct mds_infer_command *c,
+                                          struct mds_infer_model *m)
+{
+    return options_of(c)->resume ? each_task(c, m, check_begun) : MDS_OK;
 }
 
 const char *mds_infer_events_path(char *const *word, size_t n)

@@ -29,6 +29,10 @@ struct mds_infer_command {
 /* Refuse options that do not go together, or would do nothing. */
 enum mds_rc mds_infer_command_check(const struct mds_infer_command *c);
 
+/* Refuse outputs that are inputs, that two inputs would share, that are there already
+ * or have no folder: all of them, before the first is made. */
+enum mds_rc mds_infer_command_check_outputs(const struct mds_infer_command *c);
+
 /* Find the model, and say what is wanted of it.  Nothing of the inputs is read.  *m is
  * zeroed by the caller, who closes it in any case. */
 enum mds_rc mds_infer_command_find(const struct mds_infer_command *c,
@@ -39,6 +43,11 @@ enum mds_rc mds_infer_command_find(const struct mds_infer_command *c,
 enum mds_rc mds_infer_command_measure(struct mds_infer_command *c,
                                       const struct mds_infer_model *m,
                                       struct mds_infer_need *need);
+
+/* With --resume: refuse outputs that were begun with something else.  The model is
+ * resolved. */
+enum mds_rc mds_infer_command_check_begun(const struct mds_infer_command *c,
+                                          struct mds_infer_model *m);
 
 /* Do it; the model is started.  Collective. */
 enum mds_rc mds_infer_command_run(const struct mds_infer_command *c,

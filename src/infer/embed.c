@@ -223,13 +223,12 @@ static enum mds_rc create_sets(struct embedding *g)
     return mds_h5_dataset_append(g->start, &zero, 1);
 }
 
-static void add_origin(const struct embedding *g, struct mds_str *lines)
+void mds_infer_embed_origin(const struct mds_infer_embed *s,
+                            const struct mds_infer_model *m, struct mds_str *lines)
 {
-    const struct mds_infer_embed *s = g->s;
-
-    mds_infer_origin_begin(lines, "embed", g->m);
+    mds_infer_origin_begin(lines, "embed", m);
     mds_str_add(lines, "layer: %" PRId64 "\npool: %s\npool_window: %" PRId64 "\n",
-                g->m->layer, mds_infer_pools[s->pool], s->window);
+                m->layer, mds_infer_pools[s->pool], s->window);
     mds_str_add(lines, "output_type: %s\n", s->half ? "f16" : "f32");
     mds_infer_origin_add_inputs(lines, &s->inputs);
 }
@@ -324,7 +323,7 @@ enum mds_rc mds_infer_embed_run(const struct mds_infer_embed *s,
     int complete = 0;
     enum mds_rc rc = mds_infer_batch_create(m, &g.batch);
 
-    add_origin(&g, &g.origin);
+    mds_infer_embed_origin(s, m, &g.origin);
     if (!rc)
         rc = check_origin(&g, &complete);
     if (!rc && !complete) {

@@ -29,4 +29,8 @@ struct mds_infer_embed {
 enum mds_rc mds_infer_embed_run(const struct mds_infer_embed *s,
                                 struct mds_infer_model *m);
 
+/* Append what its output is of (infer/origin.h). */
+void mds_infer_embed_origin(const struct mds_infer_embed *s,
+                            const struct mds_infer_model *m, struct mds_str *lines);
+
 #endif

@@ -306,11 +306,10 @@ static enum mds_rc score_record(void *ctx, struct mds_infer_records *in,
     return mds_infer_batch_is_full(g->batch) ? run_batch(g) : MDS_OK;
 }
 
-static void add_origin(const struct scoring *g, struct mds_str *lines)
+void mds_infer_score_origin(const struct mds_infer_score *s,
+                            const struct mds_infer_model *m, struct mds_str *lines)
 {
-    const struct mds_infer_score *s = g->s;
-
-    mds_infer_origin_begin(lines, "score", g->m);
+    mds_infer_origin_begin(lines, "score", m);
     mds_str_add(lines, "strand: %s\nscore_eod: %d\n", mds_infer_strands[s->strand],
                 s->score_eod);
     mds_infer_origin_add_inputs(lines, &s->inputs);
@@ -324,7 +323,7 @@ static enum mds_rc open_table(struct scoring *g)
     int begun = 0;
     enum mds_rc rc = MDS_OK;
 
-    add_origin(g, &origin);
+    mds_infer_score_origin(s, g->m, &origin);
     if (s->resume)
         rc = mds_infer_origin_check(s->output, &origin, &begun);
     if (!rc && begun)

@@ -32,4 +32,8 @@ enum mds_rc mds_infer_score_measure(const struct mds_infer_score *s,
 enum mds_rc mds_infer_score_run(const struct mds_infer_score *s,
                                 struct mds_infer_model *m);
 
+/* Append what its output is of (infer/origin.h). */
+void mds_infer_score_origin(const struct mds_infer_score *s,
+                            const struct mds_infer_model *m, struct mds_str *lines);
+
 #endif

@@ -12,8 +12,8 @@ static const char header[] =
 
 /* ---- begin, or go on ---- */
 
-static void add_origin(const struct mds_infer_variants *s,
-                       const struct mds_infer_model *m, struct mds_str *lines)
+void mds_infer_variants_origin(const struct mds_infer_variants *s,
+                               const struct mds_infer_model *m, struct mds_str *lines)
 {
     mds_infer_origin_begin(lines, "score --vcf", m);
     mds_str_add(lines, "strand: %s\nwindow: %" PRId64 "\nvariant_at: %s\n",
@@ -47,7 +47,7 @@ enum mds_rc mds_infer_variant_file_open(struct mds_infer_variant_file *f,
     int begun = 0;
     enum mds_rc rc = MDS_OK;
 
-    add_origin(f->s, m, &origin);
+    mds_infer_variants_origin(f->s, m, &origin);
     if (f->s->resume)
         rc = mds_infer_origin_check(f->s->output, &origin, &begun);
     if (!rc)

@@ -24,4 +24,8 @@ enum mds_rc mds_infer_variants_measure(struct mds_infer_variants *s,
 enum mds_rc mds_infer_variants_run(const struct mds_infer_variants *s,
                                    struct mds_infer_model *m);
 
+/* Append what its output is of (infer/origin.h). */
+void mds_infer_variants_origin(const struct mds_infer_variants *s,
+                               const struct mds_infer_model *m, struct mds_str *lines);
+
 #endif

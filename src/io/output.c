@@ -39,17 +39,20 @@ enum mds_rc mds_output_check_new(const char *path, int overwrite)
         "%s: exists already; give another name, or --overwrite to replace it", path);
 }
 
-enum mds_rc mds_output_check_apart(const char *path, const char *input)
+enum mds_rc mds_output_check_apart(const char *path, const struct stat *inputs,
+                                   size_t n)
 {
-    struct stat out, in;
+    struct stat out;
 
-    if (!path || !input || stat(path, &out) || stat(input, &in) ||
-        !S_ISREG(out.st_mode) || in.st_dev != out.st_dev || in.st_ino != out.st_ino)
+    if (stat(path, &out) || !S_ISREG(out.st_mode))
         return MDS_OK;
-    return mds_fail(MDS_EUSER,
-                    "%s: is an input and would be overwritten; give the output another "
-                    "name",
-                    path);
+    for (size_t i = 0; i < n; i++)
+        if (inputs[i].st_dev == out.st_dev && inputs[i].st_ino == out.st_ino)
+            return mds_fail(MDS_EUSER,
+                            "%s: is an input and would be overwritten; give the output "
+                            "another name",
+                            path);
+    return MDS_OK;
 }
 
 enum mds_rc mds_output_open(const char *path, struct mds_output *out)

@@ -7,6 +7,7 @@
 #include "base/status.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 
 struct mds_output {
     char *path;    /* the final name */
@@ -18,8 +19,9 @@ struct mds_output {
  * by the option --overwrite. */
 enum mds_rc mds_output_check_new(const char *path, int overwrite);
 
-/* MDS_EUSER if both names are of one file; NULL is of none. */
-enum mds_rc mds_output_check_apart(const char *path, const char *input);
+/* MDS_EUSER if it is one of n files, as stat(2) has them. */
+enum mds_rc mds_output_check_apart(const char *path, const struct stat *inputs,
+                                   size_t n);
 
 /* Create path.partial, so that an unwritable folder is reported before any long work.
  * If several processes write the same file, the last to open it wins and the others

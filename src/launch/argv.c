@@ -22,16 +22,36 @@ static void append_owned(struct mds_argv *w, char *word)
     w->v[w->n] = NULL;
 }
 
-void mds_argv_add(struct mds_argv *w, const char *fmt, ...)
+static void add_formatted(struct mds_argv *w, const char *fmt, va_list ap)
 {
     char *word = NULL;
+
+    append_owned(w, vasprintf(&word, fmt, ap) < 0 ? NULL : word);
+}
+
+void mds_argv_add(struct mds_argv *w, const char *fmt, ...)
+{
     va_list ap;
 
     va_start(ap, fmt);
-    if (vasprintf(&word, fmt, ap) < 0)
-        word = NULL;
+    add_formatted(w, fmt, ap);
     va_end(ap);
-    append_owned(w, word);
+}
+
+void mds_argv_add_words(struct mds_argv *w, size_t n, char *const *words)
+{
+    for (size_t i = 0; i < n; i++)
+        append_owned(w, strdup(words[i]));
+}
+
+void mds_argv_add_option(struct mds_argv *w, const char *flag, const char *fmt, ...)
+{
+    va_list ap;
+
+    append_owned(w, strdup(flag));
+    va_start(ap, fmt);
+    add_formatted(w, fmt, ap);
+    va_end(ap);
 }
 
 static const char blanks[] = " \t\n"; /* as --data-path has them */

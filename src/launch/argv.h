@@ -18,6 +18,12 @@ struct mds_argv {
 void mds_argv_add(struct mds_argv *w, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* An option and its value. */
+void mds_argv_add_option(struct mds_argv *w, const char *flag, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+void mds_argv_add_words(struct mds_argv *w, size_t n, char *const *words);
+
 /* Add each blank-separated word of text. */
 void mds_argv_add_split(struct mds_argv *w, const char *text);
 void mds_argv_fini(struct mds_argv *w);

@@ -216,8 +216,7 @@ enum mds_rc mds_launch_check(const struct mds_launch_options *options, int argc,
     struct mds_launch l;
     enum mds_rc rc;
 
-    for (int i = 0; i < argc; i++)
-        mds_argv_add(&all, "%s", argv[i]);
+    mds_argv_add_words(&all, (size_t)argc, argv);
     mds_argv_add(&all, "--preflight-only");
     rc = all.failed ? mds_fail(MDS_EMEM, "no host memory for a command")
                     : mds_launch_open(options, 0, (int)all.n, all.v, &l);

@@ -164,8 +164,7 @@ static void add_host_list(const struct mds_launch *l, const char *option, int sl
     if (list.len && option[strlen(option) - 1] == ':') {
         mds_argv_add(out, "%s%s", option, list.s);
     } else if (list.len) {
-        mds_argv_add(out, "%s", option);
-        mds_argv_add(out, "%s", list.s);
+        mds_argv_add_option(out, option, "%s", list.s);
     }
     out->failed |= list.failed;
     mds_str_fini(&list);
@@ -186,8 +185,7 @@ static void add_node_options(const struct mds_launch *l, const char *file_option
 
 static void add_count_option(const char *option, int64_t n, struct mds_argv *out)
 {
-    mds_argv_add(out, "%s", option);
-    mds_argv_add(out, "%lld", (long long)n);
+    mds_argv_add_option(out, option, "%lld", (long long)n);
 }
 
 /* ---- launchers ---- */
@@ -229,8 +227,7 @@ static void add_openmpi_command(const struct mds_launch *l, struct mds_argv *out
     add_binding(l, out);
     mds_argv_add_split(&names, l->machine->launcher.pass);
     for (size_t i = 0; i < names.n; i++) {
-        mds_argv_add(out, "-x");
-        mds_argv_add(out, "%s", names.v[i]);
+        mds_argv_add_option(out, "-x", "%s", names.v[i]);
     }
     out->failed |= names.failed;
     mds_argv_fini(&names);
@@ -260,8 +257,7 @@ static void add_flux_command(const struct mds_launch *l, struct mds_argv *out)
     const struct mds_hosts *h = mds_placement_hosts(&l->placement);
 
     mds_argv_add_split(out, l->machine->launcher.flags);
-    mds_argv_add(out, "--exclusive");
-    mds_argv_add(out, "-oexit-on-error");
+    mds_argv_add_option(out, "--exclusive", "-oexit-on-error");
     add_count_option("-N", l->nodes, out);
     add_count_option("-n", l->ranks, out);
     if (l->placement.excluded > 0 || (h && l->nodes < (int64_t)h->count))
@@ -335,8 +331,7 @@ enum mds_rc mds_launch_command(const struct mds_launch *l,
     mds_argv_add_split(out, launcher_command(l));
     add_command[m->launcher.kind](l, out);
     add_program(l, out);
-    for (size_t i = 0; i < arguments->n; i++)
-        mds_argv_add(out, "%s", arguments->v[i]);
+    mds_argv_add_words(out, arguments->n, arguments->v);
     return out->failed ? mds_fail(MDS_EMEM, "no host memory for a command") : MDS_OK;
 }
 

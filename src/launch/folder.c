@@ -28,7 +28,7 @@ enum mds_rc mds_folder_make(const char *parent, const char *name,
 
 void mds_folder_discard(const char *folder)
 {
-    static const char *const written[] = {"job.sh", "run.yaml", "files"};
+    static const char *const written[] = {"job.sh", "run.yaml", "files", "outputs"};
     char path[MDS_PATH_SIZE];
 
     for (size_t i = 0; i < sizeof written / sizeof *written; i++)

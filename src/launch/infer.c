@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/units.h"
 #include "infer/genome.h"
 #include "launch/infer_impl.h"
@@ -26,19 +27,21 @@ void mds_infer_plan_close(struct mds_infer_plan *p)
     mds_argv_fini(&p->files);
     mds_argv_fini(&p->passed);
     mds_argv_fini(&p->output);
-    free(p->pattern);
     mds_infer_model_close(&p->model);
 }
 
 /* ---- what the user asks for ---- */
 
-/* A job that goes on needs --resume, which does no harm in the first one. */
+/* A job that goes on needs --resume, which does no harm in the first one.  A file of
+ * embed is complete, or not there. */
 static void add_resume(const struct mds_infer_line *line, struct mds_infer_plan *p)
 {
     const struct mds_infer_options *o = &line->values;
 
-    p->resumes = o->resume || (line->command.verb != MDS_INFER_GENERATE && o->output &&
-                               !o->overwrite && !o->per_token && !o->track);
+    p->resumes = line->command.verb == MDS_INFER_SCORE
+                     ? o->output && !o->overwrite && !o->per_token && !o->track
+                     : line->command.verb == MDS_INFER_EMBED && !o->overwrite &&
+                           mds_infer_command_has_many_outputs(&line->command);
     if (p->resumes && !o->resume)
         mds_argv_add(&p->own, "--resume");
 }
@@ -49,9 +52,6 @@ static enum mds_rc list_outputs(const struct mds_infer_line *line,
     const struct mds_infer_command *c = &line->command;
     size_t n = mds_infer_command_has_many_outputs(c) ? c->files : 1;
 
-    p->pattern = mds_strdup(line->values.output ? line->values.output : "");
-    if (!p->pattern)
-        return MDS_EMEM;
     for (size_t i = 0; line->values.output && i < n; i++) {
         char *name = mds_infer_command_output(c, i);
 
@@ -117,6 +117,29 @@ static enum mds_rc measure(const struct mds_launch *l, struct mds_infer_line *li
 
 /* ---- a plan ---- */
 
+/* A job has no standard input. */
+static enum mds_rc check_job_inputs(const struct mds_infer_line *line)
+{
+    const struct mds_infer_command *c = &line->command;
+    int any = line->values.vcf && strcmp(line->values.vcf, "-") == 0;
+
+    for (size_t i = 0; i < c->files; i++)
+        any |= strcmp(c->operand[i], "-") == 0;
+    return any ? mds_fail(MDS_EUSER, "-: a job has no standard input to read; name a "
+                                     "file")
+               : MDS_OK;
+}
+
+/* Jobs of an array take every n-th, so the largest are dealt out first. */
+static int by_size(const void *a, const void *b)
+{
+    struct stat x = {0}, y = {0};
+
+    if (stat(*(char *const *)a, &x) || stat(*(char *const *)b, &y))
+        return 0;
+    return (x.st_size < y.st_size) - (x.st_size > y.st_size);
+}
+
 /* Each job of an array has files, and outputs, of its own. */
 static enum mds_rc check_array(const struct mds_infer_line *line,
                                const struct mds_infer_plan *p)
@@ -142,18 +165,27 @@ static enum mds_rc read_asked(const struct mds_launch *l, struct mds_infer_line 
     const struct mds_argv *asked[] = {&l->asked, NULL};
 
     MDS_TRY(mds_infer_line_read(line, asked));
+    if (p->jobs > 0)
+        MDS_TRY(check_job_inputs(line));
+    p->jobs = mds_max(p->jobs, 1);
     mds_infer_line_split(line, &p->own, &p->files, &p->passed);
+    if (p->jobs > 1)
+        qsort(p->files.v, p->files.n, sizeof *p->files.v, by_size);
     add_resume(line, p);
     mds_infer_line_close(line);
     MDS_TRY(mds_infer_line_read(
         line, (const struct mds_argv *[]){&p->own, &p->files, &p->passed, NULL}));
     MDS_TRY(check_array(line, p));
     MDS_TRY(list_outputs(line, p));
+    MDS_TRY(mds_infer_command_check_outputs(&line->command));
     MDS_TRY(mds_infer_command_find(&line->command, m));
     add_device(l, m->run, &p->passed);
     MDS_TRY(mds_launch_check_device(l, m->run));
     MDS_TRY(measure(l, line, m, p));
-    return mds_infer_layout_choose(l, p->tokens / (double)p->jobs, m->run, p);
+    MDS_TRY(mds_infer_layout_choose(l, &line->command, p->tokens / (double)p->jobs,
+                                    m->run, p));
+    return p->best < 0 ? MDS_OK
+                       : mds_infer_command_check_begun(&line->command, &p->model);
 }
 
 enum mds_rc mds_infer_plan_make(const struct mds_launch *l, int64_t jobs,
@@ -168,19 +200,6 @@ enum mds_rc mds_infer_plan_make(const struct mds_launch *l, int64_t jobs,
     mds_infer_model_close(&m);
     mds_infer_line_close(&line);
     return rc;
-}
-
-/* Of those that do not fit, the one that needs least. */
-static const struct mds_infer_layout *smallest(const struct mds_infer_plan *p)
-{
-    const struct mds_infer_layout *least = NULL;
-
-    for (int i = 0; i < p->n; i++)
-        if (!p->tried[i].why[0] &&
-            (!least || mds_estimate_memory_fraction(&p->tried[i].estimate) <
-                           mds_estimate_memory_fraction(&least->estimate)))
-            least = &p->tried[i];
-    return least;
 }
 
 static void describe(const struct mds_infer_layout *y, struct mds_str *out)
@@ -206,12 +225,12 @@ static void memory_of(const struct mds_infer_layout *y, char need[32], char have
 
 enum mds_rc mds_infer_plan_check(const struct mds_launch *l, struct mds_infer_plan *p)
 {
-    const struct mds_infer_layout *least = smallest(p);
+    const struct mds_infer_layout *least = mds_infer_layout_smallest(p);
     struct mds_str text = {0};
     char need[32], have[32];
     enum mds_rc rc;
 
-    if (p->best >= 0 || (p->n > 0 && p->model.run && !l->options->check_memory))
+    if (p->best >= 0)
         return MDS_OK;
     if (!least)
         return mds_fail(MDS_EUSER, "no layout of %lld rank%s is possible: %s",
@@ -232,11 +251,9 @@ enum mds_rc mds_infer_plan_check(const struct mds_launch *l, struct mds_infer_pl
 
 void mds_infer_plan_arguments(const struct mds_infer_plan *p, struct mds_argv *out)
 {
-    const struct mds_argv *all[] = {&p->own, &p->files, &p->passed};
-
-    for (int k = 0; k < 3; k++)
-        for (size_t i = 0; i < all[k]->n; i++)
-            mds_argv_add(out, "%s", all[k]->v[i]);
+    mds_argv_add_words(out, p->own.n, p->own.v);
+    mds_argv_add_words(out, p->files.n, p->files.v);
+    mds_argv_add_words(out, p->passed.n, p->passed.v);
 }
 
 /* ---- what is said of it ---- */
@@ -319,7 +336,7 @@ enum mds_rc mds_infer_plan_command(const struct mds_launch_options *o, int argc,
     enum mds_rc rc;
 
     MDS_TRY(mds_launch_open(o, 1, argc, argv, &l));
-    rc = mds_infer_plan_make(&l, 1, &p);
+    rc = mds_infer_plan_make(&l, 0, &p);
     if (!rc) {
         printf("mds_infer %s, %zu file%s, %lld rank%s: %lld node%s of %s\n", p.own.v[0],
                p.files.n, mds_plural((int64_t)p.files.n), (long long)l.ranks,

@@ -33,24 +33,24 @@ struct mds_infer_plan {
     struct mds_argv own, files, passed;
     int resumes;            /* it may be started again, and goes on */
     struct mds_argv output; /* of each file, if they are not standard output */
-    char *pattern;          /* --output, as given; or NULL */
-    int64_t jobs;           /* that share the files */
+    int64_t jobs;           /* that share the files, which are in order of size */
     struct mds_infer_need need;
     double tokens; /* of all inputs, as far as they could be read or estimated; 0:
                       unknown */
     struct mds_infer_layout tried[MDS_INFER_LAYOUTS];
-    int n, best;                  /* best: -1 if none fits */
+    int n, best;                  /* best: -1 if none may start */
     struct mds_infer_model model; /* with the best layout */
 };
 
 /* Read the words that the user gave and, for at most --plan-seconds, the inputs; find
  * the layout that is done first, of those that fit, for one of `jobs` that share the
- * files.  Nothing fits: MDS_OK, and best is -1.  The caller closes it in any case. */
+ * files (0: none, the ranks start here).  If nothing fits best is -1, or with
+ * --no-check-memory what needs least.  The caller closes it in any case. */
 enum mds_rc mds_infer_plan_make(const struct mds_launch *l, int64_t jobs,
                                 struct mds_infer_plan *out);
 void mds_infer_plan_close(struct mds_infer_plan *p);
 
-/* MDS_EUSER if nothing fits, unless --no-check-memory says to start it anyway. */
+/* MDS_EUSER if nothing may start. */
 enum mds_rc mds_infer_plan_check(const struct mds_launch *l, struct mds_infer_plan *p);
 
 /* Append all words. */

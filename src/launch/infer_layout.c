@@ -11,6 +11,7 @@
 
 struct search {
     const struct mds_launch *l;
+    const struct mds_infer_command *c;
     struct mds_infer_plan *p;
     double tokens; /* of a job; 0: unknown */
     double until_s;
@@ -52,32 +53,32 @@ static void layout_words(const struct search *s, const struct mds_infer_layout *
     if (!s->is_open)
         return;
     for (int i = 0; i < 3; i++)
-        if (!s->given[i]) {
-            mds_argv_add(out, "%s", flags[i]);
-            mds_argv_add(out, "%lld", (long long)size[i]);
-        }
+        if (!s->given[i])
+            mds_argv_add_option(out, flags[i], "%lld", (long long)size[i]);
 }
 
 /* The model with that layout, resolved. */
 static enum mds_rc resolve(const struct search *s, const struct mds_infer_layout *y,
                            struct mds_infer_model *m)
 {
-    const struct mds_infer_plan *p = s->p;
+    struct mds_infer_command c = *s->c;
+    struct mds_infer_need need = s->p->need;
     struct mds_argv words = {0};
-    const struct mds_argv *all[] = {&p->own, &p->files, &p->passed, &words, NULL};
-    struct mds_infer_need need = p->need;
-    struct mds_infer_line line;
-    enum mds_rc rc;
+    enum mds_rc rc = MDS_EMEM;
 
+    mds_argv_add(&words, "mds_pretrain");
+    mds_argv_add_words(&words, s->p->passed.n, s->p->passed.v);
     layout_words(s, y, &words);
     if (s->tokens > 0)
         need.tokens = (int64_t)s->tokens;
-    rc = mds_infer_line_read(&line, all);
-    if (!rc)
-        rc = mds_infer_command_find(&line.command, m);
+    if (!words.failed) {
+        c.operand = words.v + 1;
+        c.operands = words.n - 1;
+        c.files = 0;
+        rc = mds_infer_command_find(&c, m);
+    }
     if (!rc)
         rc = mds_infer_model_resolve(m, &need, s->l->ranks);
-    mds_infer_line_close(&line);
     mds_argv_fini(&words);
     return rc;
 }
@@ -183,11 +184,25 @@ static enum mds_rc try_all(struct search *s)
     return MDS_OK;
 }
 
-enum mds_rc mds_infer_layout_choose(const struct mds_launch *l, double tokens,
+struct mds_infer_layout *mds_infer_layout_smallest(struct mds_infer_plan *p)
+{
+    struct mds_infer_layout *least = NULL;
+
+    for (int i = 0; i < p->n; i++)
+        if (!p->tried[i].why[0] &&
+            (!least || mds_estimate_memory_fraction(&p->tried[i].estimate) <
+                           mds_estimate_memory_fraction(&least->estimate)))
+            least = &p->tried[i];
+    return least;
+}
+
+enum mds_rc mds_infer_layout_choose(const struct mds_launch *l,
+                                    const struct mds_infer_command *c, double tokens,
                                     const struct mds_config_run *asked,
                                     struct mds_infer_plan *p)
 {
     struct search s = {.l = l,
+                       .c = c,
                        .p = p,
                        .tokens = tokens,
                        .until_s = mds_clock_s() + l->options->plan_s};
@@ -196,12 +211,16 @@ enum mds_rc mds_infer_layout_choose(const struct mds_launch *l, double tokens,
     p->best = -1;
     find_given(&s, asked);
     MDS_TRY(s.is_open ? try_all(&s) : add_layout(&s, (struct mds_infer_layout){0}));
-    if (p->n == 0 || (p->best < 0 && s.is_open))
+    if (p->best < 0 && s.is_open && l->options->check_memory)
         return MDS_OK;
-    best = &p->tried[p->best < 0 ? 0 : p->best];
+    best = p->best < 0 ? mds_infer_layout_smallest(p) : &p->tried[p->best];
+    p->best = -1;
+    if (!best)
+        return MDS_OK;
     MDS_TRY(try_layout(&s, best, MDS_PREDICT_FULL));
-    if (!best->estimate.fits)
-        p->best = -1;
+    if (!best->estimate.fits && l->options->check_memory)
+        return MDS_OK;
+    p->best = (int)(best - p->tried);
     layout_words(&s, best, &p->passed);
     s.is_open = 0;
     return resolve(&s, best, &p->model);

@@ -49,8 +49,7 @@ enum mds_rc mds_infer_line_read(struct mds_infer_line *out,
     *out = (struct mds_infer_line){.set = mds_infer_options};
     mds_argv_add(&out->argv, "mds_infer");
     for (; *words; words++)
-        for (size_t i = 0; i < (*words)->n; i++)
-            mds_argv_add(&out->argv, "%s", (*words)->v[i]);
+        mds_argv_add_words(&out->argv, (*words)->n, (*words)->v);
     if (out->argv.failed)
         return mds_fail(MDS_EMEM, "no host memory for arguments");
     MDS_TRY(find_verb(out->argv.v[1], &c->verb));
@@ -96,6 +95,6 @@ void mds_infer_line_split(const struct mds_infer_line *l, struct mds_argv *own,
     for (size_t i = 1; i < l->argv.n; i++)
         if (!is_operand(l, l->argv.v[i]))
             mds_argv_add(own, "%s", l->argv.v[i]);
-    for (size_t i = 0; i < c->operands; i++)
-        mds_argv_add(i < c->files ? files : passed, "%s", c->operand[i]);
+    mds_argv_add_words(files, c->files, c->operand);
+    mds_argv_add_words(passed, c->operands - c->files, c->operand + c->files);
 }

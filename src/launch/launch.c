@@ -162,8 +162,7 @@ enum mds_rc mds_launch_open(const struct mds_launch_options *options, int job, i
         rc = count_ranks(&l);
     if (rc)
         goto fini_placement;
-    for (int i = 0; i < argc; i++)
-        mds_argv_add(&l.asked, "%s", argv[i]);
+    mds_argv_add_words(&l.asked, (size_t)argc, argv);
     *out = l;
     return MDS_OK;
 
@@ -269,12 +268,11 @@ enum mds_rc mds_launch_config(const struct mds_launch *l, const struct mds_argv 
     enum mds_rc rc;
 
     *out = NULL;
-    mds_argv_add_split(&argv, "mds_pretrain --machine");
-    mds_argv_add(&argv, "%s", l->machine->path);
-    for (size_t i = 0; i < l->asked.n; i++)
-        mds_argv_add(&argv, "%s", l->asked.v[i]);
-    for (size_t i = 0; extra && i < extra->n; i++)
-        mds_argv_add(&argv, "%s", extra->v[i]);
+    mds_argv_add(&argv, "mds_pretrain");
+    mds_argv_add_option(&argv, "--machine", "%s", l->machine->path);
+    mds_argv_add_words(&argv, l->asked.n, l->asked.v);
+    if (extra)
+        mds_argv_add_words(&argv, extra->n, extra->v);
     rc = argv.failed || l->asked.failed
              ? mds_fail(MDS_EMEM, "no host memory for arguments")
              : mds_config_read((int)argv.n, argv.v, &diag, out);

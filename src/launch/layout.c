@@ -269,8 +269,7 @@ static void add_timeout(const struct mds_config_run *run, const struct mds_estim
     if (60 * minutes <= c->parallel.timeout_s ||
         mds_settings_of(&run->settings, "parallel.timeout")->level > MDS_LEVEL_DERIVED)
         return;
-    mds_argv_add(arguments, "--distributed-timeout-minutes");
-    mds_argv_add(arguments, "%.0f", minutes);
+    mds_argv_add_option(arguments, "--distributed-timeout-minutes", "%.0f", minutes);
 }
 
 /* A plan's layout has other data-parallel ranks than that of a script, and so another

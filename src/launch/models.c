@@ -70,8 +70,7 @@ static enum mds_rc print_model(const struct mds_launch *l, const char *name)
     struct row r;
     enum mds_rc rc;
 
-    mds_argv_add(&key, "--model-size-key");
-    mds_argv_add(&key, "%s", name);
+    mds_argv_add_option(&key, "--model-size-key", "%s", name);
     rc = mds_launch_config(l, &key, 0, &run);
     if (!rc) {
         r.model = &run->config.model;

@@ -206,7 +206,7 @@ static const char *reason_to_stop(const struct job *j)
     const struct mds_config *c = j->config;
 
     if (j->infer && !j->infer->resumes)
-        return "it cannot be resumed (--resume)";
+        return "it would begin anew (docs/inference.md)";
     if (!j->infer && !c->checkpoint.save)
         return "there is no --save to resume from";
     if (j->restarts >= j->launch.options->max_restarts)
@@ -239,15 +239,12 @@ static void add_restart_options(struct job *j)
     if (j->infer)
         return;
     if (j->newest > j->first && !resumes_by_itself(c)) {
-        mds_argv_add(&j->arguments, "--load");
-        mds_argv_add(&j->arguments, "%s", c->checkpoint.save);
+        mds_argv_add_option(&j->arguments, "--load", "%s", c->checkpoint.save);
         mds_argv_add_split(&j->arguments, "--finetune=0 --no-load-optim=0");
     }
-    if (duration_s > 0) {
-        mds_argv_add(&j->arguments, "--exit-duration-in-mins");
-        mds_argv_add(&j->arguments, "%.6g",
-                     (duration_s - (mds_clock_s() - j->began_s)) / 60);
-    }
+    if (duration_s > 0)
+        mds_argv_add_option(&j->arguments, "--exit-duration-in-mins", "%.6g",
+                            (duration_s - (mds_clock_s() - j->began_s)) / 60);
 }
 
 /* The iteration that the next start resumes from; 0: it begins again. */
@@ -507,7 +504,7 @@ static enum mds_rc prepare_infer(struct job *j, struct mds_infer_plan *p)
 
     j->infer = p;
     MDS_TRY(mds_events_file_open(&j->launch, &j->events));
-    MDS_TRY(mds_infer_plan_make(&j->launch, 1, p));
+    MDS_TRY(mds_infer_plan_make(&j->launch, 0, p));
     MDS_TRY(mds_infer_plan_check(&j->launch, p));
     mds_infer_plan_arguments(p, &j->arguments);
     mds_infer_plan_length(&j->launch, p, 0, NULL, &text);

@@ -26,8 +26,7 @@ enum mds_rc mds_job_add_keep_last(const struct mds_job *j, struct mds_argv *word
             j->checkpoints, n);
         return MDS_OK;
     }
-    mds_argv_add(words, "--keep-last");
-    mds_argv_add(words, "%d", MDS_JOB_KEPT);
+    mds_argv_add_option(words, "--keep-last", "%d", MDS_JOB_KEPT);
     return MDS_OK;
 }
 

@@ -195,8 +195,7 @@ enum mds_rc mds_events_file_open(struct mds_launch *l, struct mds_events_file *f
                         f->path, strerror(errno));
     close(fd);
     f->is_temporary = 1;
-    mds_argv_add(&l->asked, "--events");
-    mds_argv_add(&l->asked, "%s", f->path);
+    mds_argv_add_option(&l->asked, "--events", "%s", f->path);
     return MDS_OK;
 }
 
@@ -215,22 +214,14 @@ void mds_run_folder_outputs(const struct mds_run_folder *f,
 
     if (!save)
         save = f->checkpoints;
-    if (!mds_is_set_by_user(asked, "output.metrics_jsonl")) {
-        mds_argv_add(words, "--metrics-jsonl");
-        mds_argv_add(words, "%s/metrics.jsonl", f->path);
-    }
-    if (!mds_is_set_by_user(asked, "output.events")) {
-        mds_argv_add(words, "--events");
-        mds_argv_add(words, "%s/events.jsonl", f->path);
-    }
-    if (!asked->config.checkpoint.save) {
-        mds_argv_add(words, "--save");
-        mds_argv_add(words, "%s", save);
-    }
-    if (!mds_is_set_by_user(asked, "checkpoint.load")) {
-        mds_argv_add(words, "--load");
-        mds_argv_add(words, "%s", save);
-    }
+    if (!mds_is_set_by_user(asked, "output.metrics_jsonl"))
+        mds_argv_add_option(words, "--metrics-jsonl", "%s/metrics.jsonl", f->path);
+    if (!mds_is_set_by_user(asked, "output.events"))
+        mds_argv_add_option(words, "--events", "%s/events.jsonl", f->path);
+    if (!asked->config.checkpoint.save)
+        mds_argv_add_option(words, "--save", "%s", save);
+    if (!mds_is_set_by_user(asked, "checkpoint.load"))
+        mds_argv_add_option(words, "--load", "%s", save);
 }
 
 /* The next of 1, 2, 5, 10, 20, ... below n: a number that does not follow every change
@@ -263,11 +254,10 @@ enum mds_rc mds_run_folder_saves(const struct mds_job *j,
 
     if (asked->config.train.skip_train)
         return MDS_OK;
-    if (!mds_is_set_by_user(asked, "checkpoint.interval")) {
-        mds_argv_add(arguments, "--save-interval");
-        mds_argv_add(arguments, "%lld",
-                     (long long)round_down_to_125(acceptable_loss_s(j) / e->step_s));
-    }
+    if (!mds_is_set_by_user(asked, "checkpoint.interval"))
+        mds_argv_add_option(
+            arguments, "--save-interval", "%lld",
+            (long long)round_down_to_125(acceptable_loss_s(j) / e->step_s));
     if (!mds_is_set_by_user(asked, "checkpoint.keep_last"))
         MDS_TRY(mds_job_add_keep_last(j, arguments, &kept));
     return mds_job_log_disk_space(j, e, kept);

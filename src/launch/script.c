@@ -160,39 +160,41 @@ static const char *own_folder(const struct mds_job *j)
     return j->array > 1 ? "$run/$task" : "$run";
 }
 
-/* Every n-th of the files, which are in order of size. */
+/* Every n-th of the files, which are in order of size, and of their outputs. */
 static void add_task(const struct mds_job *j, struct mds_str *out)
 {
-    if (j->array > 1)
-        mds_str_add(
-            out,
-            "task=${%s:?this is a job of an array}\n"
-            "mkdir -p \"$run/$task\" || exit 1\n"
-            "mapfile -t files < <(awk 'NR %% %lld == '\"$task\" \"$run/files\")\n",
-            mds_job_scheduler(j)->task, (long long)j->array);
+    static const char take[] =
+        "mapfile -t %s < <(awk 'NR %% %lld == '%s \"$run/%s\")\n";
+    const char *task = j->array > 1 ? "\"$task\"" : "0";
+
+    if (j->array > 1) {
+        mds_str_add(out,
+                    "task=${%s:?this is a job of an array}\n"
+                    "mkdir -p \"$run/$task\" || exit 1\n",
+                    mds_job_scheduler(j)->task);
+        mds_str_add(out, take, "files", (long long)j->array, task, "files");
+    }
+    if (j->infer && j->infer->output.n > 1)
+        mds_str_add(out, take, "outputs", (long long)j->array, task, "outputs");
 }
 
 /* What a job has to go on from, as a command that prints it: the newest checkpoint; of
  * mds_infer how long its outputs are. */
 static void add_state(const struct mds_job *j, struct mds_str *out)
 {
-    const char *text = j->infer ? j->infer->pattern : NULL, *at;
-    struct mds_str part = {0};
+    const struct mds_argv *o = j->infer ? &j->infer->output : NULL;
 
-    mds_str_add(out, "%s", text ? "stat -c %s -- " : "cat \"$checkpoints/latest\"");
-    for (; text && *text; text = at + 2) {
-        at = strstr(text, "{}");
-        part.len = 0;
-        mds_str_add(&part, "%.*s", at ? (int)(at - text) : (int)strlen(text), text);
-        if (part.len)
-            mds_shell_quote(part.s, out);
-        if (!at)
-            break;
-        mds_str_add(out, "*");
+    if (!o)
+        mds_str_add(out, "cat \"$checkpoints/latest\" 2> /dev/null");
+    else if (o->n == 0)
+        mds_str_add(out, ":");
+    else if (o->n > 1)
+        mds_str_add(out, "stat -c %%s -- \"${outputs[@]}\" 2> /dev/null");
+    else {
+        mds_str_add(out, "stat -c %%s -- ");
+        mds_shell_quote(o->v[0], out);
+        mds_str_add(out, " 2> /dev/null");
     }
-    mds_str_add(out, " 2> /dev/null");
-    out->failed |= part.failed;
-    mds_str_fini(&part);
 }
 
 /* A login shell does not know the submitter's path.  What a module or the
@@ -244,16 +246,11 @@ static void add_placement_options(const struct mds_launch *l, struct mds_argv *w
 {
     const struct mds_launch_options *o = l->options;
 
-    mds_argv_add(w, "--nodes");
-    mds_argv_add(w, "%lld", (long long)l->nodes);
-    mds_argv_add(w, "--ranks-per-node");
-    mds_argv_add(w, "%lld", (long long)l->per_node);
-    mds_argv_add(w, "--ranks");
-    mds_argv_add(w, "%lld", (long long)l->ranks);
-    if (o->hostfile && l->machine->batch.scheduler == MDS_SCHEDULER_NONE) {
-        mds_argv_add(w, "--hostfile");
-        mds_argv_add(w, "%s", o->hostfile);
-    }
+    mds_argv_add_option(w, "--nodes", "%lld", (long long)l->nodes);
+    mds_argv_add_option(w, "--ranks-per-node", "%lld", (long long)l->per_node);
+    mds_argv_add_option(w, "--ranks", "%lld", (long long)l->ranks);
+    if (o->hostfile && l->machine->batch.scheduler == MDS_SCHEDULER_NONE)
+        mds_argv_add_option(w, "--hostfile", "%s", o->hostfile);
 }
 
 /* What else was said to mds_launch that concerns the start of the ranks. */
@@ -261,22 +258,14 @@ static void add_start_options(const struct mds_job *j, struct mds_argv *w)
 {
     const struct mds_launch_options *o = j->launch->options;
 
-    if (o->exclude) {
-        mds_argv_add(w, "--exclude");
-        mds_argv_add(w, "%s", o->exclude);
-    }
-    mds_argv_add(w, "--exclude-file");
-    mds_argv_add(w, "%s/exclude", j->folder);
-    mds_argv_add(w, "--max-restarts");
-    mds_argv_add(w, "%lld", (long long)o->max_restarts);
-    if (o->program) {
-        mds_argv_add(w, "--program");
-        mds_argv_add(w, "%s", o->program);
-    }
-    if (o->command) {
-        mds_argv_add(w, "--launcher-command");
-        mds_argv_add(w, "%s", o->command);
-    }
+    if (o->exclude)
+        mds_argv_add_option(w, "--exclude", "%s", o->exclude);
+    mds_argv_add_option(w, "--exclude-file", "%s/exclude", j->folder);
+    mds_argv_add_option(w, "--max-restarts", "%lld", (long long)o->max_restarts);
+    if (o->program)
+        mds_argv_add_option(w, "--program", "%s", o->program);
+    if (o->command)
+        mds_argv_add_option(w, "--launcher-command", "%s", o->command);
     if (!o->check_memory)
         mds_argv_add(w, "--no-check-memory");
 }
@@ -284,21 +273,15 @@ static void add_start_options(const struct mds_job *j, struct mds_argv *w)
 /* Folds a line before an option. */
 static const char fold[] = " \\\n    ";
 
-static void add_words(const struct mds_argv *words, struct mds_argv *out)
-{
-    for (size_t i = 0; i < words->n; i++)
-        mds_argv_add(out, "%s", words->v[i]);
-}
-
 /* Of an array the files are the task's; what is in w is printed before them. */
 static void add_infer_words(const struct mds_job *j, struct mds_argv *w,
                             struct mds_str *out)
 {
     const struct mds_infer_plan *p = j->infer;
 
-    add_words(&p->own, w);
+    mds_argv_add_words(w, p->own.n, p->own.v);
     if (j->array == 1) {
-        add_words(&p->files, w);
+        mds_argv_add_words(w, p->files.n, p->files.v);
     } else {
         out->failed |= w->failed;
         mds_argv_format(w, fold, out);
@@ -306,7 +289,7 @@ static void add_infer_words(const struct mds_job *j, struct mds_argv *w,
         *w = (struct mds_argv){0};
         mds_str_add(out, " \"${files[@]}\"%s", p->passed.n > 0 ? fold : "");
     }
-    add_words(&p->passed, w);
+    mds_argv_add_words(w, p->passed.n, p->passed.v);
 }
 
 static void add_launch_command(const struct mds_job *j, struct mds_str *out)
@@ -326,7 +309,7 @@ static void add_launch_command(const struct mds_job *j, struct mds_str *out)
     if (j->infer)
         add_infer_words(j, &w, out);
     else
-        add_words(j->arguments, &w);
+        mds_argv_add_words(&w, j->arguments->n, j->arguments->v);
     out->failed |= w.failed;
     mds_argv_format(&w, fold, out);
     mds_argv_fini(&w);

@@ -31,8 +31,8 @@ static enum mds_rc exec_script(const char *name, const char *const words[MOST_WO
     mds_argv_add(&w, "%s", mds_launch_options.version);
     for (int i = 0; i < MOST_WORDS && words[i]; i++)
         mds_argv_add(&w, "%s", words[i]);
-    for (int i = 0; line && i < line->argc; i++)
-        mds_argv_add(&w, "%s", line->argv[i]);
+    if (line)
+        mds_argv_add_words(&w, (size_t)line->argc, line->argv);
     fflush(NULL);
     if (!w.failed)
         execvp("sh", w.v);

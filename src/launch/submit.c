@@ -110,10 +110,9 @@ static void add_exit(struct mds_job *j, const struct mds_config_run *asked,
     if (j->walltime_s <= 0)
         return;
     j->margin_s = exit_margin_s(j, e, asked->config.checkpoint.async_save ? 2 : 1);
-    if (!mds_is_set_by_user(asked, "train.exit_duration")) {
-        mds_argv_add(arguments, "--exit-duration-in-mins");
-        mds_argv_add(arguments, "%.15g", (j->walltime_s - j->margin_s) / 60);
-    }
+    if (!mds_is_set_by_user(asked, "train.exit_duration"))
+        mds_argv_add_option(arguments, "--exit-duration-in-mins", "%.15g",
+                            (j->walltime_s - j->margin_s) / 60);
 }
 
 /* Other nodes and the next job must see the folder. */
@@ -229,34 +228,32 @@ static enum mds_rc make_and_submit(struct mds_launch *l, struct mds_job *j,
 
 /* ---- a job of mds_infer ---- */
 
-static int by_size(const void *a, const void *b)
-{
-    struct stat x = {0}, y = {0};
-
-    if (stat(*(char *const *)a, &x) || stat(*(char *const *)b, &y))
-        return 0;
-    return (x.st_size < y.st_size) - (x.st_size > y.st_size);
-}
-
-/* Jobs of an array take every n-th, so the largest are dealt out first. */
-static enum mds_rc write_files(const struct mds_job *j, struct mds_infer_plan *p)
+/* For the script: one a line. */
+static enum mds_rc write_names(const struct mds_job *j, const char *name,
+                               const struct mds_argv *list)
 {
     struct mds_str text = {0};
     enum mds_rc rc;
 
-    if (j->array == 1 || j->launch->options->print)
-        return MDS_OK;
-    for (size_t i = 0; i < p->files.n; i++)
-        if (strchr(p->files.v[i], '\n'))
+    for (size_t i = 0; i < list->n; i++)
+        if (strchr(list->v[i], '\n'))
             return mds_fail(MDS_EUSER, "%s: a line break in a name; rename the file",
-                            p->files.v[i]);
-    qsort(p->files.v, p->files.n, sizeof *p->files.v, by_size);
-    for (size_t i = 0; i < p->files.n; i++)
-        mds_str_add(&text, "%s\n", p->files.v[i]);
+                            list->v[i]);
+    for (size_t i = 0; i < list->n; i++)
+        mds_str_add(&text, "%s\n", list->v[i]);
     rc = text.failed ? mds_fail(MDS_EMEM, "no host memory for a list of files")
-                     : mds_folder_write(j->folder, "files", 0, 0644, text.s);
+                     : mds_folder_write(j->folder, name, 0, 0644, text.s);
     mds_str_fini(&text);
     return rc;
+}
+
+static enum mds_rc write_files(const struct mds_job *j, const struct mds_infer_plan *p)
+{
+    if (j->launch->options->print)
+        return MDS_OK;
+    if (j->array > 1)
+        MDS_TRY(write_names(j, "files", &p->files));
+    return p->output.n > 1 ? write_names(j, "outputs", &p->output) : MDS_OK;
 }
 
 static enum mds_rc check_going_on(const struct mds_job *j,
@@ -266,12 +263,12 @@ static enum mds_rc check_going_on(const struct mds_job *j,
         return MDS_OK;
     if (j->chain > 1)
         return mds_fail(MDS_EUSER,
-                        "--chain: only score and embed into --output go on in another "
-                        "job, without --overwrite, --per-token and --track; leave it "
-                        "out");
-    mds_warn(
-        "the job cannot go on if it ends before its work does: that takes score or "
-        "embed into --output, without --overwrite, --per-token and --track");
+                        "--chain: another job goes on only with score into --output, "
+                        "without --overwrite, --per-token and --track, and with embed "
+                        "of several files into an --output with a {}; leave it out");
+    mds_warn("the job cannot go on if it ends before its work does: that takes score "
+             "into --output, without --overwrite, --per-token and --track, or embed "
+             "into an --output with a {}");
     return MDS_OK;
 }
 
@@ -279,7 +276,7 @@ static enum mds_rc check_going_on(const struct mds_job *j,
 static enum mds_rc check_walltime(const struct mds_job *j,
                                   const struct mds_infer_plan *p)
 {
-    const struct mds_infer_layout *y = &p->tried[p->best < 0 ? 0 : p->best];
+    const struct mds_infer_layout *y = &p->tried[p->best];
     double there_s = j->walltime_s - j->margin_s;
     double need_s = MDS_INFER_BATCH_STEPS * y->estimate.step_s;
     char need[32], walltime[32], tokens[32];
@@ -310,7 +307,7 @@ static enum mds_rc plan_and_submit_infer(struct mds_launch *l, struct mds_job *j
     if (!rc)
         rc = check_going_on(j, p);
     if (!rc) {
-        const struct mds_estimate *e = &p->tried[p->best < 0 ? 0 : p->best].estimate;
+        const struct mds_estimate *e = &p->tried[p->best].estimate;
 
         if (j->walltime_s > 0)
             j->margin_s = exit_margin_s(j, e, 0);

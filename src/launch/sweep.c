@@ -165,10 +165,9 @@ static int submit_run(const struct mds_submit_line *l, const char *tag,
     struct mds_argv w = {0};
     int status;
 
-    mds_argv_add_split(&w, "mds_launch submit --tag");
-    mds_argv_add(&w, "%s", tag);
-    for (int i = 0; i < l->argc; i++)
-        mds_argv_add(&w, "%s", l->argv[i]);
+    mds_argv_add_split(&w, "mds_launch submit");
+    mds_argv_add_option(&w, "--tag", "%s", tag);
+    mds_argv_add_words(&w, (size_t)l->argc, l->argv);
     status = w.failed ? EXIT_FAILURE : command((int)w.n, w.v);
     mds_argv_fini(&w);
     return status;

@@ -34,6 +34,7 @@ static enum mds_rc prepare(struct mds_infer_command *c, struct mds_infer_model *
 {
     struct mds_infer_need need = {0};
 
+    MDS_TRY(mds_infer_command_check_outputs(c));
     MDS_TRY(mds_infer_command_find(c, m));
     MDS_TRY(mds_infer_command_measure(c, m, &need));
     return mds_infer_model_resolve(m, &need, ranks);

@@ -95,6 +95,10 @@ test_expect_success 'what is wrong is said on the login node' '
 test_expect_success 'nothing fits: which layout needs least, and how much' '
     ! plan small score --load model genome.fa && grep "error: a sequence of .* tokens does not fit on 8 ranks of cluster: with .*a rank needs .* of 512.00 MiB" err
 '
+test_expect_success 'nothing fits, and --no-check-memory starts what needs least' '
+    mds_launch run --program mds_infer --machine small.yaml --nodes 2 --no-check-memory --print -- score --load model genome.fa >out 2>err;
+    cat out err && grep "mds_infer score --load model genome.fa .*-size 8" out && ! grep error err
+'
 test_expect_success 'files that are not read to the end in --plan-seconds' '
     for i in $(seq 60); do cat short.fa short.fa short.fa short.fa; done >big.fa && cat big.fa big.fa big.fa big.fa >huge.fa &&
     mds_launch plan --program mds_infer --plan-seconds 0.1 --machine large.yaml --nodes 2 -- score --load model huge.fa huge.fa huge.fa huge.fa \
@@ -146,7 +150,13 @@ test_expect_success 'submit: an array shares the files by size; a chain of it' '
     job=runs/many/job.sh && cat $job && bash -n $job && grep "^#SBATCH --array=0-2" $job &&
     for i in 7 6 5 4 3 2 1; do echo in/g$i.fa; done >want && test_cmp want runs/many/files &&
     grep "info: .* tokens in 3 jobs of an array: each = " err && grep "^runs/many: 2, 3" out &&
-    grep "^before=.(stat -c %s -- t/\*.tsv 2" $job && ! grep "are cancelled" $job && ! grep "sbatch.*array" $job
+    for i in 7 6 5 4 3 2 1; do echo t/g$i.tsv; done >want && test_cmp want runs/many/outputs && ! grep "are cancelled" $job && ! grep "sbatch.*array" $job
+'
+test_expect_success 'progress of a job of the array is that of its own outputs' '
+    sed -n "/^run=/p; /^task=/p; /^mapfile/p; /^before=/p" runs/many/job.sh >state.sh && echo "echo \$before" >>state.sh && cat state.sh &&
+    progress() { SLURM_ARRAY_TASK_ID=$1 bash state.sh; } &&
+    echo a >t/g5.tsv && test "$(progress 0)" = 2 && test -z "$(progress 1)" && echo bc >t/g2.tsv &&
+    test "$(progress 0)" = "2 3" && rm t/g5.tsv t/g2.tsv
 '
 # What the job starts is in its place.
 printf '#!/bin/sh\nfor w; do echo "$w"; done >args$SLURM_ARRAY_TASK_ID$PBS_ARRAY_INDEX\n' >bin/mds_launch.args
@@ -180,7 +190,12 @@ refused() {
 test_expect_success 'what cannot be submitted' '
     refused --array 3 batch 1 1:00:00 me -- score --load model --output t.tsv in/*.fa && grep "give one with a {}" err &&
     refused --array 8 batch 1 1:00:00 me -- score --load model --output "t/{}.tsv" in/*.fa && grep "give 7 at most" err &&
-    refused --chain 2 batch 1 1:00:00 me -- generate --load model --output t.fa short.fa && grep "chain: only score and embed" err &&
+    refused --chain 2 batch 1 1:00:00 me -- generate --load model --output t.fa short.fa && grep "chain: another job goes on only with score" err &&
+    refused --chain 2 batch 1 1:00:00 me -- embed --load model --output t.h5 short.fa && grep "embed of several files into an --output with a {}" err &&
+    refused batch 1 1:00:00 me -- score --load model --output t.tsv - && grep "error: -: a job has no standard input" err &&
+    mds_infer score --load model --output begun.tsv short.fa --threads 1 &&
+    refused batch 1 1:00:00 me -- score --load model --output begun.tsv long.fa &&
+    grep "begun.tsv: was begun with .input: short.fa, .*, and this is .input: long.fa" err &&
     refused batch 1 1:00:00 me -- score --load gone --output t.tsv short.fa && grep "gone: there is no checkpoint" err &&
     refused --machine large.yaml debug 2 0:10:00 me -- score --load model --output t.tsv genome.fa &&
     grep "error: results of sequences of .* tokens are written after .*, and a job of 00:10:00" err &&
