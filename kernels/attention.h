@@ -202,6 +202,18 @@ struct mdsk_attention_merge {
     int64_t lse_stride, lse2_stride;
 };
 
+/* most[h] = the largest of most[h] and the lse of head h, of all queries of all
+ * sequences: an upper bound of its largest score, above it by the logarithm of the
+ * number of keys at most.  NaN if one is NaN.
+ *
+ *   lse   [B,A,Sq] f32, heads' rows lse_stride apart (0: packed, Sq)
+ *   most  [A]      f32, in place, >= 0 */
+struct mdsk_attention_most {
+    int64_t B, A, Sq, lse_stride;
+    const float *lse;
+    float *most;
+};
+
 /* How many sequences and query heads the fused backward pass on GPUs processes at once,
  * if each head needs bytes_per_head of scratch: all, if they fit in
  * MDSK_ATTENTION_SCRATCH; otherwise equal parts of the heads of one sequence, at least

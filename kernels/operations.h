@@ -20,6 +20,7 @@
     X(ATTENTION_FWD, attention_fwd)                                                    \
     X(ATTENTION_BWD, attention_bwd)                                                    \
     X(ATTENTION_MERGE, attention_merge)                                                \
+    X(ATTENTION_MOST, attention_most)                                                  \
     X(ROPE, rope)                                                                      \
     X(ACTIVATION_FWD, activation_fwd)                                                  \
     X(ACTIVATION_BWD, activation_bwd)                                                  \

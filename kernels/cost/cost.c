@@ -333,6 +333,11 @@ struct mdsk_cost mdsk_attention_merge_cost(const struct mdsk_attention_merge *a)
         rows * (D * (2 * sizeof(float) + dtype_bytes(a->dtype)) + 3 * sizeof(float)));
 }
 
+struct mdsk_cost mdsk_attention_most_cost(const struct mdsk_attention_most *a)
+{
+    return bytes_only((double)a->B * (double)a->A * (double)a->Sq * sizeof(float));
+}
+
 struct mdsk_cost mdsk_rope_cost(const struct mdsk_rope *a)
 {
     double heads = (double)a->B * (double)a->S * (double)a->A;

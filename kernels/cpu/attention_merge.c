@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Merge attention over two parts of the keys. */
+/* Merge attention over two parts of the keys; the largest log-sum-exp of each head. */
 #include "kernels/cpu/attention.h"
 
 #include <errno.h>
@@ -56,5 +56,22 @@ int mdsk_attention_merge_cpu(void *stream, const struct mdsk_attention_merge *a)
                             staging),
                   *lse2, mdsk_head(&a->acc, b, i, h), lse);
     }
+    return 0;
+}
+
+/* NaN stays; what is not there yet is 0 or more, so -inf does not count. */
+int mdsk_attention_most_cpu(void *stream, const struct mdsk_attention_most *a)
+{
+    (void)stream;
+#pragma omp parallel for schedule(static)                                              \
+    num_threads(mdsk_threads_for(a->B * a->A * a->Sq))
+    for (int64_t h = 0; h < a->A; h++)
+        for (int64_t b = 0; b < a->B; b++) {
+            const float *lse = a->lse + mdsk_head_row(a->A, a->Sq, a->lse_stride, b, h);
+
+            for (int64_t i = 0; i < a->Sq; i++)
+                if (lse[i] > a->most[h] || isnan(lse[i]))
+                    a->most[h] = lse[i];
+        }
     return 0;
 }

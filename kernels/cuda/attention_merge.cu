@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Merge attention over some keys with attention over other keys, by log-sum-exp. */
+/* Merge attention over some keys with attention over other keys, by log-sum-exp; the
+ * largest log-sum-exp of each head. */
 #include "kernels/cuda/attention.h"
 
 #include <type_traits>
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/amax.cuh"
 
 namespace
 {
@@ -95,7 +96,34 @@ int launch_merge(void *stream, const struct mdsk_attention_merge *a)
     });
 }
 
+/* Each block has a head, and every gridDim.y-th row of queries.  Negative numbers are
+ * below what `most` begins with, and the bits of others order as they do. */
+__global__ __launch_bounds__(threads) void most_kernel(struct mdsk_attention_most a)
+{
+    uint32_t *most = (uint32_t *)a.most + blockIdx.x;
+    uint32_t seen = amax_so_far(most), here = 0;
+
+    for (int64_t i = (int64_t)blockIdx.y * threads + threadIdx.x; i < a.B * a.Sq;
+         i += (int64_t)gridDim.y * threads) {
+        float lse =
+            a.lse[lse_index(a.A, a.Sq, a.lse_stride, i / a.Sq, blockIdx.x, i % a.Sq)];
+
+        if (!(lse < 0))
+            here = max(here, amax_of<1>({lse}));
+    }
+    raise_amax<threads>(most, seen, here);
+}
+
 } // namespace
+
+extern "C" int mdsk_attention_most_cuda(void *stream,
+                                        const struct mdsk_attention_most *a)
+{
+    int64_t rows = ceil_div(a->B * a->Sq, 8 * threads);
+
+    return launch(most_kernel, dim3(mdsk_cuda_blocks(a->A), rows < 64 ? rows : 64),
+                  threads, stream, *a);
+}
 
 extern "C" int mdsk_attention_merge_cuda(void *stream,
                                          const struct mdsk_attention_merge *a)

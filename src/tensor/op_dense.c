@@ -190,6 +190,19 @@ enum mds_rc mds_check_attention_merge(struct mds_dev *dev,
     return mds_contract_dtype(dev, "attention_merge", a->dtype);
 }
 
+enum mds_rc mds_check_attention_most(struct mds_dev *dev,
+                                     const struct mdsk_attention_most *a)
+{
+    (void)dev;
+    if (a->B < 1 || a->A < 1 || a->Sq < 1)
+        return mds_contract_broken("attention_most", "B, A, Sq >= 1");
+    if (!a->lse || !a->most || a->lse == a->most)
+        return mds_contract_broken("attention_most", "lse, most given and apart");
+    if (!stride_ok(a->lse_stride, a->Sq))
+        return mds_contract_broken("attention_most", "lse_stride 0 or >= Sq");
+    return MDS_OK;
+}
+
 enum mds_rc mds_check_rope(struct mds_dev *dev, const struct mdsk_rope *a)
 {
     if (a->B < 1 || a->S < 1 || a->A < 1)

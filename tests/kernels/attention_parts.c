@@ -210,6 +210,34 @@ static void test_merge_nothing(void **state)
     assert_true(lse[0] == 0.5f && lse[1] == -INFINITY);
 }
 
+/* Of the queries of all sequences, whatever the stride; what was there counts too. */
+static void test_most(void **state)
+{
+    const int64_t B = 3, A = 5, Sq = 4100, stride = Sq + 7;
+    struct vec lse = vec_unset(B * A * stride);
+    double expected[5] = {0};
+    float most[5] = {0, 0, 0, 0, 100};
+    struct mdsk_attention_most a = {
+        .B = B, .A = A, .Sq = Sq, .lse_stride = stride, .lse = lse.f, .most = most};
+
+    (void)state;
+    for (int64_t i = 0; i < B * A * Sq; i++) {
+        int64_t h = i / Sq % A;
+        double x = 40 * sin((double)(i * i % 10007)) + (double)h - 3;
+
+        lse.f[i / Sq * stride + i % Sq] = (float)x;
+        expected[h] = fmax(expected[h], (float)x);
+    }
+    for (int64_t i = 0; i < B * Sq; i++) /* of head 1: below 0, but for no keys */
+        lse.f[(i / Sq * A + 1) * stride + i % Sq] = i % 3 ? -1 - (float)i : -INFINITY;
+    lse.f[(1 * A + 2) * stride + 17] = 77;
+    lse.f[(2 * A + 3) * stride + Sq - 1] = NAN;
+    assert_int_equal(backend()->attention_most(NULL, &a), 0);
+    assert_true(most[0] == (float)expected[0] && expected[0] > 30);
+    assert_true(most[1] == 0 && most[2] == 77 && isnan(most[3]) && most[4] == 100);
+    vec_free(&lse);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +245,7 @@ int main(void)
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_backward_by_parts),
         cmocka_unit_test(test_merge_nothing),
+        cmocka_unit_test(test_most),
     };
 
     mdsk_cpu_set_threads(2);

@@ -288,6 +288,15 @@ static int attention_bwd(void *stream, const struct mdsk_attention_bwd *a)
     return done(mdsk_cuda()->attention_bwd(stream, &b));
 }
 
+static int attention_most(void *stream, const struct mdsk_attention_most *a)
+{
+    struct mdsk_attention_most b = *a;
+
+    b.lse = in(a->lse, MDSK_F32, stats_extent(a->B * a->A, a->Sq, a->lse_stride));
+    b.most = out(a->most, MDSK_F32, a->A);
+    return done(mdsk_cuda()->attention_most(stream, &b));
+}
+
 static int attention_merge(void *stream, const struct mdsk_attention_merge *a)
 {
     struct mdsk_attention_merge b = *a;
@@ -657,6 +666,7 @@ static const struct mdsk_table staged = {
     .attention_fwd = attention_fwd,
     .attention_bwd = attention_bwd,
     .attention_merge = attention_merge,
+    .attention_most = attention_most,
     .rope = rope,
     .activation_fwd = activation_fwd,
     .activation_bwd = activation_bwd,

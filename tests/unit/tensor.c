@@ -463,6 +463,7 @@ static void operations_check_shards(void **state)
                                          .o2 = {y, 8, 4, 4},
                                          .lse = x,
                                          .lse2 = y};
+    struct mdsk_attention_most most = {.B = 1, .A = 2, .Sq = 4, .lse = x, .most = y};
     struct mdsk_copy_rows copy = {
         .R = 2, .C = 4, .ldx = 4, .ldy = 3, .dtype = MDSK_I32, .x = x, .y = y};
     struct mdsk_cast cast = {.n = 8, .from = MDSK_F32, .to = MDSK_I32, .x = x, .y = y};
@@ -482,6 +483,9 @@ static void operations_check_shards(void **state)
     assert_int_equal(mds_op_attention_merge(dev, &merge), MDS_OK);
     merge.lse2_stride = 1; /* heads' rows overlap */
     assert_int_equal(mds_op_attention_merge(dev, &merge), MDS_EBUG);
+    assert_int_equal(mds_op_attention_most(dev, &most), MDS_OK);
+    most.most = x; /* where lse is */
+    assert_int_equal(mds_op_attention_most(dev, &most), MDS_EBUG);
     assert_int_equal(mds_op_copy_rows(dev, &copy), MDS_EBUG);
     copy.ldy = 4;
     assert_int_equal(mds_op_copy_rows(dev, &copy), MDS_OK);
@@ -497,6 +501,7 @@ static void operations_check_shards(void **state)
     assert_true(mds_dev_ledger(dev)->op[MDS_OP_CAST].cost.bytes == 48);
     assert_true(mds_dev_ledger(dev)->op[MDS_OP_XENT_LOSS].cost.bytes == 96);
     assert_true(mds_dev_ledger(dev)->op[MDS_OP_ATTENTION_MERGE].cost.bytes == 120);
+    assert_true(mds_dev_ledger(dev)->op[MDS_OP_ATTENTION_MOST].cost.bytes == 32);
     assert_string_equal(mds_op_name(MDS_OP_ATTENTION_MERGE), "attention_merge");
     mds_dev_destroy(dev);
 }
