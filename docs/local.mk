@@ -76,6 +76,7 @@ EXTRA_DIST += \
   docs/adr/0045-a-smaller-house.md \
   docs/adr/0048-norms-after-sublayers.md \
   docs/adr/0052-mup-as-megatrons.md \
+  docs/adr/0060-clipping-by-log-sum-exp.md \
   docs/adr/0051-shared-experts.md \
   docs/architecture.md \
   docs/benchmarks.md \

@@ -236,6 +236,9 @@ struct mds_optim_config {
     int64_t wsd_decay_iters; /* length of WSD's final decay; 0: a tenth of the decay */
     double weight_decay, beta1, beta2, eps;
     double clip_grad; /* global norm; 0: off */
+    int qk_clip;      /* scale heads whose logits exceed the threshold */
+    double qk_clip_threshold;
+    double qk_clip_alpha; /* the queries' part of a head's factor, as its power */
 };
 
 /* What an evaluation keeps of each token: the stream behind the last block, before or
@@ -256,6 +259,7 @@ struct mds_train_config {
     enum mds_hidden hidden; /* no option: of evaluation */
     int64_t prefill;        /* no option: generation reads so many tokens of a prompt at
                                 a time; 0: no generation */
+    int log_logits;         /* report how large attention's logits get */
     int64_t log_interval;   /* steps; 0: by the length of the run */
     int64_t exit_interval;  /* exit after a step divisible by it; 0: never */
     double exit_duration_s; /* 0: no limit */

@@ -158,6 +158,31 @@ static void check_optimizer(const struct mds_config_run *run, struct mds_diag *d
                        "--muon-momentum must be below 1");
 }
 
+/* The log-sum-exp of S equal logits is above these by ln(S).  Far above that, by twice,
+ * a head's largest logits make nearly all of it (docs/adr/0060). */
+static void check_qk_clip(const struct mds_config_run *run, struct mds_diag *diag)
+{
+    const struct mds_optim_config *o = &run->config.optim;
+    double least = 2 * log((double)run->config.model.seq_length);
+
+    if (!o->qk_clip) {
+        mds_config_warn_ignored(run, "optim.qk_clip_threshold", "--qk-clip", diag);
+        mds_config_warn_ignored(run, "optim.qk_clip_alpha", "--qk-clip", diag);
+        return;
+    }
+    if (run->config.model.qk_layernorm)
+        mds_diag_fault(diag, mds_config_origin(run, "optim.qk_clip"),
+                       "--qk-clip scales weights of queries and keys, which the norms "
+                       "of --qk-layernorm undo; leave one of them out");
+    else if (o->qk_clip_threshold < least)
+        mds_diag_fault(diag, mds_config_origin(run, "optim.qk_clip_threshold"),
+                       "--qk-clip-threshold %g is too low to tell large logits from "
+                       "many, with sequences of %" PRId64
+                       " tokens; give at least 2 ln(%" PRId64 "), %.1f",
+                       o->qk_clip_threshold, run->config.model.seq_length,
+                       run->config.model.seq_length, ceil(10 * least) / 10);
+}
+
 int mds_split_shares(const char *text, double shares[3])
 {
     double v[3] = {0}, sum = 0;
@@ -467,6 +492,7 @@ enum mds_rc mds_config_resolve(struct mds_config_run *run, int64_t world,
     }
     mds_config_check_memory(run, diag);
     check_optimizer(run, diag);
+    check_qk_clip(run, diag);
     resolve_documents(run);
     check_data_options(run, diag);
     check_checkpoints(run, diag);

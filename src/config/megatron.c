@@ -343,7 +343,7 @@ const struct mds_option_foreign mds_megatron_unsupported[] = {
     {"--muon-*", "setting of Muon but those that --help lists"},
     {"--muonadamw-*",
      "--adam-beta1, --adam-beta2 and --adam-eps are for what Muon leaves to AdamW"},
-    {"--muonclip-*", "clipping of attention logits"},
+    {"--muonclip-*", "option of this name; see --qk-clip"},
     {"--mup-width-mult",
      "option of this name; it is --hidden-size / --mup-base-hidden-size"},
     {"--mup-attn-scale-power",

@@ -432,6 +432,16 @@ static const struct mds_option rows[] = {
     {optim, "optim.clip_grad", "--clip-grad", "MDS_CLIP_GRAD", MDS_OPT_REAL, "1", 0,
      1e9, NULL, AT(optim.clip_grad), "norm",
      .help = "clip gradients to this global norm; 0: never"},
+    {optim, "optim.qk_clip", "--qk-clip", "MDS_QK_CLIP", MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(optim.qk_clip), NULL,
+     .help = "after a step scale the weights of queries and keys of heads whose logits "
+             "exceed --qk-clip-threshold"},
+    {optim, "optim.qk_clip_threshold", "--qk-clip-threshold", "MDS_QK_CLIP_THRESHOLD",
+     MDS_OPT_REAL, "100", 0, 1e9, NULL, AT(optim.qk_clip_threshold), "logit",
+     .help = "largest logit of a head, by the log-sum-exp of its scores"},
+    {optim, "optim.qk_clip_alpha", "--qk-clip-alpha", "MDS_QK_CLIP_ALPHA", MDS_OPT_REAL,
+     "0.5", 0, 1, NULL, AT(optim.qk_clip_alpha), "power",
+     .help = "queries are scaled by the factor to this power, keys by the rest"},
     {optim, "optim.z_loss", "--z-loss", "MDS_Z_LOSS", MDS_OPT_REAL, "0", 0, 1e3, NULL,
      AT(train.z_loss), "coefficient",
      .help =

@@ -203,6 +203,9 @@
     {output, "train.log_interval", "--log-interval", "MDS_LOG_INTERVAL", MDS_OPT_COUNT,
      "0", 0, 1e12, NULL, AT(train.log_interval), "steps",
      .help = "steps between log lines; 0: ten, or a fifth of a shorter run"},
+    {output, "train.log_logits", "--log-max-attention-logit",
+     "MDS_LOG_MAX_ATTENTION_LOGIT", MDS_OPT_FLAG, "0", 0, 0, NULL, AT(train.log_logits),
+     NULL, .help = "log how large attention's logits get; --qk-clip does so anyway"},
     {output, "output.log_format", "--log-format", "MDS_LOG_FORMAT", MDS_OPT_ENUM,
      "auto", 0, 0, log_format_names, AT(output.log_format), "form",
      .help = "of the line of a step, and of an evaluation: megatron, or short, to be "

@@ -199,6 +199,7 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
                             e->n_scalars * (int64_t)sizeof *e->scalars, &scalars));
     e->scalars = scalars;
     MDS_TRY(mds_engine_alloc_balance(e));
+    MDS_TRY(mds_engine_alloc_logits(e));
     if (e->config->train.prefill > 0)
         MDS_TRY(mds_engine_alloc_generation(e));
     if (!mds_dev_kernels(e->dev))
@@ -361,6 +362,7 @@ void mds_engine_destroy(struct mds_engine *e)
     if (!e)
         return;
     mds_engine_free_balance(e);
+    mds_engine_free_logits(e);
     free(e->staged);
     free(e->host_logits);
     free(e->host_start);

@@ -64,6 +64,9 @@ struct mds_step_result {
     double loss_scale;              /* that backward used; 1 unless f16 */
     const double *expert_load; /* [layers, experts] tokens that each computed, until the
                                   next step; NULL without experts */
+    const double *logit_bound; /* [layers] what attention's logits are below, until the
+                                  next step; NULL: they are not looked at */
+    int64_t clipped_heads;     /* above --qk-clip-threshold */
     int overflow; /* f16: the gradients overflowed, the loss did not, and the loss scale
                      can still be lowered: update will skip the step */
 };

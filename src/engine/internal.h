@@ -15,6 +15,16 @@ struct pipeline {
     struct mds_pipe *pipe;
 };
 
+/* Of attention, if they are looked at; bounds as in mds_gpt_run. */
+struct mds_engine_logits {
+    float *bound;    /* in state: [layers, heads]; NULL if they are not */
+    float *here;     /* host: the same, of the last step */
+    double *all;     /* host: the largest of all ranks */
+    double *layer;   /* [layers]: the largest of a layer's heads */
+    float *factor;   /* [layers, heads of queries, then of keys] */
+    int64_t clipped; /* heads of queries above the threshold */
+};
+
 struct mds_engine {
     const struct mds_config *config; /* borrowed */
     struct mds_dev *dev, *host_dev;  /* borrowed */
@@ -34,12 +44,13 @@ struct mds_engine {
      * losses and numbers. */
     double *scalars;
     int n_scalars;
-    float *expert_load;      /* in state: [layers, experts]; NULL without experts */
-    float *load_here;        /* host: the same, of the last step */
-    double *load;            /* host: summed over all ranks */
-    float *expert_bias;      /* in state: [layers, experts]; NULL without biases */
-    double *bias;            /* host: the same */
-    float *bias_f32;         /* host: to copy from */
+    float *expert_load; /* in state: [layers, experts]; NULL without experts */
+    float *load_here;   /* host: the same, of the last step */
+    double *load;       /* host: summed over all ranks */
+    float *expert_bias; /* in state: [layers, experts]; NULL without biases */
+    double *bias;       /* host: the same */
+    float *bias_f32;    /* host: to copy from */
+    struct mds_engine_logits logit;
     int64_t tokens_here;     /* of a micro-batch, on this rank: sequences x tokens */
     int64_t starts_here;     /* of a micro-batch: sequences x all tokens, or 0 */
     int32_t *start;          /* in state: [accumulation, starts_here], or NULL */
@@ -104,5 +115,18 @@ enum mds_rc mds_engine_read_load(struct mds_engine *e);
 
 /* By that load, after a step. */
 void mds_engine_update_biases(struct mds_engine *e);
+
+/* ---- logits.c ---- */
+
+enum mds_rc mds_engine_alloc_logits(struct mds_engine *e);
+void mds_engine_free_logits(struct mds_engine *e);
+
+/* Begin looking at a step's logits; read back what was seen, on all ranks. */
+void mds_engine_clear_logits(struct mds_engine *e);
+enum mds_rc mds_engine_read_logits(struct mds_engine *e);
+
+/* By which the update is to scale heads, as the model numbers them; until the next
+ * read.  NULL: none. */
+const float *mds_engine_head_factors(const struct mds_engine *e);
 
 #endif

@@ -7,6 +7,7 @@ src_engine_libmds_engine_a_SOURCES = \
   src/engine/gather.c \
   src/engine/hidden.c \
   src/engine/internal.h \
+  src/engine/logits.c \
   src/engine/losses.c \
   src/engine/measure.c \
   src/engine/step.c
@@ -18,7 +19,8 @@ tests_mpi_axes_SOURCES = tests/mpi/axes.c tests/mpi/ranks.c tests/mpi/ranks.h
 tests_mpi_axes_LDADD = $(engine_libs)
 
 unit_tests += tests/unit/engine tests/unit/engine_fp8 tests/unit/engine_memory \
-  tests/unit/engine_documents tests/unit/engine_decode tests/unit/engine_mup
+  tests/unit/engine_documents tests/unit/engine_decode tests/unit/engine_mup \
+  tests/unit/engine_clip
 engine_fixture = tests/unit/engine_fixture.c tests/unit/engine_fixture.h
 tests_unit_engine_SOURCES = tests/unit/engine.c $(engine_fixture)
 tests_unit_engine_LDADD = $(engine_libs) $(CMOCKA_LIBS)
@@ -26,6 +28,8 @@ tests_unit_engine_fp8_SOURCES = tests/unit/engine_fp8.c $(engine_fixture)
 tests_unit_engine_fp8_LDADD = $(engine_libs) $(CMOCKA_LIBS)
 tests_unit_engine_documents_SOURCES = tests/unit/engine_documents.c $(engine_fixture)
 tests_unit_engine_documents_LDADD = $(engine_libs) $(CMOCKA_LIBS)
+tests_unit_engine_clip_SOURCES = tests/unit/engine_clip.c $(engine_fixture)
+tests_unit_engine_clip_LDADD = $(engine_libs) $(CMOCKA_LIBS)
 tests_unit_engine_mup_SOURCES = tests/unit/engine_mup.c $(engine_fixture)
 tests_unit_engine_mup_LDADD = $(engine_libs) $(CMOCKA_LIBS)
 tests_unit_engine_decode_SOURCES = tests/unit/engine_decode.c $(engine_fixture)

@@ -307,13 +307,16 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
                               .grad_scale = (float)(e->scale.scale / batch_tokens(e)),
                               .expert_load = e->training ? e->expert_load : NULL,
                               .expert_bias = e->expert_bias,
+                              .logit_bound = e->training ? e->logit.bound : NULL,
                               .block_queued =
                                   e->report && e->training ? report_block : NULL,
                               .ctx = e};
 
     mds_dev_zero(e->dev, e->scalars, e->n_scalars * (int64_t)sizeof *e->scalars);
-    if (e->training)
+    if (e->training) {
         mds_engine_clear_load(e);
+        mds_engine_clear_logits(e);
+    }
     MDS_TRY(mds_pipe_alloc(p->pipe, &e->step));
     MDS_TRY(mds_gpt_step_begin(e->gpt_step, &run));
     MDS_TRY(mds_pipe_run(p->pipe, &stage, (int)e->micro_batches));
@@ -434,6 +437,7 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
     MDS_TRY(sum_gradients(e));
     MDS_TRY(read_back(e, &sums));
     MDS_TRY(mds_engine_read_load(e));
+    MDS_TRY(mds_engine_read_logits(e));
     loss = sums.targets > 0 ? sums.loss_sum / sums.targets : 0;
     e->grad_scale = e->scale.scale;
     if (sums.targets > 0)
@@ -449,6 +453,8 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
                                     .grad_norm = e->grad_norm,
                                     .loss_scale = e->scale.scale,
                                     .expert_load = e->load,
+                                    .logit_bound = e->logit.layer,
+                                    .clipped_heads = e->logit.clipped,
                                     .overflow = e->overflow};
     return MDS_OK;
 }
@@ -460,6 +466,7 @@ enum mds_rc mds_engine_update(struct mds_engine *e, double lr)
     if (e->overflow)
         return MDS_OK;
     mds_range_begin("optimizer");
+    mds_zero_scale_heads(e->zero, mds_engine_head_factors(e));
     MDS_TRY(mds_zero_update(e->zero, lr, clip / e->grad_scale));
     mds_engine_update_biases(e);
     mds_range_end();

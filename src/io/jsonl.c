@@ -164,16 +164,29 @@ void mds_jsonl_add_int(struct mds_jsonl *j, const char *key, int64_t value)
     mds_str_add(&j->line, "%lld", (long long)value);
 }
 
-void mds_jsonl_add_real(struct mds_jsonl *j, const char *key, double value)
+static void add_real(struct mds_jsonl *j, double value)
 {
     char text[32];
 
+    mds_str_add(&j->line, "%s",
+                isfinite(value) ? mds_format_real(value, text, sizeof text) : "null");
+}
+
+void mds_jsonl_add_real(struct mds_jsonl *j, const char *key, double value)
+{
     add_json_key(j, key);
-    if (!isfinite(value)) {
-        mds_str_add(&j->line, "null");
-        return;
+    add_real(j, value);
+}
+
+void mds_jsonl_add_reals(struct mds_jsonl *j, const char *key, const double *value,
+                         int64_t n)
+{
+    add_json_key(j, key);
+    for (int64_t i = 0; i < n; i++) {
+        mds_str_add(&j->line, i > 0 ? "," : "[");
+        add_real(j, value[i]);
     }
-    mds_str_add(&j->line, "%s", mds_format_real(value, text, sizeof text));
+    mds_str_add(&j->line, n > 0 ? "]" : "[]");
 }
 
 enum mds_rc mds_jsonl_end(struct mds_jsonl *j)

@@ -30,6 +30,8 @@ void mds_jsonl_begin(struct mds_jsonl *j);
 void mds_jsonl_add_string(struct mds_jsonl *j, const char *key, const char *value);
 void mds_jsonl_add_int(struct mds_jsonl *j, const char *key, int64_t value);
 void mds_jsonl_add_real(struct mds_jsonl *j, const char *key, double value);
+void mds_jsonl_add_reals(struct mds_jsonl *j, const char *key, const double *value,
+                         int64_t n);
 enum mds_rc mds_jsonl_end(struct mds_jsonl *j);
 
 /* Let the lines written so far survive a power failure. */

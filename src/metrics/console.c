@@ -75,6 +75,30 @@ static void append_short_kinds(struct mds_str *out, const struct mds_kind_table 
             mds_str_add(out, "  %s %.4f", kinds->kind[k].name, l->sum[k] / l->count[k]);
 }
 
+double mds_logit_bound(const struct mds_metrics_step *s, int64_t layers, int64_t *layer)
+{
+    int64_t at = 0;
+
+    for (int64_t i = 1; i < layers; i++)
+        if (s->logit_bound[i] > s->logit_bound[at])
+            at = i;
+    if (layer)
+        *layer = at;
+    return s->logit_bound[at];
+}
+
+static void append_logits(struct mds_str *out, const struct mds_metrics_run *run,
+                          const struct mds_metrics_step *s)
+{
+    int64_t layer;
+    double bound = mds_logit_bound(s, run->model.layers, &layer);
+
+    mds_str_add(out, " attention logits up to: %.2f (layer %" PRId64 ") |", bound,
+                layer);
+    if (s->clipped_heads >= 0)
+        mds_str_add(out, " clipped heads: %" PRId64 " |", s->clipped_heads);
+}
+
 void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
                       const struct mds_metrics_step *s, const struct mds_interval *mean)
 {
@@ -93,6 +117,8 @@ void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
     mds_str_add(out, " grad norm: %.3f |", s->grad_norm);
     if (s->expert_load)
         mds_str_add(out, " busiest expert: %.2f |", mean->experts.most);
+    if (s->logit_bound)
+        append_logits(out, run, s);
     mds_str_add(out, " number of skipped iterations: %3" PRId64 " |", mean->skipped);
     mds_str_add(out, " number of nan iterations: %3" PRId64 " |", mean->nan_steps);
     mds_str_add(out, " samples per second: %.3f |", mean->samples_per_s);

@@ -24,6 +24,10 @@ struct mds_interval {
 /* Append three lines that describe the model, the ranks and the data. */
 void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run);
 
+/* The largest of a step's bounds of attention's logits, and whose it is unless NULL. */
+double mds_logit_bound(const struct mds_metrics_step *s, int64_t layers,
+                       int64_t *layer);
+
 /* Megatron-DeepSpeed's line, field for field (megatron/training.py, training_log; loss
  * scale is for 16-bit runs), then ours: causal TFLOPs, tokens per second of the whole
  * run, the time left, and the loss of each kind of token. */

@@ -320,6 +320,25 @@ static void write_load_scalars(struct mds_metrics *m, int64_t iteration,
     write_scalar(m, "experts/idle", iteration, (double)l->idle);
 }
 
+/* ---- attention's logits ---- */
+
+static void record_logits(struct mds_metrics *m, const struct mds_metrics_step *s)
+{
+    mds_jsonl_add_reals(m->json, "attention_logit_bounds", s->logit_bound,
+                        m->run.model.layers);
+    if (s->clipped_heads >= 0)
+        mds_jsonl_add_int(m->json, "qk_clipped_heads", s->clipped_heads);
+}
+
+static void write_logit_scalars(struct mds_metrics *m, const struct mds_metrics_step *s)
+{
+    write_scalar(m, "attention/bound of logits", s->iteration,
+                 mds_logit_bound(s, m->run.model.layers, NULL));
+    if (s->clipped_heads >= 0)
+        write_scalar(m, "attention/clipped heads", s->iteration,
+                     (double)s->clipped_heads);
+}
+
 static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
                         const struct mds_interval *now)
 {
@@ -338,6 +357,8 @@ static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
     mds_jsonl_add_real(j, "grad_norm", s->grad_norm);
     if (s->expert_load)
         record_load(m, &now->experts);
+    if (s->logit_bound)
+        record_logits(m, s);
     if (s->loss_scale > 0)
         mds_jsonl_add_real(j, "loss_scale", s->loss_scale);
     mds_jsonl_add_int(j, "skipped", s->skipped);
@@ -373,6 +394,8 @@ static void write_step_scalars(struct mds_metrics *m, const struct mds_metrics_s
     write_kind_scalars(m, "training", s->iteration, s->by_kind);
     if (s->expert_load)
         write_load_scalars(m, s->iteration, &now->experts);
+    if (s->logit_bound)
+        write_logit_scalars(m, s);
     if (s->loss_scale > 0)
         write_scalar(m, "loss-scale/loss-scale", s->iteration, s->loss_scale);
 }

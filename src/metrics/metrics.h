@@ -56,6 +56,8 @@ struct mds_metrics_step {
     struct mds_pairs seen;                 /* shares, as in struct mds_flops_model */
     double grad_norm;
     const double *expert_load; /* [layers, experts] tokens; NULL without experts */
+    const double *logit_bound; /* [layers] of attention's logits, or NULL */
+    int64_t clipped_heads;     /* -1: without --qk-clip */
     double loss_scale; /* that the step's gradients were made with; 0: none, no fp16 */
     int skipped;       /* the update was left out (overflow, or not finite) */
 };

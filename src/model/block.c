@@ -36,7 +36,20 @@ static struct linears out_linear(const struct mds_model_config *m)
                             m->linear_bias};
 }
 
-static void add_attention_weights(struct registrar *reg, const char *layer,
+/* Queries and keys of a layer, whose weights and biases follow one another from id on:
+ * the engine numbers their heads so. */
+static void number_heads(struct registrar *reg, int number, int id)
+{
+    const struct mds_model_config *m = &reg->g->cfg;
+    int64_t first = number * (m->heads + m->kv_heads);
+
+    if (id < 0 || reg->rc)
+        return;
+    mds_params_set_heads(reg->g->ps, id, m->head_dim, first);
+    mds_params_set_heads(reg->g->ps, id + 1, m->head_dim, first + m->heads);
+}
+
+static void add_attention_weights(struct registrar *reg, int number, const char *layer,
                                   struct attention_ids *id)
 {
     int64_t heads[3];
@@ -44,10 +57,11 @@ static void add_attention_weights(struct registrar *reg, const char *layer,
                    out = out_linear(&reg->g->cfg);
 
     id->qkv = mds_gpt_add_weights(reg, layer, &qkv);
+    number_heads(reg, number, id->qkv.weight);
     id->out = mds_gpt_add_weights(reg, layer, &out);
 }
 
-static void add_attention_vectors(struct registrar *reg, const char *layer,
+static void add_attention_vectors(struct registrar *reg, int number, const char *layer,
                                   struct attention_ids *id)
 {
     int64_t heads[3];
@@ -55,6 +69,7 @@ static void add_attention_vectors(struct registrar *reg, const char *layer,
                    out = out_linear(&reg->g->cfg);
 
     id->qkv.bias = mds_gpt_add_biases(reg, layer, &qkv);
+    number_heads(reg, number, id->qkv.bias);
     id->out.bias = mds_gpt_add_biases(reg, layer, &out);
     mds_gpt_add_head_norms(reg, layer, id);
 }
@@ -142,7 +157,7 @@ void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
     id->number = number;
     reg->fp8 = mds_model_layer_is_fp8(&reg->g->cfg, number);
     id->unit = mds_gpt_add_unit(reg, name);
-    add_attention_weights(reg, name, &id->attention);
+    add_attention_weights(reg, number, name, &id->attention);
     id->mlp = (struct mlp_ids){.up = {.weight = -1, .bias = -1},
                                .down = {.weight = -1, .bias = -1},
                                .router = {.gamma = -1, .beta = -1, .sum_at = -1}};
@@ -151,7 +166,7 @@ void mds_gpt_add_block(struct registrar *reg, int number, struct block_ids *id)
     if (experts)
         mds_gpt_add_experts(reg, name, &id->mlp);
     id->norm1 = add_norm(reg, name, "norm1", before);
-    add_attention_vectors(reg, name, &id->attention);
+    add_attention_vectors(reg, number, name, &id->attention);
     id->attention.out_norm = add_norm(reg, name, "attention.out_norm", after);
     id->norm2 = add_norm(reg, name, "norm2", before);
     id->mlp.out_norm = add_norm(reg, name, "mlp.out_norm", after);

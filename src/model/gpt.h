@@ -85,6 +85,9 @@ struct mds_gpt_run {
     /* [layers of the model, experts] on the device, or NULL: added to the experts'
      * scores for the choice. */
     const float *expert_bias;
+    /* [layers of the model, heads] on the device, or NULL: raised to the largest
+     * log-sum-exp of attention's scores, of the heads and queries of this rank. */
+    float *logit_bound;
     /* Called when a block has been queued on the device (on CPUs: computed), unless
      * NULL; layer: in the whole model, from 0. */
     void (*block_queued)(void *ctx, int backward, int layer);

@@ -173,7 +173,12 @@ static enum mds_rc attend(void *ctx, const struct mds_block_call *call)
         return mds_attention_cached_fwd(&b->c->par, &a, &cache, call->in[0],
                                         call->out[0], lse);
     }
-    return mds_attention_fwd(&b->c->par, &a, call->in[0], call->out[0], lse);
+    MDS_TRY(mds_attention_fwd(&b->c->par, &a, call->in[0], call->out[0], lse));
+    if (!b->c->run->logit_bound)
+        return MDS_OK;
+    return mds_attention_most(&b->c->par, &a, lse,
+                              b->c->run->logit_bound +
+                                  b->id->number * b->c->g->cfg.heads);
 }
 
 static enum mds_rc attend_bwd(void *ctx, const struct mds_block_call *call)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Files call only those before them: partition, adamw, newton_schulz, pool, storage,
+# Files call only those before them: partition, adamw, heads, newton_schulz, pool, storage,
 # swap, sharded_weights, sharded_gradients, sharded_states, host_update, muon, zero,
 # zero_io.
 noinst_LIBRARIES += src/optim/libmds_optim.a
 src_optim_libmds_optim_a_SOURCES = \
   src/optim/adamw.c src/optim/rules.h \
   src/optim/clip.h \
+  src/optim/heads.c \
   src/optim/host_update.c src/optim/host_update.h \
   src/optim/internal.h \
   src/optim/muon.c src/optim/muon.h \

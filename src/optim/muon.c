@@ -432,6 +432,12 @@ static enum mds_rc move(struct zero_muon *mu, const struct mds_param *p,
         a.weight = mds_states_weight(st, &r);
         MDS_TRY(mds_states_fetch(st, ZERO_MASTER, &r, &a.master));
         MDS_TRY(mds_op_muon_step(st->storage->dev, &a));
+        MDS_TRY(mds_heads_scale(&st->step, st->parts,
+                                &(struct zero_operands){.dev = st->storage->dev,
+                                                        .range = r,
+                                                        .state = {a.master},
+                                                        .weight = a.weight,
+                                                        .dtype = dtype}));
         MDS_TRY(mds_states_store(st, ZERO_MASTER, &r));
         MDS_TRY(mds_states_store_weight(st, &r));
     }

@@ -18,6 +18,8 @@ struct zero_step {
     struct mds_optim_config optim;
     int64_t number; /* of the update, from 1; before the first 0 */
     double lr, grad_scale;
+    const float *head_factor; /* by which heads are scaled after the update, by their
+                                 number; borrowed; NULL: by 1 */
 };
 
 /* The elements of a range: on the device, or in host memory.  Addresses are those of
@@ -49,6 +51,12 @@ struct zero_rule {
 
     struct mdsk_cost (*cost)(const struct zero_operands *x); /* of a range.n */
 };
+
+/* Scale the heads of the parameters of a range that was updated: master weights, and
+ * the weights rounded again. */
+enum mds_rc mds_heads_scale(const struct zero_step *step,
+                            const struct zero_partition *parts,
+                            const struct zero_operands *x); /* heads.c */
 
 extern const struct zero_rule mds_adamw; /* adamw.c */
 extern const struct zero_rule mds_muon;  /* muon.c */

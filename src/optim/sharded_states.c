@@ -153,6 +153,7 @@ static enum mds_rc update_range(struct zero_states *st, const struct zero_range 
     for (int k = 0; k < states; k++)
         MDS_TRY(mds_states_fetch(st, (enum zero_state)k, r, &x.state[k]));
     MDS_TRY(r->by.rule->update(&st->step, st->parts, &x));
+    MDS_TRY(mds_heads_scale(&st->step, st->parts, &x));
     for (int k = 0; k < states; k++)
         MDS_TRY(mds_states_store(st, (enum zero_state)k, r));
     return mds_states_store_weight(st, r);
@@ -191,6 +192,7 @@ static enum mds_rc update_next_range(struct zero_states *st,
     x.grad += skip;
     x.weight = mds_operand_weight(shard, skip);
     MDS_TRY(x.range.by.rule->update(&st->step, st->parts, &x));
+    MDS_TRY(mds_heads_scale(&st->step, st->parts, &x));
     mds_swap_out(st->swap);
     *n = x.range.n;
     return MDS_OK;

@@ -243,6 +243,11 @@ enum mds_rc mds_zero_update(struct mds_zero *z, double lr, double grad_scale)
     return MDS_OK;
 }
 
+void mds_zero_scale_heads(struct mds_zero *z, const float *factor)
+{
+    z->states.step.head_factor = factor;
+}
+
 enum mds_rc mds_zero_check_update(struct mds_zero *z)
 {
     MDS_TRY(mds_host_update_wait(z->host_update));

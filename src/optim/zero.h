@@ -125,6 +125,10 @@ enum mds_rc mds_zero_sum_unit(struct mds_zero *z, int unit, struct mds_comm *gro
 enum mds_rc mds_zero_grad_squares(struct mds_zero *z, double *sum);
 int mds_zero_is_sharded(const struct mds_zero *z);
 
+/* The next update also multiplies the weights of each head by its factor, [heads that
+ * parameters number]; borrowed until the step after; NULL: it does not. */
+void mds_zero_scale_heads(struct mds_zero *z, const float *factor);
+
 /* Update the weights with the gradients times grad_scale.  Every rank has the new
  * weights of a unit when it acquires it.  An update on the host only starts here and
  * continues in the background.  Counts the updates for the bias corrections. */

@@ -270,6 +270,16 @@ enum mds_rc mds_attention_fwd(const struct mds_par *p, const struct mds_attentio
     return mds_op_attention_fwd(p->dev, &f);
 }
 
+enum mds_rc mds_attention_most(const struct mds_par *p, const struct mds_attention *a,
+                               const float *lse, float *most)
+{
+    struct attention_inside in = attention_inside(p, a);
+    const struct mdsk_attention_most m = {
+        .B = p->B, .A = in.A, .Sq = in.n, .lse = lse, .most = most + in.first_head};
+
+    return mds_op_attention_most(p->dev, &m);
+}
+
 enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attention *a,
                               const void *inside, const void *o, const float *lse,
                               const void *d_o, void *dinside)

@@ -60,6 +60,11 @@ enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attentio
                               const void *inside, const void *heads, const float *lse,
                               const void *d_heads, void *dinside);
 
+/* most [heads of the model] f32: of the heads here, raised to the largest of lse, as
+ * mds_attention_fwd left it. */
+enum mds_rc mds_attention_most(const struct mds_par *p, const struct mds_attention *a,
+                               const float *lse, float *most);
+
 /* Keys and values of what a sequence has had so far, of a group of ranks that split it
  * neither by heads nor by tokens (Ulysses, ring). */
 struct mds_kv_cache {

@@ -75,6 +75,13 @@ void mds_params_set_encloses(struct mds_params *ps, int unit)
     ps->unit[unit].encloses = 1;
 }
 
+void mds_params_set_heads(struct mds_params *ps, int id, int64_t head_rows,
+                          int64_t first_head)
+{
+    ps->list[id].spec.head_rows = head_rows;
+    ps->list[id].spec.first_head = first_head;
+}
+
 void mds_params_set_inner(struct mds_params *ps, int unit)
 {
     ps->unit[unit].inner = 1;

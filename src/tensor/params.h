@@ -42,6 +42,9 @@ struct mds_param_spec {
     int duplicate;    /* another rank has the same shard, and counts it in norms */
     int in_block;     /* a matrix of a block's linear layer */
     int by_gemm;      /* the first operation on its gradient is a GEMM of all of it */
+    int64_t
+        head_rows; /* of each head, if heads can be scaled one by one; 0: it has none */
+    int64_t first_head; /* number of the first one of the unsharded parameter */
 };
 
 struct mds_param {
@@ -93,6 +96,10 @@ void mds_params_set_encloses(struct mds_params *ps, int unit);
 
 /* This unit is used while another one is, which does not enclose it. */
 void mds_params_set_inner(struct mds_params *ps, int unit);
+
+/* The rows of a parameter are those of heads, numbered from first_head on. */
+void mds_params_set_heads(struct mds_params *ps, int id, int64_t head_rows,
+                          int64_t first_head);
 
 /* Append a parameter to the last unit; *id counts from 0.  The spec is copied. */
 enum mds_rc mds_params_add(struct mds_params *ps, const struct mds_param_spec *spec,

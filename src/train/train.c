@@ -217,6 +217,9 @@ static void report_step(struct run *r, const struct mds_step_result *s, int take
                                  .seen = s->seen,
                                  .grad_norm = s->grad_norm,
                                  .expert_load = s->expert_load,
+                                 .logit_bound = s->logit_bound,
+                                 .clipped_heads =
+                                     r->config->optim.qk_clip ? s->clipped_heads : -1,
                                  .loss_scale = fp16 ? s->loss_scale : 0,
                                  .skipped = s->overflow || !taken};
 

@@ -282,6 +282,17 @@ test_expect_success 'a short run shows more than its last line, unless --log-int
 loss_at() {
     sed -n 's/.*"iteration":\([0-9]*\),.*"lm_loss":\([^,]*\),.*/\1 \2/p' "$1"
 }
+test_expect_success 'attention logits are logged and clipped; what cannot be clipped is refused' '
+    rm -f plain.jsonl clip.jsonl && pretrain --log-max-attention-logit --metrics-jsonl plain.jsonl >out &&
+    grep "\"attention_logit_bounds\":\[[0-9.]*,[0-9.]*\]" plain.jsonl && test_must_fail grep clipped plain.jsonl &&
+    pretrain --qk-clip --qk-clip-threshold 9 --init-method-std 0.5 --log-format megatron --metrics-jsonl clip.jsonl >out &&
+    grep "| attention logits up to: [0-9.]* (layer [01]) | clipped heads: [0-9]* |" out &&
+    grep "\"iteration\":1,.*\"qk_clipped_heads\":[1-9]" clip.jsonl &&
+    test_must_fail pretrain --qk-clip --qk-clip-threshold 5 2>err && grep "error: .*--qk-clip-threshold 5 .*at least 2 ln(" err &&
+    test_must_fail pretrain --qk-clip --qk-layernorm 2>err && grep "error: .*--qk-layernorm undo" err &&
+    pretrain --qk-clip-alpha 1 >out 2>err && grep "warn: .*--qk-clip-alpha is ignored without --qk-clip" err
+'
+
 test_expect_success 'the z-loss acts on weights; the loss that is shown is without it' '
     rm -f plain.jsonl z.jsonl && pretrain --metrics-jsonl plain.jsonl >out && pretrain --z-loss 1 --metrics-jsonl z.jsonl >out &&
     loss_at plain.jsonl >plain && loss_at z.jsonl >z && test "$(wc -l <z)" -eq 6 && test "$(head -n 1 plain)" = "$(head -n 1 z)" &&

@@ -514,6 +514,36 @@ function penalty(form) {
     exact(2, "none", "none", 1)
 }
 
+# Heads whose logits are clipped, wherever heads, queries, keys or their weights are divided.
+function clipped(form) {
+    model = form
+    on(1, 0, 1, 1, 1, 1)
+    exact(0, "cpu", "none", 0)
+    exact(0, "nvme", "full", 1)
+    long("full", 0, 1, 2)
+    on(2, 0, 1, 1, 1, 1)
+    exact(0, "none", "part", 2)
+    if (form !~ /kv2/) {
+        on(4, 1, 1, 1, 1, 1)
+        exact(0, "none", "none", 1)
+    }
+    on(1, 0, 2, 1, 1, 1)
+    exact(1, "none", "none", 0)
+    long("sel", 1, 1, 2, 3)
+    on(1, 0, 1, 2, 1, 1)
+    exact(2, "none", "full", 1)
+    on(1, 0, 2, 2, 1, 1)
+    exact(3, "none", "sel", 2)
+    on(2, 1, 1, 1, 2, 1)
+    exact(0, "none", "none", 1)
+    on(1, 0, 1, 1, 1, 2)
+    each_stage()
+    half("bf16", 2, "none")
+    on(2, 1, 1, 1, 1, 2)
+    exact(1, "cpu", "none", 1)
+    half("bf16", 3, "none")
+}
+
 # Targets of unlike weight, wherever tokens are divided among ranks, micro-batches or tiles.
 function weights(form) {
     model = form
@@ -631,6 +661,9 @@ BEGIN {
     penalty("llama+mup")
     some_experts("llama+experts+mup")
     penalty("llama+mup+muon")
+    clipped("gpt+clip")
+    clipped("llama+muon+clip")
+    clipped("llama+docs+kv2+clip")
     weights("gpt+kinds")
     weights("llama+docs+kinds")
     weights("gpt+docs+stride")

@@ -48,6 +48,7 @@ options_of() {
     around) echo '--norm-placement both' ;;
     mup) echo '--use-mup --mup-base-hidden-size 16 --mup-base-head-dim 4 --mup-embedding-mult 3' ;;
     muon) echo '--optimizer muon' ;;
+    clip) echo '--qk-clip --qk-clip-threshold 9 --qk-clip-alpha 0.4 --init-method-std 0.2' ;;
     zloss) echo '--z-loss 0.1' ;;
     # In a ring of 4 the window spans two chunks.
     win) echo '--window-size 11 --window-attn-skip-freq 3' ;;

@@ -220,19 +220,22 @@ static void test_jsonl_is_json(void **state)
     mds_jsonl_add_real(j, "tenth", 0.1);
     mds_jsonl_add_real(j, "nan", NAN);
     mds_jsonl_add_real(j, "inf", -INFINITY);
+    mds_jsonl_add_reals(j, "some", (const double[]){0.5, NAN, 2}, 3);
+    mds_jsonl_add_reals(j, "none", NULL, 0);
     assert_int_equal(mds_jsonl_end(j), MDS_OK);
     read_file("l.jsonl", got, sizeof got); /* there before close: lines are flushed */
     assert_string_equal(got, "{\"a\\\"b\":\"tab\\u0009 back\\\\ \xc3\xbc bad\\ufffd "
                              "cut\\ufffd\",\"none\":null}\n"
                              "{\"i\":-9223372036854775808,\"third\":0.3333333333333333,"
-                             "\"tenth\":0.1,\"nan\":null,\"inf\":null}\n");
+                             "\"tenth\":0.1,\"nan\":null,\"inf\":null,"
+                             "\"some\":[0.5,null,2],\"none\":[]}\n");
     assert_int_equal(mds_jsonl_close(j), MDS_OK);
     assert_int_equal(mds_jsonl_open("l.jsonl", 1, &j), MDS_OK);
     mds_jsonl_begin(j);
     assert_int_equal(mds_jsonl_end(j), MDS_OK);
     mds_jsonl_close(j);
     read_file("l.jsonl", got, sizeof got);
-    assert_non_null(strstr(got, "null}\n{}\n"));
+    assert_non_null(strstr(got, "[]}\n{}\n"));
 }
 
 static void test_jsonl_reports_a_full_disk(void **state)
