@@ -66,6 +66,23 @@ struct mdsk_route_load {
     float *load;
 };
 
+/* The losses whose gradients route_bwd adds, before their coefficients:
+ *
+ *   sum[0] += sum over rows r and experts e of load[r % groups, e] * softmax[r,e]
+ *   sum[1] += sum over rows of (log of softmax's sum)^2
+ *
+ * in f64, in an order that depends on shapes alone.  With `sigmoid` the first has each
+ * sigmoid's share of their sum in place of the softmax.
+ *
+ *   scores [R,E+1], load [groups,E]   as in route_bwd
+ *   sum [2]   f64 */
+struct mdsk_route_losses {
+    int64_t R, E, groups;
+    int sigmoid;
+    const float *scores, *load;
+    double *sum;
+};
+
 /* From the gradient of weight that of the logits, plus that of
  *
  *   balance * sum over rows r and experts e of load[r % groups, e] * softmax[r,e]

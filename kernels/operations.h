@@ -33,6 +33,7 @@
     X(ROUTE, route)                                                                    \
     X(ROUTE_SORT, route_sort)                                                          \
     X(ROUTE_LOAD, route_load)                                                          \
+    X(ROUTE_LOSSES, route_losses)                                                      \
     X(ROUTE_BWD, route_bwd)                                                            \
     X(DISPATCH, dispatch)                                                              \
     X(COMBINE, combine)                                                                \

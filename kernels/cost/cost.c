@@ -504,6 +504,13 @@ struct mdsk_cost mdsk_route_load_cost(const struct mdsk_route_load *a)
                       sizeof(float));
 }
 
+struct mdsk_cost mdsk_route_losses_cost(const struct mdsk_route_losses *a)
+{
+    double scores = (double)a->R * (double)(a->E + 1);
+
+    return bytes_only((scores + (double)a->groups * (double)a->E) * sizeof(float));
+}
+
 struct mdsk_cost mdsk_route_bwd_cost(const struct mdsk_route_bwd *a)
 {
     double rows = (double)a->R * (double)a->H, w = (double)a->E * (double)a->H;

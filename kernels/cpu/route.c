@@ -179,6 +179,33 @@ int mdsk_route_load_cpu(void *stream, const struct mdsk_route_load *a)
     return 0;
 }
 
+/* The sum over experts of a row's shares, each times the load. */
+static double share_of_load(const struct mdsk_route_losses *a, int64_t r)
+{
+    const float *p = a->scores + r * (a->E + 1), *load = a->load + r % a->groups * a->E;
+    double sum = 0, all = a->sigmoid ? (double)MDSK_ROUTE_LEAST : 1;
+
+    for (int64_t e = 0; e < a->E; e++) {
+        float s = a->sigmoid ? sigmoid(p[e]) : p[e];
+
+        sum += (double)s * (double)load[e];
+        all += a->sigmoid ? (double)s : 0;
+    }
+    return sum / all;
+}
+
+int mdsk_route_losses_cpu(void *stream, const struct mdsk_route_losses *a)
+{
+    (void)stream;
+    for (int64_t r = 0; r < a->R; r++) {
+        double lse = (double)a->scores[r * (a->E + 1) + a->E];
+
+        a->sum[0] += share_of_load(a, r);
+        a->sum[1] += lse * lse;
+    }
+    return 0;
+}
+
 /* ---- backward ---- */
 
 /* What balance adds to the gradient of the score of expert e of row r. */

@@ -267,6 +267,43 @@ __global__ void load_kernel(struct mdsk_route_load a)
         a.load[blockIdx.x * a.E + e] = (float)count[e];
 }
 
+/* Blocks and threads of losses_kernel. */
+constexpr int LOSS_BLOCKS = 64, LOSS_THREADS = 256;
+
+/* part [blocks][2]: a block's sums.  A thread a row. */
+__global__ void losses_kernel(struct mdsk_route_losses a, double *part)
+{
+    double shares = 0, squares = 0;
+    int64_t apart = (int64_t)gridDim.x * LOSS_THREADS;
+
+    for (int64_t r = (int64_t)blockIdx.x * LOSS_THREADS + threadIdx.x; r < a.R;
+         r += apart) {
+        const float *p = a.scores + r * (a.E + 1), *load = a.load + r % a.groups * a.E;
+        double lse = p[a.E], sum = 0, all = a.sigmoid ? MDSK_ROUTE_LEAST : 1;
+
+        for (int64_t e = 0; e < a.E; e++) {
+            float s = a.sigmoid ? sigmoid(p[e]) : p[e];
+
+            sum += (double)s * load[e];
+            all += a.sigmoid ? s : 0;
+        }
+        shares += sum / all;
+        squares += lse * lse;
+    }
+    shares = team_sum<LOSS_THREADS>(shares);
+    squares = team_sum<LOSS_THREADS>(squares);
+    if (threadIdx.x == 0) {
+        part[2 * blockIdx.x] = shares;
+        part[2 * blockIdx.x + 1] = squares;
+    }
+}
+
+__global__ void add_losses_kernel(int blocks, const double *part, double *sum)
+{
+    for (int i = 0; i < blocks; i++)
+        sum[threadIdx.x] += part[2 * i + threadIdx.x];
+}
+
 /* ---- backward ---- */
 
 /* What balance adds to the gradient of the score of expert e of row r. */
@@ -480,6 +517,21 @@ extern "C" int mdsk_route_sort_cuda(void *stream, const struct mdsk_route_sort *
 extern "C" int mdsk_route_load_cuda(void *stream, const struct mdsk_route_load *a)
 {
     return launch(load_kernel, mdsk_cuda_blocks(a->groups), 1024, stream, *a);
+}
+
+extern "C" int mdsk_route_losses_cuda(void *stream, const struct mdsk_route_losses *a)
+{
+    int64_t most = ceil_div(a->R, LOSS_THREADS);
+    unsigned blocks = (unsigned)(most < LOSS_BLOCKS ? most : LOSS_BLOCKS);
+    double *part = (double *)mdsk_cuda_scratch((cudaStream_t)stream, MDSK_CUDA_REDUCE,
+                                               2 * blocks * (int64_t)sizeof *part);
+    int err;
+
+    if (!part)
+        return -ENOMEM;
+    err = launch(losses_kernel, blocks, LOSS_THREADS, stream, *a, part);
+    return err ? err
+               : launch(add_losses_kernel, 1u, 2u, stream, (int)blocks, part, a->sum);
 }
 
 extern "C" int mdsk_route_bwd_cuda(void *stream, const struct mdsk_route_bwd *a)

@@ -66,11 +66,12 @@ enum mds_place_kind { MDS_PLACE_DEVICE, MDS_PLACE_CPU, MDS_PLACE_NVME };
 
 /* What keeps the experts' load even: nothing, or the share of tokens times the mean
  * probability of each expert, of all tokens of a rank's micro-batch or of each
- * sequence. */
+ * sequence; or with the share in the micro-batches of all ranks so far in a step. */
 enum mds_load_balance {
     MDS_BALANCE_NONE,
     MDS_BALANCE_MICRO_BATCH,
-    MDS_BALANCE_SEQUENCE
+    MDS_BALANCE_SEQUENCE,
+    MDS_BALANCE_BATCH
 };
 
 /* What a router makes of its logits to choose experts and to weigh their results. */
@@ -336,8 +337,9 @@ struct mds_output_config {
     char *trace_dir;       /* initial weights, step-1 gradients and batches, or NULL */
     int64_t trace_steps;   /* steps whose batches and losses are traced */
     char *log_level;
-    int log_format; /* enum mds_log_format */
-    int overwrite;  /* replace what another run has left */
+    int log_format;  /* enum mds_log_format */
+    int log_experts; /* of each block */
+    int overwrite;   /* replace what another run has left */
 };
 
 /* What the rows of embedding and head begin with that a checkpoint does not have. */

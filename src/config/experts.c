@@ -85,7 +85,8 @@ static void warn_ignored(const struct mds_config_run *run, struct mds_diag *diag
         "model.expert_balance_loss", "model.expert_z_loss",
         "model.expert_score",        "model.expert_scale",
         "model.expert_bias",         "model.expert_bias_rate",
-        "model.expert_shared",       "model.expert_layers"};
+        "model.expert_shared",       "model.expert_layers",
+        "output.log_experts"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         mds_config_warn_ignored(run, keys[i], "--num-experts", diag);

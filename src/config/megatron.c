@@ -153,7 +153,6 @@ const struct mds_option_foreign mds_megatron_accepted[] = {
     {"--moe-shared-expert-overlap", "the shared expert is computed before rows travel"},
     {"--moe-permute-fusion", "rows do not leave their rank"},
     {"--moe-router-dtype", "the router computes in f32"},
-    {"--moe-per-layer-logging", "the busiest expert of any block is logged"},
     {"--moe-router-padding-for-fp8", "rows are not padded"},
     {"--disable-moe-token-dropping", dropless},
     {"--overlap-grad-reduce", "it is on unless --no-overlap-grad-reduce is given"},

@@ -31,7 +31,8 @@ static const char *const positions[] = {"learned_absolute", "rope", "none", "ali
 static const char *const norms[] = {"LayerNorm", "RMSNorm", NULL};
 static const char *const placements[] = {"before", "after", "both", NULL};
 static const char *const modules[] = {"layernorm", "mlp_act", "mlp", NULL};
-static const char *const balances[] = {"none", "aux_loss", "seq_aux_loss", NULL};
+static const char *const balances[] = {"none", "aux_loss", "seq_aux_loss",
+                                       "global_aux_loss", NULL};
 static const char *const router_scores[] = {"softmax", "sigmoid", NULL};
 static const char *const decays[] = {"constant", "linear",      "cosine",
                                      "WSD",      "exponential", NULL};
@@ -211,8 +212,9 @@ static const struct mds_option rows[] = {
      "MDS_MOE_ROUTER_LOAD_BALANCING_TYPE", MDS_OPT_ENUM, "aux_loss", 0, 0, balances,
      AT(model.experts.balance), "kind",
      .help = "where --moe-aux-loss-coeff counts tokens: over a rank's micro-batch "
-             "(aux_loss), so that it depends on both, or over each sequence "
-             "(seq_aux_loss)"},
+             "(aux_loss), so that it depends on both, over each sequence "
+             "(seq_aux_loss), or over all ranks' micro-batches so far in the step "
+             "(global_aux_loss)"},
     {shape, "model.expert_balance_loss", "--moe-aux-loss-coeff",
      "MDS_MOE_AUX_LOSS_COEFF", MDS_OPT_REAL, "0", 0, NO_MAX, NULL,
      AT(model.experts.balance_coeff), "coefficient",

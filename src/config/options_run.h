@@ -210,6 +210,11 @@
      "auto", 0, 0, log_format_names, AT(output.log_format), "form",
      .help = "of the line of a step, and of an evaluation: megatron, or short, to be "
              "read by people; auto: short on a terminal, also by mds_launch"},
+    {output, "output.log_experts", "--moe-per-layer-logging",
+     "MDS_MOE_PER_LAYER_LOGGING", MDS_OPT_FLAG, "0", 0, 0, NULL, AT(output.log_experts),
+     NULL,
+     .help = "log the router's losses, and in --metrics-jsonl and --tensorboard-dir "
+             "load and losses of each block with experts"},
     {output, "output.metrics_jsonl", "--metrics-jsonl", "MDS_METRICS_JSONL",
      MDS_OPT_STRING, NULL, 0, 0, NULL, AT(output.metrics_jsonl), "file",
      .help = "a JSON line per step; a resumed run appends, after dropping records of "

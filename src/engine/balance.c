@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How even the load of experts is: reading it back, and the biases that balance it
- * without a loss (docs/adr/0050). */
+/* How even the load of experts is: reading it and the router's losses back, and the
+ * biases that balance it without a loss (docs/adr/0050). */
 #include "base/alloc.h"
 #include "engine/internal.h"
 
@@ -42,6 +42,26 @@ static enum mds_rc alloc_biases(struct mds_engine *e)
     return e->bias && e->bias_f32 ? MDS_OK : MDS_EMEM;
 }
 
+/* Router's losses that are logged. */
+static int64_t losses(const struct mds_engine *e)
+{
+    return e->config->output.log_experts && loads(e) > 0 ? 2 * e->config->model.layers
+                                                         : 0;
+}
+
+static enum mds_rc alloc_losses(struct mds_engine *e)
+{
+    int64_t n = losses(e);
+    void *at = NULL;
+
+    if (n == 0)
+        return MDS_OK;
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, n * (int64_t)sizeof(double), &at));
+    e->router_sums = at;
+    e->router_losses = mds_zalloc((size_t)n, sizeof *e->router_losses);
+    return e->router_losses ? MDS_OK : MDS_EMEM;
+}
+
 enum mds_rc mds_engine_alloc_balance(struct mds_engine *e)
 {
     int64_t n = loads(e);
@@ -49,6 +69,9 @@ enum mds_rc mds_engine_alloc_balance(struct mds_engine *e)
     MDS_TRY(alloc_biases(e));
     if (n == 0)
         return MDS_OK;
+    MDS_TRY(alloc_losses(e));
+    if (e->config->model.experts.balance == MDS_BALANCE_BATCH)
+        MDS_TRY(alloc_f32(e, n, &e->batch_load));
     MDS_TRY(alloc_f32(e, n, &e->expert_load));
     e->load = mds_zalloc((size_t)n, sizeof *e->load);
     e->load_here = mds_zalloc((size_t)n, sizeof *e->load_here);
@@ -59,31 +82,71 @@ void mds_engine_free_balance(struct mds_engine *e)
 {
     free(e->load);
     free(e->load_here);
+    free(e->router_losses);
     free(e->bias);
     free(e->bias_f32);
 }
 
 void mds_engine_clear_load(struct mds_engine *e)
 {
+    int64_t bytes = loads(e) * (int64_t)sizeof *e->expert_load;
+
     if (e->expert_load)
-        mds_dev_zero(e->dev, e->expert_load,
-                     loads(e) * (int64_t)sizeof *e->expert_load);
+        mds_dev_zero(e->dev, e->expert_load, bytes);
+    if (e->batch_load)
+        mds_dev_zero(e->dev, e->batch_load, bytes);
+    if (e->router_sums)
+        mds_dev_zero(e->dev, e->router_sums,
+                     losses(e) * (int64_t)sizeof *e->router_sums);
 }
 
-/* Tensor ranks route the same tokens. */
-enum mds_rc mds_engine_read_load(struct mds_engine *e)
+/* Tensor ranks route the same tokens: the first counts them. */
+static int counts(const struct mds_engine *e)
+{
+    return mds_groups_rank(e->groups, MDS_AXIS_TENSOR) == 0;
+}
+
+static enum mds_rc sum_all(struct mds_engine *e, double *x, int64_t n)
+{
+    return mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), x, (int)n,
+                                   MDS_COMM_SUM);
+}
+
+/* The means whose gradients backward adds (add_losses, model/experts.c). */
+static enum mds_rc read_losses(struct mds_engine *e, double batch_tokens)
+{
+    const struct mds_experts_config *x = &e->config->model.experts;
+    int per_sequence = x->balance == MDS_BALANCE_SEQUENCE;
+    double tokens = (double)e->config->model.seq_length *
+                    (per_sequence ? 1 : (double)e->config->batch.micro);
+    int64_t n = losses(e);
+
+    if (n == 0)
+        return MDS_OK;
+    MDS_TRY(mds_dev_copy_out(e->dev, e->router_losses, e->router_sums,
+                             n * (int64_t)sizeof *e->router_sums));
+    for (int64_t i = 0; i < n; i++) {
+        double mean = e->router_losses[i] / batch_tokens;
+
+        if (i % 2 == 0)
+            mean *= (double)x->n / ((double)x->topk * tokens);
+        e->router_losses[i] = counts(e) ? mean : 0;
+    }
+    return sum_all(e, e->router_losses, n);
+}
+
+enum mds_rc mds_engine_read_load(struct mds_engine *e, double batch_tokens)
 {
     int64_t n = loads(e);
-    int counts = mds_groups_rank(e->groups, MDS_AXIS_TENSOR) == 0;
 
     if (n == 0)
         return MDS_OK;
     MDS_TRY(mds_dev_copy_out(e->dev, e->load_here, e->expert_load,
                              n * (int64_t)sizeof *e->load_here));
     for (int64_t i = 0; i < n; i++)
-        e->load[i] = counts ? (double)e->load_here[i] : 0;
-    return mds_comm_all_reduce_f64(mds_group(e->groups, MDS_AXES_ALL), e->load, (int)n,
-                                   MDS_COMM_SUM);
+        e->load[i] = counts(e) ? (double)e->load_here[i] : 0;
+    MDS_TRY(sum_all(e, e->load, n));
+    return read_losses(e, batch_tokens);
 }
 
 /* ---- biases ---- */

@@ -44,12 +44,15 @@ struct mds_engine {
      * losses and numbers. */
     double *scalars;
     int n_scalars;
-    float *expert_load; /* in state: [layers, experts]; NULL without experts */
-    float *load_here;   /* host: the same, of the last step */
-    double *load;       /* host: summed over all ranks */
-    float *expert_bias; /* in state: [layers, experts]; NULL without biases */
-    double *bias;       /* host: the same */
-    float *bias_f32;    /* host: to copy from */
+    float *expert_load;    /* in state: [layers, experts]; NULL without experts */
+    float *batch_load;     /* the same, for balance over the batch; or NULL */
+    float *load_here;      /* host: the same, of the last step */
+    double *load;          /* host: summed over all ranks */
+    double *router_sums;   /* in state: [layers, 2], or NULL: they are not logged */
+    double *router_losses; /* host: of all ranks, as means over tokens */
+    float *expert_bias;    /* in state: [layers, experts]; NULL without biases */
+    double *bias;          /* host: the same */
+    float *bias_f32;       /* host: to copy from */
     struct mds_engine_logits logit;
     int64_t tokens_here;     /* of a micro-batch, on this rank: sequences x tokens */
     int64_t starts_here;     /* of a micro-batch: sequences x all tokens, or 0 */
@@ -105,13 +108,14 @@ enum mds_rc mds_engine_alloc_generation(struct mds_engine *e);
 
 /* ---- balance.c ---- */
 
-/* Memory for the load of experts, in training, and for their biases. */
+/* Memory for the load of experts and the router's losses, in training, and for
+ * biases. */
 enum mds_rc mds_engine_alloc_balance(struct mds_engine *e);
 void mds_engine_free_balance(struct mds_engine *e);
 
 /* Begin counting; read what was counted back, summed over the world. */
 void mds_engine_clear_load(struct mds_engine *e);
-enum mds_rc mds_engine_read_load(struct mds_engine *e);
+enum mds_rc mds_engine_read_load(struct mds_engine *e, double batch_tokens);
 
 /* By that load, after a step. */
 void mds_engine_update_biases(struct mds_engine *e);

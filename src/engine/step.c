@@ -203,6 +203,7 @@ static struct mds_gpt_batch batch_of(const struct mds_engine *e, int micro_batch
 
     return (struct mds_gpt_batch){
         .first_sample = e->first_sample + micro_batch * e->config->batch.micro,
+        .number = micro_batch,
         .token = e->token + micro_batch * e->tokens_here,
         .targets = targets_of(e, micro_batch),
         .hidden = has_logits(e) ? NULL : hidden_of(e, micro_batch),
@@ -306,6 +307,8 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
                               .step = (uint32_t)step,
                               .grad_scale = (float)(e->scale.scale / batch_tokens(e)),
                               .expert_load = e->training ? e->expert_load : NULL,
+                              .batch_load = e->training ? e->batch_load : NULL,
+                              .router_losses = e->training ? e->router_sums : NULL,
                               .expert_bias = e->expert_bias,
                               .logit_bound = e->training ? e->logit.bound : NULL,
                               .block_queued =
@@ -436,8 +439,8 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
     MDS_TRY(run_pipeline(e, &e->train, step));
     MDS_TRY(sum_gradients(e));
     MDS_TRY(read_back(e, &sums));
-    MDS_TRY(mds_engine_read_load(e));
     MDS_TRY(mds_engine_read_logits(e));
+    MDS_TRY(mds_engine_read_load(e, batch_tokens(e)));
     loss = sums.targets > 0 ? sums.loss_sum / sums.targets : 0;
     e->grad_scale = e->scale.scale;
     if (sums.targets > 0)
@@ -455,6 +458,7 @@ enum mds_rc mds_engine_backward(struct mds_engine *e, int64_t step,
                                     .expert_load = e->load,
                                     .logit_bound = e->logit.layer,
                                     .clipped_heads = e->logit.clipped,
+                                    .router_losses = e->router_losses,
                                     .overflow = e->overflow};
     return MDS_OK;
 }

@@ -99,6 +99,20 @@ static void append_logits(struct mds_str *out, const struct mds_metrics_run *run
         mds_str_add(out, " clipped heads: %" PRId64 " |", s->clipped_heads);
 }
 
+static void append_router_losses(struct mds_str *out, const struct mds_metrics_run *run,
+                                 const struct mds_metrics_step *s)
+{
+    double mean[2];
+
+    if (!s->router_losses)
+        return;
+    mds_expert_mean_losses(s->expert_load, s->router_losses, run->model.layers,
+                           run->model.experts, mean);
+    for (int k = 0; k < 2; k++)
+        if (run->router_names.of[k])
+            mds_str_add(out, " %s: %.6E |", run->router_names.of[k], mean[k]);
+}
+
 void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
                       const struct mds_metrics_step *s, const struct mds_interval *mean)
 {
@@ -112,6 +126,7 @@ void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
     mds_str_add(out, " learning rate: %.3E |", s->lr);
     mds_str_add(out, " global batch size: %5" PRId64 " |", s->samples);
     mds_str_add(out, " lm loss: %.6E |", mean->loss);
+    append_router_losses(out, run, s);
     if (s->loss_scale > 0)
         mds_str_add(out, " loss scale: %.1f |", s->loss_scale);
     mds_str_add(out, " grad norm: %.3f |", s->grad_norm);

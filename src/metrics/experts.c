@@ -49,6 +49,34 @@ struct mds_expert_load mds_expert_load_of(const double *load, int64_t blocks,
     return out;
 }
 
+struct mds_router_names mds_router_names_of(const struct mds_experts_config *x)
+{
+    static const char *const names[] = {
+        [MDS_BALANCE_NONE] = NULL,
+        [MDS_BALANCE_MICRO_BATCH] = "load_balancing_loss",
+        [MDS_BALANCE_SEQUENCE] = "seq_load_balancing_loss",
+        [MDS_BALANCE_BATCH] = "global_load_balancing_loss"};
+
+    return (struct mds_router_names){
+        {x->n > 0 && x->balance_coeff > 0 ? names[x->balance] : NULL,
+         x->n > 0 && x->z_coeff > 0 ? "z_loss" : NULL}};
+}
+
+void mds_expert_mean_losses(const double *load, const double *losses, int64_t blocks,
+                            int64_t experts, double *mean)
+{
+    int64_t n = 0;
+
+    mean[0] = mean[1] = 0;
+    for (int64_t b = 0; b < blocks; b++) {
+        if (sum_of(load + b * experts, experts) == 0)
+            continue;
+        n++;
+        for (int k = 0; k < 2; k++)
+            mean[k] += (losses[2 * b + k] - mean[k]) / (double)n;
+    }
+}
+
 void mds_expert_warn_of_idle(int64_t iteration, const double *load, int64_t blocks,
                              int64_t experts, int64_t *idle)
 {

@@ -2,7 +2,7 @@
 noinst_LIBRARIES += src/metrics/libmds_metrics.a
 src_metrics_libmds_metrics_a_SOURCES = \
   src/metrics/console.c src/metrics/console.h \
-  src/metrics/experts.c src/metrics/experts.h \
+  src/metrics/experts.c src/metrics/experts.h src/metrics/expert_records.c \
   src/metrics/flops.c src/metrics/flops.h \
   src/metrics/memory.c src/metrics/memory.h \
   src/metrics/metrics.c src/metrics/metrics.h src/metrics/metrics_impl.h \

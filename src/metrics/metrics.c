@@ -74,8 +74,8 @@ static void close_failed_tensorboard(struct mds_metrics *m)
     m->tb = NULL;
 }
 
-static void write_scalar(struct mds_metrics *m, const char *tag, int64_t iteration,
-                         double value)
+void mds_metrics_scalar(struct mds_metrics *m, const char *tag, int64_t iteration,
+                        double value)
 {
     if (m->tb && mds_tensorboard_scalar(m->tb, tag, iteration, value))
         close_failed_tensorboard(m);
@@ -299,7 +299,7 @@ static void write_kind_scalars(struct mds_metrics *m, const char *group,
         snprintf(tag, sizeof tag, "lm-loss-%s/lm loss of %s", group,
                  m->run.kinds.kind[k].name);
         if (l->count[k] > 0)
-            write_scalar(m, tag, iteration, l->sum[k] / l->count[k]);
+            mds_metrics_scalar(m, tag, iteration, l->sum[k] / l->count[k]);
     }
 }
 
@@ -315,9 +315,9 @@ static void record_load(struct mds_metrics *m, const struct mds_expert_load *l)
 static void write_load_scalars(struct mds_metrics *m, int64_t iteration,
                                const struct mds_expert_load *l)
 {
-    write_scalar(m, "experts/load of the busiest", iteration, l->most);
-    write_scalar(m, "experts/entropy", iteration, l->entropy);
-    write_scalar(m, "experts/idle", iteration, (double)l->idle);
+    mds_metrics_scalar(m, "experts/load of the busiest", iteration, l->most);
+    mds_metrics_scalar(m, "experts/entropy", iteration, l->entropy);
+    mds_metrics_scalar(m, "experts/idle", iteration, (double)l->idle);
 }
 
 /* ---- attention's logits ---- */
@@ -332,11 +332,11 @@ static void record_logits(struct mds_metrics *m, const struct mds_metrics_step *
 
 static void write_logit_scalars(struct mds_metrics *m, const struct mds_metrics_step *s)
 {
-    write_scalar(m, "attention/bound of logits", s->iteration,
-                 mds_logit_bound(s, m->run.model.layers, NULL));
+    mds_metrics_scalar(m, "attention/bound of logits", s->iteration,
+                       mds_logit_bound(s, m->run.model.layers, NULL));
     if (s->clipped_heads >= 0)
-        write_scalar(m, "attention/clipped heads", s->iteration,
-                     (double)s->clipped_heads);
+        mds_metrics_scalar(m, "attention/clipped heads", s->iteration,
+                           (double)s->clipped_heads);
 }
 
 static void record_step(struct mds_metrics *m, const struct mds_metrics_step *s,
@@ -390,14 +390,14 @@ static void write_step_scalars(struct mds_metrics *m, const struct mds_metrics_s
     };
 
     for (size_t i = 0; i < sizeof points / sizeof *points; i++)
-        write_scalar(m, points[i].tag, s->iteration, points[i].value);
+        mds_metrics_scalar(m, points[i].tag, s->iteration, points[i].value);
     write_kind_scalars(m, "training", s->iteration, s->by_kind);
     if (s->expert_load)
         write_load_scalars(m, s->iteration, &now->experts);
     if (s->logit_bound)
         write_logit_scalars(m, s);
     if (s->loss_scale > 0)
-        write_scalar(m, "loss-scale/loss-scale", s->iteration, s->loss_scale);
+        mds_metrics_scalar(m, "loss-scale/loss-scale", s->iteration, s->loss_scale);
 }
 
 static void log_interval(struct mds_metrics *m, const struct mds_metrics_step *s,
@@ -470,7 +470,8 @@ void mds_metrics_spike(struct mds_metrics *m, int64_t iteration, double loss,
 void mds_metrics_straggler(struct mds_metrics *m, int64_t iteration,
                            const struct mds_straggler *s, const char *host)
 {
-    write_scalar(m, "iteration-time/slowest rank above median", iteration, s->excess);
+    mds_metrics_scalar(m, "iteration-time/slowest rank above median", iteration,
+                       s->excess);
     if (!mds_metrics_begin_record(m, "straggler"))
         return;
     mds_jsonl_add_int(m->json, "iteration", iteration);
@@ -512,9 +513,9 @@ void mds_metrics_eval(struct mds_metrics *m, const struct mds_metrics_eval *e)
 
     record_eval(m, e, NULL, e->losses);
     snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s", e->split, e->split);
-    write_scalar(m, tag, e->iteration, loss);
+    mds_metrics_scalar(m, tag, e->iteration, loss);
     snprintf(tag, sizeof tag, "lm-loss-%s/lm loss %s ppl", e->split, e->split);
-    write_scalar(m, tag, e->iteration, exp(loss));
+    mds_metrics_scalar(m, tag, e->iteration, exp(loss));
     write_kind_scalars(m, e->split, e->iteration, e->losses);
     flush_tensorboard(m);
     if (strcmp(e->split, "validation") == 0)
@@ -531,8 +532,8 @@ void mds_metrics_eval_file(struct mds_metrics *m, const struct mds_metrics_eval 
     record_eval(m, e, file, losses);
     mds_str_add(&tag, "lm-loss-%s/lm loss in %s", e->split, file);
     if (tag.s)
-        write_scalar(m, tag.s, e->iteration,
-                     mds_kind_losses_mean(losses, &m->run.kinds));
+        mds_metrics_scalar(m, tag.s, e->iteration,
+                           mds_kind_losses_mean(losses, &m->run.kinds));
     mds_str_fini(&tag);
     mds_console_eval_file(&text, &m->run, e, file, losses);
     mds_metrics_print(m, &text);

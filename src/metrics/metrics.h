@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "config/kinds.h"
+#include "metrics/experts.h"
 #include "metrics/flops.h"
 #include "metrics/stragglers.h"
 
@@ -42,6 +43,7 @@ struct mds_metrics_run {
     int64_t seed;
     double unigram_entropy_nats; /* of the training tokens; NAN: not known */
     struct mds_kind_table kinds; /* of tokens; must live as long as the reports */
+    struct mds_router_names router_names;
 };
 
 struct mds_metrics_step {
@@ -55,9 +57,11 @@ struct mds_metrics_step {
     const struct mds_kind_losses *by_kind; /* or NULL: tokens have no kinds */
     struct mds_pairs seen;                 /* shares, as in struct mds_flops_model */
     double grad_norm;
-    const double *expert_load; /* [layers, experts] tokens; NULL without experts */
-    const double *logit_bound; /* [layers] of attention's logits, or NULL */
-    int64_t clipped_heads;     /* -1: without --qk-clip */
+    const double *logit_bound;   /* [layers] of attention's logits, or NULL */
+    int64_t clipped_heads;       /* -1: without --qk-clip */
+    const double *expert_load;   /* [layers, experts] tokens; NULL without experts */
+    const double *router_losses; /* [layers, 2] as in engine.h; NULL: blocks are not
+                                    logged */
     double loss_scale; /* that the step's gradients were made with; 0: none, no fp16 */
     int skipped;       /* the update was left out (overflow, or not finite) */
 };
@@ -95,6 +99,10 @@ enum mds_rc mds_metrics_open(const struct mds_metrics_run *run, const char *json
  * steps whose loss is finite, including steps whose update was skipped.  A terminal
  * shows a progress line in between. */
 void mds_metrics_step(struct mds_metrics *m, const struct mds_metrics_step *s);
+
+/* Of a step with router_losses, before it is reported: a JSON record and TensorBoard
+ * scalars for each block with experts. */
+void mds_metrics_experts(struct mds_metrics *m, const struct mds_metrics_step *s);
 
 /* Let what was written to files so far survive a power failure: call before a
  * checkpoint counts, or a run that resumes from it lacks records.  NULL is fine. */

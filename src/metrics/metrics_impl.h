@@ -27,6 +27,10 @@ struct mds_metrics {
 int mds_metrics_begin_record(struct mds_metrics *m, const char *event);
 void mds_metrics_end_record(struct mds_metrics *m);
 
+/* If there is a TensorBoard file. */
+void mds_metrics_scalar(struct mds_metrics *m, const char *tag, int64_t iteration,
+                        double value);
+
 /* Print text, over a progress line if there is one, and release it. */
 void mds_metrics_print(struct mds_metrics *m, struct mds_str *text);
 

@@ -116,6 +116,7 @@ struct context {
     int64_t row;                     /* the tile's first row in this rank's slice */
     int64_t part;                    /* contiguous rows of the tile in GEMMs */
     int64_t stride;                  /* rows from part to part in whole buffers */
+    int micro_batch;                 /* its number in the step, from 0 */
     int head_group, head_groups; /* attention's heads here: which group, of how many */
 };
 

@@ -161,12 +161,39 @@ static enum mds_rc report_load(const struct block_pass *b, const float *load,
     return MDS_OK;
 }
 
+/* load = that of the whole batch so far, as one of a rank's micro-batches has: the mean
+ * over the micro-batches of all ranks that have begun the block in this step. */
+static enum mds_rc average_load(const struct block_pass *b, float *load)
+{
+    const struct mds_par *p = &b->c->par;
+    int64_t E = b->c->g->cfg.experts.n;
+    int64_t batches = (b->c->micro_batch + 1) *
+                      (int64_t)mds_groups_size(b->c->g->groups, MDS_AXES_BATCH);
+    float *sum = b->c->run->batch_load + b->id->number * E;
+    struct mdsk_add add = {.n = E, .x = load, .y = sum};
+    struct mdsk_axpby take = {
+        .n = E, .from = MDSK_F32, .to = MDSK_F32, .a = 1, .x = sum, .y = load};
+    struct mdsk_axpby divide = {.n = E,
+                                .from = MDSK_F32,
+                                .to = MDSK_F32,
+                                .b = (float)(1 / (double)batches),
+                                .y = load};
+
+    MDS_TRY(mds_op_add(p->dev, &add));
+    MDS_TRY(mds_op_axpby(p->dev, &take));
+    if (mds_groups_size(b->c->g->groups, MDS_AXES_TOKENS) > 1)
+        MDS_TRY(mds_par_sum(p, MDS_AXES_TOKENS, load, E));
+    return mds_op_axpby(p->dev, &divide);
+}
+
 /* On all ranks that share the sequences. */
 static enum mds_rc sum_load(const struct block_pass *b, float *load)
 {
     const struct mds_groups *ranks = b->c->g->groups;
     int64_t n = mds_gpt_load_groups(b->c) * b->c->g->cfg.experts.n;
 
+    if (b->c->g->cfg.experts.balance == MDS_BALANCE_BATCH)
+        return average_load(b, load);
     if (mds_groups_size(ranks, MDS_AXIS_ULYSSES) > 1)
         MDS_TRY(mds_par_sum(&b->c->par, MDS_AXIS_ULYSSES, load, n));
     if (mds_groups_size(ranks, MDS_AXIS_RING) > 1)
@@ -303,6 +330,24 @@ static void add_losses(const struct block_pass *b, const float *load,
     a->z = b->c->run->grad_scale * (float)x->z_coeff;
 }
 
+/* For the logs. */
+static enum mds_rc report_losses(const struct block_pass *b,
+                                 const struct mdsk_route_bwd *bwd, const float *load)
+{
+    double *sums = b->c->run->router_losses;
+    struct mdsk_route_losses a = {.R = bwd->R,
+                                  .E = bwd->E,
+                                  .groups = bwd->groups,
+                                  .sigmoid = bwd->sigmoid,
+                                  .scores = bwd->scores,
+                                  .load = load};
+
+    if (!sums)
+        return MDS_OK;
+    a.sum = sums + (int64_t)b->id->number * 2;
+    return mds_op_route_losses(b->c->par.dev, &a);
+}
+
 enum mds_rc mds_gpt_route_bwd(void *ctx, const struct mds_block_call *call)
 {
     const struct block_pass *b = ctx;
@@ -331,6 +376,7 @@ enum mds_rc mds_gpt_route_bwd(void *ctx, const struct mds_block_call *call)
                                          : mds_gpt_grad(b->c, router->gamma)};
 
     add_losses(b, call->in[6], &a);
+    MDS_TRY(report_losses(b, &a, call->in[6]));
     return mds_op_route_bwd(b->c->par.dev, &a);
 }
 

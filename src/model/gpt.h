@@ -82,6 +82,12 @@ struct mds_gpt_run {
     /* [layers of the model, experts] on the device, or NULL: how many of this rank's
      * tokens go to each is added, in backward. */
     float *expert_load;
+    /* The same for balance over the whole batch (global_aux_loss), counted in forward:
+     * of the micro-batches so far, without experts' biases.  Else NULL. */
+    float *batch_load;
+    /* [layers of the model, 2] on the device, or NULL: what balance and the size of
+     * logits add to the loss (mdsk_route_losses) is added, in backward. */
+    double *router_losses;
     /* [layers of the model, experts] on the device, or NULL: added to the experts'
      * scores for the choice. */
     const float *expert_bias;
@@ -109,6 +115,7 @@ int64_t mds_gpt_cache_bytes(const struct mds_gpt *g, int64_t B, int64_t tokens);
  * their losses are added to, for the last. */
 struct mds_gpt_batch {
     int64_t first_sample; /* number in the whole training; part of dropout's key */
+    int number;           /* in the step, from 0 */
     const int32_t *token;
     struct mds_targets targets;
     /* For the last model chunk, unless NULL: [rows of this rank, H], which the stream

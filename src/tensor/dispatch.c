@@ -8,8 +8,9 @@
  *     mds_op_attention_most, mds_op_rope, mds_op_activation_fwd, mds_op_activation_bwd,
  *     mds_op_embedding_fwd, mds_op_embedding_bwd, mds_op_xent_stats, mds_op_xent_loss,
  *     mds_op_xent_bwd, mds_op_dropout, mds_op_route, mds_op_route_sort,
- *     mds_op_route_load, mds_op_route_bwd, mds_op_dispatch, mds_op_combine,
- *     mds_op_weigh, mds_op_weigh_bwd, mds_op_experts_fwd, mds_op_experts_bwd_input,
+ *     mds_op_route_load, mds_op_route_losses, mds_op_route_bwd, mds_op_dispatch,
+ *     mds_op_combine, mds_op_weigh, mds_op_weigh_bwd, mds_op_experts_fwd,
+ *     mds_op_experts_bwd_input,
  *     mds_op_experts_bwd_weight, mds_op_copy_rows, mds_op_cast, mds_op_add,
  *     mds_op_axpby, mds_op_sum_squares, mds_op_adamw, mds_op_muon_momentum,
  *     mds_op_muon_product, mds_op_muon_step */

@@ -43,6 +43,18 @@ enum mds_rc mds_check_route_load(struct mds_dev *dev, const struct mdsk_route_lo
     return MDS_OK;
 }
 
+enum mds_rc mds_check_route_losses(struct mds_dev *dev,
+                                   const struct mdsk_route_losses *a)
+{
+    (void)dev; /* its numbers are f32 and f64 */
+
+    if (!numbers_ok(a->R, a->E, 1) || a->groups < 1)
+        return mds_contract_broken("route_losses", numbers);
+    if (!a->scores || !a->load || !a->sum)
+        return mds_contract_broken("route_losses", "scores, load, sum given");
+    return MDS_OK;
+}
+
 enum mds_rc mds_check_route_bwd(struct mds_dev *dev, const struct mdsk_route_bwd *a)
 {
     if (!numbers_ok(a->R, a->E, a->k) || a->H < 1 || a->groups < 1)

@@ -108,7 +108,8 @@ static enum mds_rc open_metrics(struct run *r)
         .log_interval = r->log_interval,
         .short_lines = c->output.log_format - MDS_LOG_MEGATRON,
         .seed = c->train.seed,
-        .kinds = c->data.kinds};
+        .kinds = c->data.kinds,
+        .router_names = mds_router_names_of(&c->model.experts)};
 
     if (!is_rank0(r))
         return MDS_OK;
@@ -220,14 +221,18 @@ static void report_step(struct run *r, const struct mds_step_result *s, int take
                                  .logit_bound = s->logit_bound,
                                  .clipped_heads =
                                      r->config->optim.qk_clip ? s->clipped_heads : -1,
+                                 .router_losses = s->router_losses,
                                  .loss_scale = fp16 ? s->loss_scale : 0,
                                  .skipped = s->overflow || !taken};
 
     if (taken)
         r->train_loss = s->loss;
     r->sample_s = elapsed_s / (double)samples;
-    if (is_rank0(r))
-        mds_metrics_step(r->metrics, &m);
+    if (!is_rank0(r))
+        return;
+    if (s->router_losses)
+        mds_metrics_experts(r->metrics, &m);
+    mds_metrics_step(r->metrics, &m);
 }
 
 /* before: sequences of the last step. */

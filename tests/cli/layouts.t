@@ -74,6 +74,47 @@ test_expect_success 'a router that sends all tokens to the experts of one rank' 
     grep "iteration.:1,.*expert_load_most.:4,.*experts_idle.:12," even4.jsonl &&
     losses again 4 "$experts" --expert-model-parallel-size 4 --micro-batch-size 1 && test_cmp even4 again
 '
+# Counts of the micro-batches of all ranks so far: as one micro-batch, aux_loss; several are
+# in the same order on a pipeline's stages.
+batch="$llama --num-experts 8 --moe-ffn-hidden-size 32 --init-method-std 0.2 --moe-aux-loss-coeff 1
+    --moe-z-loss-coeff 0.1 --moe-per-layer-logging --log-format megatron --log-interval 1"
+whole="$batch --moe-router-load-balancing-type global_aux_loss"
+# block_losses FILE: those of each block and step of the router
+block_losses() {
+    sed -n "s/.*expert_block.*load_balancing_loss\":\([^,]*\),\"z_loss\":\(.*\)}/\1\n\2/p" "$1.jsonl" >"$1.blocks"
+    test "$(wc -l <"$1.blocks")" -eq 40
+}
+test_expect_success 'balance over the whole batch: a micro-batch of each rank agrees with one' '
+    losses batch1 1 "$whole" --micro-batch-size 8 &&
+    losses aux1 1 "$batch" --micro-batch-size 8 && near batch1 aux1 && block_losses batch1 &&
+    while read -r ranks options; do
+        losses batchn $ranks "$whole" $options && near batch1 batchn &&
+        block_losses batchn && near batch1.blocks batchn.blocks || return 1
+    done <<-END
+	2 --micro-batch-size 4 --zero-stage 3
+	4 --micro-batch-size 4 --expert-model-parallel-size 2 --context-parallel-size 2
+	4 --micro-batch-size 8 --tensor-model-parallel-size 2 --sequence-parallel --ds-sequence-parallel-size 2
+	4 --micro-batch-size 2 --recompute-granularity full --sequence-tile 48
+	END
+    losses aux4 4 "$batch" --micro-batch-size 2 && ! near batch1 aux4
+'
+test_expect_success '... and several micro-batches on two stages agree with one' '
+    losses steps1 1 "$whole" --micro-batch-size 2 && block_losses steps1 &&
+    losses steps2 2 "$whole" --micro-batch-size 2 --pipeline-model-parallel-size 2 && near steps1 steps2 &&
+    block_losses steps2 && near steps1.blocks steps2.blocks && ! near batch1 steps1
+'
+test_expect_success '--moe-per-layer-logging: the load and losses of each block' '
+    grep "load_balancing_loss\":.*\"block\":2" batch1.jsonl && return 1
+    test "$(grep -c "expert_block.*\"block\":[01],\"expert_load_most\":.*\"experts_idle\":.*global_load" batch1.jsonl)" -eq 20 &&
+    grep "| lm loss: .* | global_load_balancing_loss: [1-9]\..* | z_loss: .* | grad norm" batch1.out &&
+    losses plain 1 "${whole%--moe-per*}" --micro-batch-size 8 --moe-router-load-balancing-type global_aux_loss &&
+    test_cmp plain batch1 && ! grep "expert_block\|balancing_loss\":" plain.jsonl &&
+    losses charts 1 "$whole" --micro-batch-size 8 --tensorboard-dir tb && cat tb/* >charts.all &&
+    for tag in global_load_balancing_loss z_loss moe/z_loss_layer_1 moe/load_layer_0 moe/entropy_layer_1 \
+        moe/global_load_balancing_loss_layer_1; do
+        grep -a $tag charts.all >found || return 1
+    done
+'
 # Chunks and stages share the buffers that stay; the copies change no bit.
 test_expect_success 'blocks on the host between forward and backward, of stages and chunks' '
     model="--num-layers 12 --hidden-size 48 --num-attention-heads 4 --micro-batch-size 2

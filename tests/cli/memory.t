@@ -33,6 +33,7 @@ done <<'END'
 1 --disable-bias-linear --num-experts 5 --recompute-granularity selective --recompute-modules layernorm mlp_act --bf16
 2 --disable-bias-linear --num-experts 5 --moe-aux-loss-coeff 1 --tensor-model-parallel-size 2 --sequence-parallel
 2 --disable-bias-linear --num-experts 5 --moe-aux-loss-coeff 1 --context-parallel-size 2 --zero-stage 3
+2 --disable-bias-linear --num-experts 5 --moe-aux-loss-coeff 1 --moe-router-load-balancing-type global_aux_loss --moe-per-layer-logging
 2 --disable-bias-linear --num-experts 4 --expert-model-parallel-size 2 --zero-stage 1
 2 --disable-bias-linear --num-experts 5 --moe-router-score-function sigmoid --moe-router-enable-expert-bias --zero-stage 1
 2 --disable-bias-linear --num-experts 4 --moe-router-score-function sigmoid --moe-router-enable-expert-bias --moe-aux-loss-coeff 1 --tensor-model-parallel-size 2 --recompute-granularity full --sequence-tile 50

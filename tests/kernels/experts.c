@@ -165,13 +165,11 @@ static double score(const struct router *r, int64_t row, int64_t e)
     return r->s.sigmoid ? 1 / (1 + exp(-x)) : exp(x);
 }
 
-/* Scores and weights of the experts that the kernel has chosen; and the loss whose
- * gradients it computes. */
-static double router_loss(void *ctx)
+/* Scores and weights of the experts that the kernel has chosen; and what the router
+ * adds to the loss, before coefficients. */
+static void router_sums(struct router *r, double *sums)
 {
-    struct router *r = ctx;
     const struct shape *s = &r->s;
-    double loss = 0;
 
     for (int64_t row = 0; row < s->R; row++) {
         double *p = r->scores.d + row * (s->E + 1), *w = r->weight.d + row * s->k;
@@ -192,12 +190,22 @@ static double router_loss(void *ctx)
             double share = score(r, row, e) / all;
 
             p[e] = s->sigmoid ? logit(r, row, e) : share;
-            loss += (float)r->balance * r->load.d[row % s->groups * s->E + e] * share;
+            sums[0] += r->load.d[row % s->groups * s->E + e] * share;
         }
         p[s->E] = log(sum);
-        loss += (float)r->z * p[s->E] * p[s->E];
+        sums[1] += p[s->E] * p[s->E];
     }
-    return loss + inner(s->R * s->k, r->weight.d, r->dweight.d);
+}
+
+/* The loss whose gradients the kernel computes. */
+static double router_loss(void *ctx)
+{
+    struct router *r = ctx;
+    double sums[2] = {0, 0};
+
+    router_sums(r, sums);
+    return (float)r->balance * sums[0] + (float)r->z * sums[1] +
+           inner(r->s.R * r->s.k, r->weight.d, r->dweight.d);
 }
 
 /* The k largest in order, each once.  Scores that are nearly equal may be taken for one
@@ -271,6 +279,31 @@ static void test_route(void **state)
             assert_largest(&r, r.unbiased, 0);
         assert_sorted(&r);
         assert_counted(&r);
+        router_fini(&r);
+    }
+}
+
+static void test_route_losses(void **state)
+{
+    (void)state;
+    for (int t = 0; t < SHAPES; t++) {
+        double sums[2] = {3, 7}, is[2] = {3, 7};
+        struct router r;
+        struct mdsk_route_losses a;
+
+        router_init(&r, shapes[t], MDSK_F32);
+        router_run_fwd(&r);
+        router_sums(&r, sums);
+        a = (struct mdsk_route_losses){.R = r.s.R,
+                                       .E = r.s.E,
+                                       .groups = r.s.groups,
+                                       .sigmoid = r.s.sigmoid,
+                                       .scores = r.scores.f,
+                                       .load = r.load.f,
+                                       .sum = is};
+        assert_int_equal(backend()->route_losses(NULL, &a), 0);
+        for (int i = 0; i < 2; i++)
+            assert_true(fabs(is[i] - sums[i]) <= tolerance.scores * fabs(sums[i]));
         router_fini(&r);
     }
 }
@@ -630,11 +663,9 @@ static void test_layers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_route),
-        cmocka_unit_test(test_route_bwd),
-        cmocka_unit_test(test_dispatch_and_combine),
-        cmocka_unit_test(test_weigh),
-        cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_route),     cmocka_unit_test(test_route_losses),
+        cmocka_unit_test(test_route_bwd), cmocka_unit_test(test_dispatch_and_combine),
+        cmocka_unit_test(test_weigh),     cmocka_unit_test(test_layers),
     };
 
     mdsk_cpu_set_threads(2);

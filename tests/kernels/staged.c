@@ -559,6 +559,16 @@ static int route_load(void *stream, const struct mdsk_route_load *a)
     return done(mdsk_cuda()->route_load(stream, &b));
 }
 
+static int route_losses(void *stream, const struct mdsk_route_losses *a)
+{
+    struct mdsk_route_losses b = *a;
+
+    b.scores = in(a->scores, MDSK_F32, a->R * (a->E + 1));
+    b.load = in(a->load, MDSK_F32, a->groups * a->E);
+    b.sum = out(a->sum, MDSK_F64, 2);
+    return done(mdsk_cuda()->route_losses(stream, &b));
+}
+
 static int route_bwd(void *stream, const struct mdsk_route_bwd *a)
 {
     struct mdsk_route_bwd b = *a;
@@ -684,6 +694,7 @@ static const struct mdsk_table staged = {
     .route = route,
     .route_sort = route_sort,
     .route_load = route_load,
+    .route_losses = route_losses,
     .route_bwd = route_bwd,
     .dispatch = dispatch,
     .combine = combine,

@@ -736,6 +736,24 @@ static void test_expert_load(void **state)
     assert_true(l.most == 2 && fabs(l.entropy - 0.75) < 1e-15 && l.idle == 2);
 }
 
+/* A block without experts has no part in the means. */
+static void test_router_losses(void **state)
+{
+    static const double load[] = {4, 4, 0, 0, 8, 0}, losses[] = {1, 9, 5, 5, 2, 10};
+    struct mds_experts_config x = {.n = 2, .balance = MDS_BALANCE_BATCH};
+    double mean[2];
+
+    (void)state;
+    mds_expert_mean_losses(load, losses, 3, 2, mean);
+    assert_true(mean[0] == 1.5 && mean[1] == 9.5);
+    assert_null(mds_router_names_of(&x).of[0]);
+    x.balance_coeff = x.z_coeff = 1;
+    assert_string_equal(mds_router_names_of(&x).of[0], "global_load_balancing_loss");
+    assert_string_equal(mds_router_names_of(&x).of[1], "z_loss");
+    x.balance = MDS_BALANCE_NONE;
+    assert_null(mds_router_names_of(&x).of[0]);
+}
+
 static void test_idle_experts(void **state)
 {
     static const double load[] = {1, 0, 2, 3};
@@ -765,6 +783,7 @@ int main(void)
         cmocka_unit_test(test_memory_table),
         cmocka_unit_test(test_spikes),
         cmocka_unit_test(test_expert_load),
+        cmocka_unit_test(test_router_losses),
         cmocka_unit_test(test_idle_experts),
         cmocka_unit_test(test_stragglers),
         cmocka_unit_test(test_preflight),
