@@ -240,6 +240,8 @@ static void back_spread(struct back *k, const struct mds_step *f)
     for (int i = 0; i < 4; i++)
         s->in[i] = f->in[i];
     s->in[4] = k->grad[f->out[0]];
+    s->in[5] = f->out[1];
+    s->in[6] = f->out[2];
     s->out[0] = gradient_like(k, f->in[0], 0);
     s->out[1] = gradient_like(k, f->in[1], 0);
     give(k, f->in[0], s->out[0]);

@@ -137,22 +137,29 @@ static int is_added(const struct mds_step_list *p, mds_tid t)
 }
 
 /* Where other ranks have some of the experts, the steps between dispatch and combine
- * (experts, weigh, experts) are one, which sends copies there and takes results
- * back. */
+ * (experts, weigh, experts) are one, which sends copies there and takes results back.
+ * What it reads of a round in backward is saved where a rank's own experts save the
+ * first layer's result. */
 static void spread(struct mds_step_list *p)
 {
     for (int i = 0; i + 2 < p->steps; i++) {
         const struct mds_step up = p->step[i], weigh = p->step[i + 1];
         struct mds_step *s = &p->step[i];
+        struct mds_tensor u;
 
         if (up.op != MDS_STEP_EXPERTS)
             continue;
+        u = p->tensor[up.out[0]];
         *s = mds_step_of(MDS_STEP_SPREAD, -1);
         s->in[0] = up.in[0];
         s->in[1] = weigh.in[1];
         s->in[2] = weigh.in[2];
         s->in[3] = up.in[1];
         s->out[0] = p->step[i + 2].out[0];
+        s->out[1] = mds_add_tensor(p, "round", MDS_ROWS_ROUND, MDS_ELEM_ACT,
+                                   p->tensor[up.in[0]].cols + u.cols, u.part);
+        s->out[2] =
+            mds_add_tensor(p, "round w", MDS_ROWS_ROUND, MDS_ELEM_F32, 1, u.part);
         mds_remove_step(p, i + 2);
         mds_remove_step(p, i + 1);
     }

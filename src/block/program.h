@@ -26,6 +26,7 @@ enum mds_rows {
     MDS_ROWS_GEMM,   /* tokens of this rank x sequences */
     MDS_ROWS_HEADS,  /* in attention: tokens of the Ulysses group x sequences */
     MDS_ROWS_COPIES, /* in experts: those of MDS_ROWS_GEMM, once for each of theirs */
+    MDS_ROWS_ROUND,  /* in experts of several ranks: what comes to one in a round */
     MDS_ROWS_KINDS
 };
 
@@ -72,6 +73,8 @@ enum mds_arg {
  *   combine        x of copies, map        of each row the sum over its copies
  *   spread         copies, weights, map, first             what experts, weigh, experts
  *                                          make of them, on the ranks of each expert
+ *                                          [, of the first round its copies and the
+ *                                          first layer's result, its weights]
  *   gather         x, rows of this rank    x, rows of all tensor ranks
  *   enter          x                       x: the same; its gradient is summed
  *   reduce         partial sums            their sum, working memory
@@ -97,7 +100,8 @@ enum mds_arg {
  *   experts' x     dy of copies, first     dx
  *   experts' w     x of copies, first, dy
  *   weigh'         u of copies, weights, map, dy           du, d weights
- *   spread'        copies, weights, map, first, dy         d copies, d weights
+ *   spread'        copies, weights, map, first, dy [, of the first round: as above]
+ *                                                          d copies, d weights
  *   prefetch       none                    none: starts to copy the next block's x, or
  *                                          o and log-sum-exp, from where they are saved
  *
@@ -282,6 +286,12 @@ static inline int mds_tensor_arg(const struct mds_step_list *p, mds_tid t)
 
 /* Whether a step is a linear layer, or makes its gradients. */
 int mds_step_is_linear(enum mds_step_op op);
+
+/* Whether a step does without input k if nobody has saved it. */
+static inline int mds_step_may_lack(enum mds_step_op op, int k)
+{
+    return op == MDS_STEP_SPREAD_BWD && k >= 5;
+}
 
 /* Whether operand k is in use by the message that a step starts, until it ends. */
 int mds_step_sends(const struct mds_step *s, int k);

@@ -110,6 +110,16 @@ static mds_tid need(struct again *a, mds_tid t)
     return a->now[t];
 }
 
+/* The same for input k of a step; -1 if the step does without. */
+static mds_tid need_input(struct again *a, const struct mds_step *s, int k)
+{
+    mds_tid t = s->in[k];
+
+    if (t >= 0 && mds_step_may_lack(s->op, k) && !is_kept(a, t) && a->now[t] < 0)
+        return -1;
+    return need(a, t);
+}
+
 /* A loop over tiles ends where attention is made again: do that before others begin.
  * q, k and v come first in any case: o may still be on its way. */
 static void attend_first(struct again *a)
@@ -203,7 +213,7 @@ void mds_block_save(const struct mds_step_list *joint, unsigned keep, int away,
         struct mds_step s = joint->step[i];
 
         for (int k = 0; k < MDS_STEP_IN; k++)
-            s.in[k] = need(&a, s.in[k]);
+            s.in[k] = need_input(&a, &s, k);
         emit(&a, &s);
     }
     a.read[joint->x] = 0;

@@ -102,6 +102,9 @@ enum mds_rc mds_gpt_experts_product_bwd_w(const struct block_pass *b, int layer,
 
 mds_perform_fn mds_gpt_spread, mds_gpt_spread_bwd;
 
+/* Rows that a rank has room for in a round. */
+int64_t mds_gpt_round_rows(const struct context *c);
+
 /* ---- head_groups.c ---- */
 
 void mds_gpt_enter_group(void *ctx, int group);

@@ -140,6 +140,7 @@ static void rows_of(const struct context *c, int64_t rows[MDS_ROWS_KINDS])
     rows[MDS_ROWS_GEMM] = R;
     rows[MDS_ROWS_HEADS] = R * mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES);
     rows[MDS_ROWS_COPIES] = R * c->g->cfg.experts.topk;
+    rows[MDS_ROWS_ROUND] = mds_gpt_round_rows(c);
 }
 
 /* Lists are compiled again if a step has other rows. */

@@ -6,8 +6,9 @@
  * not depend on the router; one that sends all rows to one expert takes more rounds.
  * In a round the rows of an expert are in the order of ranks, and of these in their
  * own.
- * Nothing of a round is kept: backward sends its copies again, and makes again what it
- * reads of the first layer.
+ * Of the first round a block may save the copies and the first layer's result.  Of
+ * others, and of all if it does not, backward sends the copies again, and makes again
+ * what it reads of the first layer.
  *
  * All ranks know how many copies each has for each expert: first [ranks, experts + 1].
  * The host waits for that once in each direction of a block. */
@@ -20,7 +21,8 @@
 
 #include <stdlib.h>
 
-/* Of a round, on one rank.  Its tensors stay as small for long sequences, too. */
+/* Of a round, on one rank, if the router is balanced.  Its tensors stay as small for
+ * long sequences, too. */
 enum { ROUND_ROWS = 1 << 16 };
 
 /* Rows first .. first + n - 1 of a tensor. */
@@ -99,17 +101,24 @@ static int64_t count_rounds(const struct spread *s)
     return (longest + s->most - 1) / s->most;
 }
 
-/* Memory for a quarter more than a balanced router needs, of one round. */
+/* A quarter more than a balanced router needs, in as few rounds. */
 static int64_t most_of_pair(int64_t copies, int ranks)
 {
-    int64_t balanced = (5 * copies + 4 * ranks - 1) / (4 * ranks);
+    int64_t rounds = (copies + ROUND_ROWS - 1) / ROUND_ROWS, pairs = ranks * rounds;
 
-    return mds_min(balanced, ROUND_ROWS / ranks);
+    return (5 * copies + 4 * pairs - 1) / (4 * pairs);
 }
 
-static int64_t copies_here(const struct block_pass *b)
+static int64_t copies_here(const struct context *c)
 {
-    return mds_par_rows(&b->c->par) * b->c->g->cfg.experts.topk;
+    return mds_par_rows(&c->par) * c->g->cfg.experts.topk;
+}
+
+int64_t mds_gpt_round_rows(const struct context *c)
+{
+    int ranks = mds_groups_size(c->g->groups, MDS_AXIS_EXPERT);
+
+    return ranks == 1 ? 0 : ranks * most_of_pair(copies_here(c), ranks);
 }
 
 static enum mds_rc open_rounds(const struct block_pass *b, const void *first,
@@ -124,7 +133,7 @@ static enum mds_rc open_rounds(const struct block_pass *b, const void *first,
                          .ranks = mds_groups_size(groups, MDS_AXIS_EXPERT),
                          .rank = mds_groups_rank(groups, MDS_AXIS_EXPERT),
                          .experts = mds_gpt_experts_here(b->c->g)};
-    s->most = most_of_pair(copies_here(b), s->ranks);
+    s->most = mds_gpt_round_rows(b->c) / s->ranks;
     all = (size_t)s->ranks * ((size_t)(s->ranks * s->experts) + 1);
     s->first = mds_zalloc(all, sizeof *s->first);
     if (!s->first)
@@ -133,7 +142,7 @@ static enum mds_rc open_rounds(const struct block_pass *b, const void *first,
                             (s->experts + 1) * (int64_t)sizeof *s->first_of,
                             &first_of));
     s->first_of = first_of;
-    MDS_TRY(share_counts(s, first, copies_here(b)));
+    MDS_TRY(share_counts(s, first, copies_here(b->c)));
     s->rounds = count_rounds(s);
     return MDS_OK;
 }
@@ -170,52 +179,76 @@ static void copy_own(const struct spread *s, const void *in,
                          (const char *)in + from[i].at, from[i].bytes);
 }
 
-/* Rows of `bytes` bytes of this round: in's `from` to out's `to`. */
-static enum mds_rc exchange(const struct spread *s, int64_t bytes, const void *in,
-                            const struct rows *from, void *out, const struct rows *to)
-{
-    struct mds_comm_block send[MDSK_EXPERTS_MOST], recv[MDSK_EXPERTS_MOST];
+/* Rows of `bytes` bytes each. */
+struct cargo {
+    int64_t bytes;
+    const void *in;
+    void *out;
+};
 
-    for (int i = 0; i < s->experts * s->ranks; i++) {
-        send[i] = (struct mds_comm_block){from[i].first * bytes, from[i].n * bytes};
-        recv[i] = (struct mds_comm_block){to[i].first * bytes, to[i].n * bytes};
+enum { CARGOS = 2 };
+
+/* From `base` to p, in bytes: blocks of a second cargo are told from the first's. */
+static int64_t distance(const void *base, const void *p)
+{
+    return (int64_t)((uintptr_t)p - (uintptr_t)base);
+}
+
+/* The rows of this round of one cargo or two: from's of `in` to to's of `out`. */
+static enum mds_rc exchange(const struct spread *s, const struct cargo *c, int cargos,
+                            const struct rows *from, const struct rows *to)
+{
+    struct mds_comm_block send[CARGOS * MDSK_EXPERTS_MOST];
+    struct mds_comm_block recv[CARGOS * MDSK_EXPERTS_MOST];
+    int n = s->experts * s->ranks;
+
+    for (int i = 0; i < cargos * n; i++) {
+        const struct cargo *k = &c[i / n];
+        int64_t in = distance(c->in, k->in), out = distance(c->out, k->out);
+
+        send[i] = (struct mds_comm_block){in + from[i % n].first * k->bytes,
+                                          from[i % n].n * k->bytes};
+        recv[i] = (struct mds_comm_block){out + to[i % n].first * k->bytes,
+                                          to[i % n].n * k->bytes};
     }
-    copy_own(s, in, send, out, recv);
-    return mds_comm_exchange(s->group, s->experts, in, send, out, recv);
+    for (int i = 0; i < cargos; i++)
+        copy_own(s, c->in, send + i * n, c->out, recv + i * n);
+    return mds_comm_exchange(s->group, cargos * s->experts, c->in, send, c->out, recv);
 }
 
-static enum mds_rc send_to_experts(const struct spread *s, int64_t bytes,
-                                   const void *copies, void *here)
+static enum mds_rc send_to_experts(const struct spread *s, const struct cargo *c,
+                                   int cargos)
 {
-    return exchange(s, bytes, copies, s->sent, here, s->here);
+    return exchange(s, c, cargos, s->sent, s->here);
 }
 
-static enum mds_rc send_back(const struct spread *s, int64_t bytes, const void *here,
-                             void *copies)
+static enum mds_rc send_back(const struct spread *s, const struct cargo *c, int cargos)
 {
-    return exchange(s, bytes, here, s->here, copies, s->sent);
+    return exchange(s, c, cargos, s->here, s->sent);
 }
 
 /* ---- what a round has in memory ---- */
 
-/* x, d [rows, H], u, du [rows, the first layer's width], g [rows, F], weight and
+/* x, y, d [rows, H], u, du [rows, the first layer's width], g [rows, F], weight and
  * d_weight [rows]; and all copies' weights and their gradients.  d, du and d_weights
  * are backward's. */
 struct round {
-    int64_t row, weight_row; /* bytes of a row of copies, and of weights */
-    void *x, *u, *g, *d, *du;
+    int64_t row;                  /* bytes of a row of copies */
+    void *x, *y, *u, *g, *d, *du; /* y: the second layer's results */
     float *weight, *d_weight, *weights, *d_weights;
+    int has_first_layer; /* x, u and weight are those of forward */
 };
 
 static enum mds_rc alloc_round(const struct spread *s, int backward, struct round *r)
 {
     const struct mds_par *p = &s->b->c->par;
     const struct mlp_ids *id = &s->b->id->mlp;
-    int64_t C = s->most * s->ranks, all = copies_here(s->b), H = s->b->c->g->cfg.hidden;
+    int64_t C = s->most * s->ranks, all = copies_here(s->b->c);
+    int64_t H = s->b->c->g->cfg.hidden;
 
-    *r = (struct round){.row = H * (int64_t)mdsk_dtype_size(p->dtype),
-                        .weight_row = sizeof *r->weight};
+    *r = (struct round){.row = H * (int64_t)mdsk_dtype_size(p->dtype)};
     MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, C * H, &r->x));
+    r->y = r->x; /* the second layer does not read x */
     MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, C * id->wide, &r->u));
     MDS_TRY(mds_par_alloc(p, MDS_MEM_WORK, C * id->inner, &r->g));
     MDS_TRY(mds_par_alloc_f32(p, MDS_MEM_WORK, C, &r->weight));
@@ -228,12 +261,36 @@ static enum mds_rc alloc_round(const struct spread *s, int backward, struct roun
     return mds_par_alloc_f32(p, MDS_MEM_WORK, all, &r->d_weights);
 }
 
+/* Round t: the first one's x, u and weight are where the block saves them, if it does.
+ * Otherwise they take turns in working memory, so that any number has room. */
+static struct round round_at(const struct spread *s, const struct round *work,
+                             int64_t t, void *saved, void *saved_weights)
+{
+    struct round r = *work;
+
+    if (t > 0 || !saved)
+        return r;
+    r.x = saved;
+    r.u = (char *)saved + s->most * s->ranks * r.row;
+    r.weight = saved_weights;
+    return r;
+}
+
+static enum mds_rc fetch_copies(const struct spread *s, const struct round *r,
+                                const void *copies)
+{
+    const struct cargo c[] = {{r->row, copies, r->x},
+                              {sizeof *r->weight, r->weights, r->weight}};
+
+    return send_to_experts(s, c, 2);
+}
+
 /* Weights [R,k] to the order of copies, and their gradients back.  map: as in
  * experts.c. */
 static enum mds_rc order_weights(const struct block_pass *b, const int32_t *map,
                                  const void *weights, float *ordered)
 {
-    int64_t n = copies_here(b);
+    int64_t n = copies_here(b->c);
     struct mdsk_dispatch a = {
         .R = n, .H = 1, .k = 1, .from = map + 2 * n, .x = weights, .y = ordered};
 
@@ -243,7 +300,7 @@ static enum mds_rc order_weights(const struct block_pass *b, const int32_t *map,
 static enum mds_rc order_back(const struct block_pass *b, const int32_t *map,
                               const float *ordered, void *weights)
 {
-    int64_t n = copies_here(b);
+    int64_t n = copies_here(b->c);
     struct mdsk_combine a = {
         .R = n, .H = 1, .k = 1, .to = map + n, .x = ordered, .y = weights};
 
@@ -270,30 +327,35 @@ static enum mds_rc first_layer(const struct spread *s, const struct round *r)
                            .x = r->u,
                            .y = r->g};
 
-    MDS_TRY(mds_gpt_experts_product(s->b, LAYER_EXPERTS_UP, rows_of(s), r->x, r->u));
+    if (!r->has_first_layer)
+        MDS_TRY(
+            mds_gpt_experts_product(s->b, LAYER_EXPERTS_UP, rows_of(s), r->x, r->u));
     return mds_op_weigh(c->par.dev, &a);
 }
 
 static enum mds_rc forward_round(const struct spread *s, const struct round *r,
                                  const void *copies, void *y)
 {
-    MDS_TRY(send_to_experts(s, r->row, copies, r->x));
-    MDS_TRY(send_to_experts(s, r->weight_row, r->weights, r->weight));
+    const struct cargo results = {r->row, r->y, y};
+
+    MDS_TRY(fetch_copies(s, r, copies));
     if (s->n > 0) {
         MDS_TRY(first_layer(s, r));
         MDS_TRY(
-            mds_gpt_experts_product(s->b, LAYER_EXPERTS_DOWN, rows_of(s), r->g, r->x));
+            mds_gpt_experts_product(s->b, LAYER_EXPERTS_DOWN, rows_of(s), r->g, r->y));
     }
-    return send_back(s, r->row, r->x, y);
+    return send_back(s, &results, 1);
 }
 
 static enum mds_rc forward(struct spread *s, const struct mds_block_call *call)
 {
-    struct round r;
+    struct round work;
 
-    MDS_TRY(alloc_round(s, 0, &r));
-    MDS_TRY(order_weights(s->b, call->in[2], call->in[1], r.weights));
+    MDS_TRY(alloc_round(s, 0, &work));
+    MDS_TRY(order_weights(s->b, call->in[2], call->in[1], work.weights));
     for (int64_t t = 0; t < s->rounds; t++) {
+        struct round r = round_at(s, &work, t, call->out[1], call->out[2]);
+
         open_round(s, t);
         MDS_TRY(forward_round(s, &r, call->in[0], call->out[0]));
     }
@@ -359,25 +421,31 @@ static enum mds_rc no_rows_backward(const struct spread *s, const struct round *
 static enum mds_rc backward_round(const struct spread *s, const struct round *r,
                                   const void *copies, const void *dy, void *d_copies)
 {
-    MDS_TRY(send_to_experts(s, r->row, copies, r->x));
-    MDS_TRY(send_to_experts(s, r->weight_row, r->weights, r->weight));
-    MDS_TRY(send_to_experts(s, r->row, dy, r->d));
+    const struct cargo gradient = {r->row, dy, r->d};
+    const struct cargo back[] = {{r->row, r->d, d_copies},
+                                 {sizeof *r->d_weight, r->d_weight, r->d_weights}};
+
+    if (!r->has_first_layer)
+        MDS_TRY(fetch_copies(s, r, copies));
+    MDS_TRY(send_to_experts(s, &gradient, 1));
     MDS_TRY(s->n > 0 ? layers_backward(s, r) : no_rows_backward(s, r));
-    MDS_TRY(send_back(s, r->row, r->d, d_copies));
-    return send_back(s, r->weight_row, r->d_weight, r->d_weights);
+    return send_back(s, back, 2);
 }
 
 static enum mds_rc backward(struct spread *s, const struct mds_block_call *call)
 {
-    struct round r;
+    struct round work;
 
-    MDS_TRY(alloc_round(s, 1, &r));
-    MDS_TRY(order_weights(s->b, call->in[2], call->in[1], r.weights));
+    MDS_TRY(alloc_round(s, 1, &work));
+    MDS_TRY(order_weights(s->b, call->in[2], call->in[1], work.weights));
     for (int64_t t = 0; t < s->rounds; t++) {
+        struct round r = round_at(s, &work, t, call->in[5], call->in[6]);
+
+        r.has_first_layer = t == 0 && call->in[5];
         open_round(s, t);
         MDS_TRY(backward_round(s, &r, call->in[0], call->in[4], call->out[0]));
     }
-    return order_back(s->b, call->in[2], r.d_weights, call->out[1]);
+    return order_back(s->b, call->in[2], work.d_weights, call->out[1]);
 }
 
 enum mds_rc mds_gpt_spread_bwd(void *ctx, const struct mds_block_call *call)

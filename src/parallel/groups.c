@@ -149,7 +149,13 @@ static enum mds_rc add_needed(struct mds_groups *g, const struct need *need)
     return add_group(g, need->axes, need->tag);
 }
 
-/* Exchanges of rows would take much of a GPU's memory with all channels (comm.h). */
+/* Exchanges of rows would take much of a GPU's memory with all channels (comm.h); with
+ * few peers they do not. */
+static int channels_of_experts(struct mds_comm *comm)
+{
+    return mds_comm_size(comm) <= 4 ? 32 : 16;
+}
+
 static enum mds_rc connect_group(const struct mds_groups *g, const struct need *need)
 {
     struct mds_comm *comm = mds_group(g, need->axes);
@@ -157,7 +163,7 @@ static enum mds_rc connect_group(const struct mds_groups *g, const struct need *
     if (!comm)
         return MDS_OK;
     if (need->axes == MDS_AXIS_EXPERT)
-        mds_comm_limit_channels(comm, 8);
+        mds_comm_limit_channels(comm, channels_of_experts(comm));
     if (need->collectives)
         MDS_TRY(mds_comm_add_collectives(comm));
     for (int tag = 0; tag < 2; tag++)

@@ -74,6 +74,13 @@ test_expect_success 'a router that sends all tokens to the experts of one rank' 
     grep "iteration.:1,.*expert_load_most.:4,.*experts_idle.:12," even4.jsonl &&
     losses again 4 "$experts" --expert-model-parallel-size 4 --micro-batch-size 1 && test_cmp even4 again
 '
+# Of the first round, that is; here there are others.
+test_expect_success 'what comes to experts of other ranks: saved, or sent again: the same bits' '
+    for recompute in "selective --recompute-modules mlp" "selective --recompute-modules mlp_act" full; do
+        losses again 4 "$experts" --expert-model-parallel-size 4 --micro-batch-size 1 \
+            --recompute-granularity $recompute && test_cmp even4 again || return 1
+    done
+'
 # Counts of the micro-batches of all ranks so far: as one micro-batch, aux_loss; several are
 # in the same order on a pipeline's stages.
 batch="$llama --num-experts 8 --moe-ffn-hidden-size 32 --init-method-std 0.2 --moe-aux-loss-coeff 1

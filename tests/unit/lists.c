@@ -99,6 +99,7 @@ static void set_rows(const struct setting *s, int64_t slice,
     rows[MDS_ROWS_GEMM] = R;
     rows[MDS_ROWS_HEADS] = R * r->ulysses;
     rows[MDS_ROWS_COPIES] = R * s->model.experts.topk;
+    rows[MDS_ROWS_ROUND] = 5 * rows[MDS_ROWS_COPIES] / 4;
 }
 
 static void compile(const struct setting *s, struct mds_step_list *f,
