@@ -232,11 +232,11 @@ test_expect_success 'a dry run of ten billion tokens takes no memory for them' '
     (ulimit -v 4000000 && mds_pretrain $small --seq-length 1e10 --micro-batch-size 8 --dry-run >out) &&
     grep "8 sequences of 10000000000 tokens" out
 '
-test_expect_success 'a trillion parameters on 3072 ranks: under a second, without MPI' '
-    mds_pretrain --dry-run --world-size 3072 --model-size-key GPT1T \
+test_expect_success 'a trillion parameters on 3072 ranks: under a second and 256 MiB, without MPI' '
+    (ulimit -v 262144 && mds_pretrain --dry-run --world-size 3072 --model-size-key GPT1T \
         --tensor-model-parallel-size 8 --pipeline-model-parallel-size 64 --bf16 \
         --sequence-parallel --micro-batch-size 1 --global-batch-size 3072 \
-        --recompute-granularity full >out &&
+        --recompute-granularity full) >out &&
     grep "pipe  *64  send" out &&
     sed -n "s/simulated in \([0-9.]*\) s/\1/p" out | awk "{ exit !(\$1 < 1) }"
 '
