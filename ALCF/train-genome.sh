@@ -13,7 +13,7 @@
 # What a token costs is in docs/long-sequences.md.  On a single H200 the inputs of blocks wait
 # on the host:
 #
-#     MDS_RECOMPUTE_GRANULARITY=full MDS_CPU_CHECKPOINTING=1 MDS_KEEP_ATTENTION_LAYERS=20
+#     MDS_RECOMPUTE_GRANULARITY=full MDS_CPU_CHECKPOINTING=1 MDS_ACTIVATION_MEMORY=attention=20
 #
 # Several jobs:
 #

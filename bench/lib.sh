@@ -78,6 +78,7 @@ try_help='comma-separated words: N: micro-batch size; none, selective, full,
 # parse_try TRY: set $options to the options of mds_pretrain that its words stand for.
 parse_try() {
     options=
+    memory=
     for word in $(echo "$1" | tr , ' '); do
         n=${word#"${word%%[0-9]*}"}
         case $word in
@@ -106,8 +107,8 @@ parse_try() {
         g[0-9]*) more="--gradient-accumulation-steps $n" ;;
         k[0-9]*) more="--checkpoint-num-layers $n" ;;
         t[0-9]*) more="--sequence-tile $n" ;;
-        a[0-9]*%) more="--keep-attention-layers $((layers * ${n%?} / 100))" ;;
-        d[0-9]*%) more="--device-checkpoint-layers $((layers * ${n%?} / 100))" ;;
+        a[0-9]*%) more='' memory="$memory,attention=$((layers * ${n%?} / 100))" ;;
+        d[0-9]*%) more='' memory="$memory,inputs=$((layers * ${n%?} / 100))" ;;
         heads[0-9]*) more="--attention-head-groups $n" ;;
         l[0-9]*) more="--loss-tile $n" ;;
         *)
@@ -117,6 +118,7 @@ parse_try() {
         esac
         options="$options $more"
     done
+    options="$options${memory:+ --activation-memory ${memory#,}}"
 }
 
 # Sample the memory in use twice a second: of each GPU (MiB), and of the host (KiB).

@@ -37,10 +37,10 @@ timeout --foreground --preserve-status --signal=USR1 41760 mds_launch \
     --train-iters 1000 \
     --eval-iters 0 \
     --dtype bf16 \
+    --activation-memory inputs=10 \
     --recompute-granularity selective \
     --cpu-checkpointing \
     --sequence-tile 4096 \
-    --device-checkpoint-layers 10 \
     --loss-tile 4096 \
     --data-path genomes.h5 \
     --log-interval 1 \

@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+#define AT(field) offsetof(struct mds_activations, field)
+
 /* ---- conditions ---- */
 
 enum condition {
@@ -79,8 +81,8 @@ static void adjust_to_condition(struct mds_activations *a, enum condition c)
 /* ---- rules ---- */
 
 struct rule {
-    const char *key; /* of the option that needs the conditions when it is on */
-    unsigned needs;  /* all of these */
+    size_t member;  /* that needs the conditions when its option is on */
+    unsigned needs; /* all of these */
     /* Condition that the planner meets by changing its own choices if the user gave the
  * option; 0: none */
     enum condition adjusts;
@@ -143,55 +145,55 @@ static void explain_resident_blocks(const struct mds_activations *a,
 
 /* Ordered so that an option that is turned off comes before those that need it. */
 static const struct rule rules[] = {
-    {"train.sequence_tile", RECOMPUTES, 0, MDS_ACT_FAULT,
+    {AT(sequence_tile), RECOMPUTES, 0, MDS_ACT_FAULT,
      "--sequence-tile needs recompute; give "
      "--recompute-granularity full or selective",
      NULL},
-    {"train.recompute_modules", SELECTIVE, SELECTIVE, MDS_ACT_FAULT,
+    {AT(recompute_modules), SELECTIVE, SELECTIVE, MDS_ACT_FAULT,
      "--recompute-modules is for selective recompute; give --recompute-granularity "
      "selective as well",
      NULL},
-    {"train.recompute_modules", UNTILED, UNTILED, MDS_ACT_FAULT,
+    {AT(recompute_modules), UNTILED, UNTILED, MDS_ACT_FAULT,
      "--recompute-modules: with --sequence-tile the norms' and the MLP's activations "
      "are never saved; leave out one of them",
      NULL},
-    {"train.recompute_layers", FULL, 0, MDS_ACT_FAULT,
-     "--checkpoint-num-layers above 1", explain_full_recompute},
-    {"train.offload_activations", FULL_OR_TILED, 0, MDS_ACT_FAULT,
-     "--cpu-checkpointing", explain_full_recompute},
-    {"train.offload_layers", SAVES_ACTIVATIONS, SAVES_ACTIVATIONS, MDS_ACT_FAULT,
-     "--cpu-offloading-num-layers", explain_saved_activations},
-    {"train.offload_layers", TWO_BLOCKS_RESIDENT, 0, MDS_ACT_FAULT,
-     "--cpu-offloading-num-layers", explain_resident_blocks},
-    {"train.partition_activations", FULL, 0, MDS_ACT_FAULT, "--partition-activations",
+    {AT(recompute_layers), FULL, 0, MDS_ACT_FAULT, "--checkpoint-num-layers above 1",
      explain_full_recompute},
-    {"train.partition_activations", TENSOR_RANKS, 0, MDS_ACT_OFF,
+    {AT(offload_activations), FULL_OR_TILED, 0, MDS_ACT_FAULT, "--cpu-checkpointing",
+     explain_full_recompute},
+    {AT(offload_layers), SAVES_ACTIVATIONS, SAVES_ACTIVATIONS, MDS_ACT_FAULT,
+     "--cpu-offloading-num-layers", explain_saved_activations},
+    {AT(offload_layers), TWO_BLOCKS_RESIDENT, 0, MDS_ACT_FAULT,
+     "--cpu-offloading-num-layers", explain_resident_blocks},
+    {AT(partition_activations), FULL, 0, MDS_ACT_FAULT, "--partition-activations",
+     explain_full_recompute},
+    {AT(partition_activations), TENSOR_RANKS, 0, MDS_ACT_OFF,
      "--partition-activations is off: there is one tensor rank, "
      "--tensor-model-parallel-size 1",
      NULL},
-    {"train.partition_activations", NO_SEQUENCE_PARALLEL, 0, MDS_ACT_OFF,
+    {AT(partition_activations), NO_SEQUENCE_PARALLEL, 0, MDS_ACT_OFF,
      "--partition-activations is off: --sequence-parallel has sharded the inputs "
      "already",
      NULL},
-    {"train.partition_activations", HIDDEN_DIVIDES, 0, MDS_ACT_FAULT,
+    {AT(partition_activations), HIDDEN_DIVIDES, 0, MDS_ACT_FAULT,
      "--partition-activations", explain_hidden_split},
-    {"train.attention_head_groups", TILED, 0, MDS_ACT_FAULT,
+    {AT(head_groups), TILED, 0, MDS_ACT_FAULT,
      "--attention-head-groups: the rest of a block must be tiled as well; give "
      "--sequence-tile",
      NULL},
-    {"train.attention_head_groups", HEADS_TO_GROUP, 0, MDS_ACT_OFF,
+    {AT(head_groups), HEADS_TO_GROUP, 0, MDS_ACT_OFF,
      "--attention-head-groups is off: each rank has one key/value head, or some in "
      "common with others, or --qk-norm-across-heads needs all at once",
      NULL},
-    {"train.keep_attention", FULL | TILED | EVERY_INPUT_SAVED, EVERY_INPUT_SAVED,
+    {AT(keep_attention), FULL | TILED | EVERY_INPUT_SAVED, EVERY_INPUT_SAVED,
      MDS_ACT_FAULT,
-     "--keep-attention-layers adds to what full recompute saves of each block; give "
-     "--recompute-granularity full with --sequence-tile, and no "
-     "--checkpoint-num-layers",
+     "--activation-memory attention=N adds to what full recompute saves of each block; "
+     "give a level from 5 to 7 with it, or --recompute-granularity full with "
+     "--sequence-tile, and no --checkpoint-num-layers",
      NULL},
-    {"train.device_inputs", TILED | INPUTS_OFFLOADED, 0, MDS_ACT_FAULT,
-     "--device-checkpoint-layers excepts blocks from --cpu-checkpointing with "
-     "--sequence-tile; give both",
+    {AT(device_inputs), TILED | INPUTS_OFFLOADED, 0, MDS_ACT_FAULT,
+     "--activation-memory inputs=N excepts blocks from --cpu-checkpointing with "
+     "--sequence-tile; give both, or with it the level 4, or one from 6",
      NULL},
 };
 
@@ -207,7 +209,7 @@ static int64_t value_when_off(const struct mds_act_option *o)
 
 static int is_option_on(const struct mds_activations *a, const struct rule *rule)
 {
-    const struct mds_act_option *o = mds_act_option(rule->key);
+    const struct mds_act_option *o = mds_act_option(rule->member);
 
     return mds_act_get(a, o) > value_when_off(o);
 }
@@ -220,7 +222,7 @@ static int is_rule_broken(const struct mds_activations *a,
 
 static void turn_option_off(struct mds_activations *a, const struct rule *rule)
 {
-    const struct mds_act_option *o = mds_act_option(rule->key);
+    const struct mds_act_option *o = mds_act_option(rule->member);
 
     mds_act_set(a, o, value_when_off(o));
 }
@@ -235,7 +237,8 @@ int mds_act_check(struct mds_activations *a, const struct mds_act_ranks *r, int 
     if (*at == RULES)
         return 0;
     rule = &rules[(*at)++];
-    *f = (struct mds_act_finding){.key = rule->key, .effect = rule->effect};
+    *f = (struct mds_act_finding){.option = mds_act_option(rule->member),
+                                  .effect = rule->effect};
     if (rule->explain)
         rule->explain(a, r, rule->text, f);
     else
@@ -257,7 +260,7 @@ static void apply_user_options(struct mds_activations *a,
 
 static int is_user_option(const struct rule *rule, unsigned given)
 {
-    return (given & 1u << (mds_act_option(rule->key) - mds_act_options)) != 0;
+    return (given & 1u << (mds_act_option(rule->member) - mds_act_options)) != 0;
 }
 
 /* Turn off options that break a rule, except those that the user gave. */

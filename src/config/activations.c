@@ -7,25 +7,25 @@
 #define AT(field) offsetof(struct mds_activations, field)
 
 const struct mds_act_option mds_act_options[MDS_ACT_OPTIONS + 1] = {
-    {"train.recompute", AT(recompute), 0},
-    {"train.recompute_modules", AT(recompute_modules), 0},
-    {"train.partition_activations", AT(partition_activations), 1},
-    {"train.offload_activations", AT(offload_activations), 0},
-    {"train.loss_tile", AT(loss_tile), 0},
-    {"train.sequence_tile", AT(sequence_tile), 0},
-    {"train.attention_head_groups", AT(head_groups), 0},
-    {"train.recompute_layers", AT(recompute_layers), 0},
-    {"train.keep_attention", AT(keep_attention), 0},
-    {"train.device_inputs", AT(device_inputs), 0},
-    {"train.offload_layers", AT(offload_layers), 1},
-    {NULL, 0, 0},
+    {"train.recompute", AT(recompute), 0, NULL},
+    {"train.recompute_modules", AT(recompute_modules), 0, NULL},
+    {"train.partition_activations", AT(partition_activations), 1, NULL},
+    {"train.offload_activations", AT(offload_activations), 0, NULL},
+    {"train.loss_tile", AT(loss_tile), 0, NULL},
+    {"train.sequence_tile", AT(sequence_tile), 0, NULL},
+    {"train.attention_head_groups", AT(head_groups), 0, NULL},
+    {"train.recompute_layers", AT(recompute_layers), 0, NULL},
+    {"train.activation_memory", AT(keep_attention), 0, "attention"},
+    {"train.activation_memory", AT(device_inputs), 0, "inputs"},
+    {"train.offload_layers", AT(offload_layers), 1, NULL},
+    {NULL, 0, 0, NULL},
 };
 
-const struct mds_act_option *mds_act_option(const char *key)
+const struct mds_act_option *mds_act_option(size_t offset)
 {
     const struct mds_act_option *o = mds_act_options;
 
-    while (strcmp(o->key, key) != 0)
+    while (o->offset != offset)
         o++;
     return o;
 }
@@ -191,11 +191,7 @@ static const struct {
 
 static unsigned bit_of_member(size_t offset)
 {
-    unsigned b = 1;
-
-    for (const struct mds_act_option *o = mds_act_options; o->offset != offset; o++)
-        b <<= 1;
-    return b;
+    return 1u << (mds_act_option(offset) - mds_act_options);
 }
 
 unsigned mds_act_level_policy(void)
@@ -208,6 +204,11 @@ unsigned mds_act_level_tiles(void)
 {
     return bit_of_member(AT(loss_tile)) | bit_of_member(AT(sequence_tile)) |
            bit_of_member(AT(head_groups));
+}
+
+unsigned mds_act_words(void)
+{
+    return bit_of_member(AT(keep_attention)) | bit_of_member(AT(device_inputs));
 }
 
 int64_t mds_act_tile(int64_t tokens)

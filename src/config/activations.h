@@ -44,15 +44,16 @@ _Static_assert(sizeof(struct mds_activations) == 4 * sizeof(int) + 7 * sizeof(in
 struct mds_act_option {
     const char *key;
     size_t offset;
-    int of_layout; /* 1: some layouts of ranks do not allow it */
+    int of_layout;    /* 1: some layouts of ranks do not allow it */
+    const char *word; /* "attention": the option says attention=N; NULL: all of it */
 };
 
 /* One row for each member; the last row's key is NULL. */
 enum { MDS_ACT_OPTIONS = 11 };
 extern const struct mds_act_option mds_act_options[MDS_ACT_OPTIONS + 1];
 
-/* The row with that key, which must exist. */
-const struct mds_act_option *mds_act_option(const char *key);
+/* The row of the member at that offset. */
+const struct mds_act_option *mds_act_option(size_t offset);
 
 /* Get or set the value of one member. */
 int64_t mds_act_get(const struct mds_activations *a, const struct mds_act_option *o);
@@ -141,6 +142,8 @@ int mds_act_uses_host(const struct mds_activations *a);
 
 enum {
     MDS_ACT_LEVELS = 11,
+    MDS_ACT_OPEN_LEVEL = MDS_ACT_LEVELS, /* auto */
+    MDS_ACT_NO_LEVEL = -1,
     MDS_ACT_FALLING = 4, /* up to this one, each level needs less device memory */
     MDS_ACT_TILE = 4096, /* tokens of a tile: enough rows to fill a GPU */
     MDS_ACT_GROUPS = 8   /* of heads: more would save little */
@@ -158,6 +161,11 @@ void mds_act_set_level(struct mds_activations *a, int level, int64_t tile);
  * define the level, and the sizes of tiles. */
 unsigned mds_act_level_policy(void);
 unsigned mds_act_level_tiles(void);
+unsigned mds_act_words(void); /* those that are words of --activation-memory */
+
+/* Read --activation-memory's value: "auto", "5", "6,attention=7", "inputs=9".  Sets the
+ * members that it names, and their bits in *given.  Returns the level. */
+int mds_act_read(const char *text, struct mds_activations *a, unsigned *given);
 
 /* ---- rules for combining options (activation_rules.c) ---- */
 
@@ -178,7 +186,7 @@ enum mds_act_effect {
 };
 
 struct mds_act_finding {
-    const char *key; /* of the option */
+    const struct mds_act_option *option;
     enum mds_act_effect effect;
     char text[320]; /* for the user */
 };

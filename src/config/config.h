@@ -275,7 +275,7 @@ struct mds_train_config {
     int64_t loss_scale_window;  /* steps without overflow before it doubles */
     int64_t hysteresis;         /* overflows before it halves */
     struct mds_activations act; /* what blocks keep */
-    char *activation_memory;    /* level of act: "auto", "0" ..; NULL: options say it */
+    char *activation_memory;    /* of act: mds_act_read; NULL: options say it */
     int act_is_open;    /* auto: act is the last level, until one is chosen that fits */
     unsigned act_given; /* beside any level: bit i is mds_act_options[i] */
     int64_t bucket_bytes; /* of gradients per overlapped all-reduce */
@@ -413,6 +413,11 @@ int mds_config_next_level(const struct mds_config *c, int *level,
 /* "--recompute-granularity full --loss-tile 4096": what differs from the defaults, but
  * for the options in `but` (bits as in act_given). */
 void mds_act_text(const struct mds_activations *a, unsigned but, struct mds_str *out);
+
+/* The same behind a user's options, those in `fixed`.  Where the user's value of
+ * --activation-memory, `asked` or NULL, has to be replaced, it says what that said. */
+void mds_act_text_behind(const struct mds_activations *a, const char *asked,
+                         unsigned fixed, struct mds_str *out);
 
 /* ", full recompute, inputs on the host": for people; nothing for the defaults. */
 void mds_act_describe(const struct mds_activations *a, struct mds_str *out);

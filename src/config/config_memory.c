@@ -72,11 +72,10 @@ static struct mds_act_ranks activation_ranks(const struct mds_config *c)
 
 /* ---- the level of activation memory ---- */
 
-enum { NO_LEVEL = -1, OPEN_LEVEL = MDS_ACT_LEVELS };
-
 /* What the user gave of level and options. */
 struct requested {
-    int level;          /* or OPEN_LEVEL: auto; NO_LEVEL: none is in force */
+    struct mds_activations values;
+    int level;          /* MDS_ACT_NO_LEVEL: none is in force */
     unsigned given;     /* options that hold beside the level */
     const char *nearer; /* key of an option that holds instead of a level; or NULL */
     const char *beside; /* key of one that says what the level does; or NULL */
@@ -88,16 +87,20 @@ static struct requested requested_activations(const struct mds_config_run *run)
     const char *text = run->config.train.activation_memory;
     enum mds_level said =
         mds_settings_of(&run->settings, "train.activation_memory")->level;
-    unsigned policy = text ? mds_act_level_policy() : 0;
-    unsigned tiles = text ? mds_act_level_tiles() : 0;
-    struct requested a = {.level = NO_LEVEL};
+    struct mds_activations values = run->config.train.act;
+    unsigned words = 0;
+    int asked = text ? mds_act_read(text, &values, &words) : MDS_ACT_NO_LEVEL;
+    unsigned policy = asked == MDS_ACT_NO_LEVEL ? 0 : mds_act_level_policy();
+    unsigned tiles = asked == MDS_ACT_NO_LEVEL ? 0 : mds_act_level_tiles();
+    struct requested a = {.values = run->config.train.act, .level = MDS_ACT_NO_LEVEL};
 
     for (int i = 0; i < MDS_ACT_OPTIONS; i++) {
         const char *key = mds_act_options[i].key;
         enum mds_level level = mds_settings_of(&run->settings, key)->level;
         int is_policy = (policy & 1u << i) != 0;
 
-        if (level <= MDS_LEVEL_DERIVED || (level < said && (policy | tiles) & 1u << i))
+        if (mds_act_options[i].word || level <= MDS_LEVEL_DERIVED ||
+            (level < said && (policy | tiles) & 1u << i))
             continue;
         a.given |= 1u << i;
         if (is_policy && level > said)
@@ -105,8 +108,11 @@ static struct requested requested_activations(const struct mds_config_run *run)
         else if (is_policy)
             a.beside = key;
     }
-    if (text && !a.nearer)
-        a.level = strcmp(text, "auto") == 0 ? OPEN_LEVEL : atoi(text);
+    if (!a.nearer) {
+        a.values = values;
+        a.level = asked;
+        a.given |= words;
+    }
     return a;
 }
 
@@ -144,15 +150,16 @@ static void apply_activation_level(struct mds_config *c,
                                    const struct requested *requested)
 {
     const struct mds_act_ranks ranks = activation_ranks(c);
-    struct mds_activations a, user = c->train.act;
-    int level = requested->level == OPEN_LEVEL ? MDS_ACT_LEVELS - 1 : requested->level;
+    struct mds_activations a;
+    int is_open = requested->level == MDS_ACT_OPEN_LEVEL;
+    int level = is_open ? MDS_ACT_LEVELS - 1 : requested->level;
 
-    while (!mds_act_at_level(level, default_tile(c), &user, requested->given, &ranks,
-                             &a) &&
-           requested->level == OPEN_LEVEL && level > 0)
+    while (!mds_act_at_level(level, default_tile(c), &requested->values,
+                             requested->given, &ranks, &a) &&
+           is_open && level > 0)
         level--;
     c->train.act = a;
-    c->train.act_is_open = requested->level == OPEN_LEVEL;
+    c->train.act_is_open = is_open;
     c->train.act_given = requested->given;
 }
 
@@ -161,8 +168,9 @@ static void resolve_activation_level(struct mds_config_run *run, struct mds_diag
     const struct requested requested = requested_activations(run);
     const unsigned sets = mds_act_level_policy() | mds_act_level_tiles();
     const char *text = run->config.train.activation_memory;
-    char how[64];
+    char how[96];
 
+    run->config.train.act = requested.values;
     run->config.train.act_is_open = 0;
     run->config.train.act_given = requested.given & ~mds_act_level_policy();
     if (requested.nearer) {
@@ -171,16 +179,16 @@ static void resolve_activation_level(struct mds_config_run *run, struct mds_diag
                       mds_settings_flag(&run->settings, requested.nearer),
                       mds_config_origin(run, requested.nearer));
         mds_settings_derived(&run->settings, "train.activation_memory", "not used");
-    } else if (requested.level != NO_LEVEL && requested.beside) {
+    } else if (requested.level != MDS_ACT_NO_LEVEL && requested.beside) {
         mds_diag_fault(diag, mds_config_origin(run, "train.activation_memory"),
                        "--activation-memory %s and %s (%s) both say what blocks save; "
                        "leave out one of them",
                        text, mds_settings_flag(&run->settings, requested.beside),
                        mds_config_origin(run, requested.beside));
-    } else if (requested.level != NO_LEVEL) {
+    } else if (requested.level != MDS_ACT_NO_LEVEL) {
         apply_activation_level(&run->config, &requested);
         snprintf(how, sizeof how, "%s--activation-memory %s",
-                 requested.level == OPEN_LEVEL ? "the last level of " : "", text);
+                 run->config.train.act_is_open ? "the last level of " : "", text);
         for (int i = 0; i < MDS_ACT_OPTIONS; i++)
             if (sets & ~requested.given & 1u << i)
                 mds_settings_derived(&run->settings, mds_act_options[i].key, how);
@@ -193,8 +201,8 @@ unsigned mds_config_fixed_activations(const struct mds_config_run *run,
     const struct requested requested = requested_activations(run);
     struct mds_config c = run->config;
 
-    *now = c.train.act;
-    if (requested.level == NO_LEVEL || requested.level == OPEN_LEVEL)
+    *now = requested.values;
+    if (requested.level == MDS_ACT_NO_LEVEL || requested.level == MDS_ACT_OPEN_LEVEL)
         return requested.given;
     apply_activation_level(&c, &requested);
     *now = c.train.act;
@@ -207,14 +215,14 @@ static void check_activations(struct mds_config_run *run, struct mds_diag *diag)
     struct mds_act_finding f;
 
     for (int at = 0; mds_act_check(&run->config.train.act, &ranks, &at, &f);) {
-        const char *origin = mds_config_origin(run, f.key);
+        const char *origin = mds_config_origin(run, f.option->key);
 
         if (f.effect == MDS_ACT_FAULT)
             mds_diag_fault(diag, origin, "%s", f.text);
         else
             mds_diag_warn(diag, origin, "%s", f.text);
         if (f.effect == MDS_ACT_OFF)
-            mds_settings_derived(&run->settings, f.key, "nothing to cut");
+            mds_settings_derived(&run->settings, f.option->key, "nothing to cut");
     }
 }
 

@@ -282,6 +282,10 @@ const struct mds_option_foreign mds_megatron_unsupported[] = {
     {"--mlp-tile", "option of this name any more; see --recompute-modules mlp, "
                    "--sequence-tile"},
     {"--attention-chunk", "option of this name any more; see --attention-head-groups"},
+    {"--keep-attention-layers",
+     "option of this name any more; write --activation-memory attention=N"},
+    {"--device-checkpoint-layers",
+     "option of this name any more; write --activation-memory inputs=N"},
     {"--num-experts-*", experts},
     {"--expert-*", experts},
     {"--moe-*", experts},

@@ -44,9 +44,10 @@ const char *const mds_number_type_names[] = {"fp32", "bf16", "fp16", NULL};
 const char *const mds_fp8_format_names[] = {"none", "e4m3", "hybrid", NULL};
 static const char *const fp8_recipes[] = {"tensorwise", NULL};
 
-static const char *const act_levels[] = {"auto", "0", "1", "2", "3",  "4", "5",
-                                         "6",    "7", "8", "9", "10", NULL};
-_Static_assert(sizeof act_levels / sizeof *act_levels == MDS_ACT_LEVELS + 2,
+static const char *const act_words[] = {"auto", "0",  "1",           "2",        "3",
+                                        "4",    "5",  "6",           "7",        "8",
+                                        "9",    "10", "attention=N", "inputs=N", NULL};
+_Static_assert(sizeof act_words / sizeof *act_words == MDS_ACT_LEVELS + 4,
                "each level of activation memory has a name");
 static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const levels[] = {"error", "warn", "info", "debug", "trace", NULL};
@@ -524,7 +525,12 @@ static const struct mds_option rows[] = {
     {.help = NULL},
 };
 
+/* Keys and variables of the options that megatron.c says are gone. */
 static const struct mds_option_foreign gone[] = {
+    {"train.keep_attention", "write --activation-memory attention=N"},
+    {"MDS_KEEP_ATTENTION_LAYERS", "write --activation-memory attention=N"},
+    {"train.device_inputs", "write --activation-memory inputs=N"},
+    {"MDS_DEVICE_CHECKPOINT_LAYERS", "write --activation-memory inputs=N"},
     {"train.mlp_tile", "see --recompute-modules mlp, --sequence-tile"},
     {"MDS_MLP_TILE", "see --recompute-modules mlp, --sequence-tile"},
     {"train.attention_chunk", "see --attention-head-groups"},

@@ -33,11 +33,16 @@
      "MDS_NUM_LAYERS_AT_END_IN_BF16", MDS_OPT_COUNT, "1", 0, 1e5, NULL,
      AT(model.fp8.end_bf16), "layers", .help = "the same at the end"},
     {memory, "train.activation_memory", "--activation-memory", "MDS_ACTIVATION_MEMORY",
-     MDS_OPT_STRING, NULL, 0, 0, act_levels, AT(train.activation_memory), "level",
+     MDS_OPT_STRING, NULL, 0, 1e5, act_words, AT(train.activation_memory), "level",
      .help = "what blocks save for the backward pass: 0 saves all and is fastest, each "
              "higher level needs less memory and takes longer; auto: the lowest that "
              "fits the device, by dry run; --show-config says which of the options "
-             "below it stands for"},
+             "below it stands for. Behind a comma, or beside those options: "
+             "attention=N: with full recompute and tiles, N blocks at the end of a "
+             "stage save attention's result on the device instead of recomputing it; "
+             "inputs=N: with tiles and saved inputs on the host, those of N blocks at "
+             "the end of a stage stay on the device",
+     .list = 1},
     {memory, "train.recompute", "--recompute-granularity", "MDS_RECOMPUTE_GRANULARITY",
      MDS_OPT_ENUM, "none", 0, 0, mds_recompute_names, AT(train.act.recompute), "what",
      .help = "what the backward pass recomputes instead of saving it: selective: "
@@ -70,16 +75,6 @@
      .help = "with full or selective recompute, compute blocks (outside attention), "
              "head and loss for this many tokens at a time; 0: for all of a "
              "micro-batch"},
-    {memory, "train.keep_attention", "--keep-attention-layers",
-     "MDS_KEEP_ATTENTION_LAYERS", MDS_OPT_COUNT, "0", 0, 1e5, NULL,
-     AT(train.act.keep_attention), "layers",
-     .help = "with --sequence-tile and full recompute, how many blocks at the end of a "
-             "stage save attention's result on the device instead of recomputing it"},
-    {memory, "train.device_inputs", "--device-checkpoint-layers",
-     "MDS_DEVICE_CHECKPOINT_LAYERS", MDS_OPT_COUNT, "0", 0, 1e5, NULL,
-     AT(train.act.device_inputs), "layers",
-     .help = "with --sequence-tile and --cpu-checkpointing, how many blocks at the end "
-             "of a stage are not offloaded"},
     {memory, "train.attention_head_groups", "--attention-head-groups",
      "MDS_ATTENTION_HEAD_GROUPS", MDS_OPT_COUNT, "1", 1, 1e5, NULL,
      AT(train.act.head_groups), "groups",

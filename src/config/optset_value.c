@@ -73,6 +73,30 @@ static int parse_minutes(const char *text, double *out)
     return mds_parse_seconds(text, out);
 }
 
+/* Choices between commas; the choice "x=N" is x with a count. */
+static int parse_list(const struct mds_option *o, const char *text, struct mds_str *why)
+{
+    for (size_t n;; text += n + 1) {
+        char word[40], *equals;
+        int64_t count;
+
+        n = strcspn(text, ",");
+        snprintf(word, sizeof word - 1, "%.*s", (int)n, text);
+        equals = strchr(word, '=');
+        if (equals && (mds_parse_count(equals + 1, &count) || (double)count < o->min ||
+                       (double)count > o->max)) {
+            mds_str_add(why, "%s is no number from %g to %g", word, o->min, o->max);
+            return -1;
+        }
+        if (equals)
+            memcpy(equals, "=N", sizeof "=N");
+        if (parse_choice(o, word, why) < 0)
+            return -1;
+        if (!text[n])
+            return 0;
+    }
+}
+
 /* A choice is stored in the table's spelling. */
 static int parse_string(const struct mds_option *o, const char *text,
                         union mds_value *v, struct mds_str *why)
@@ -84,6 +108,8 @@ static int parse_string(const struct mds_option *o, const char *text,
         mds_str_add(why, "must not be empty");
     if (!o->choices || !v->s)
         return v->s || !o->fallback ? 0 : -1;
+    if (o->list)
+        return parse_list(o, text, why);
     choice = parse_choice(o, text, why);
     if (choice < 0)
         return -1;

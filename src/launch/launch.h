@@ -90,10 +90,11 @@ void mds_launch_length(const struct mds_launch *l, double job_s, const char *job
 void mds_launch_hours(const struct mds_launch *l, double s, double job_s,
                       const char *job, struct mds_str *out);
 
-/* For the best layout of a plan: refuse what the job would refuse; print what the run
- * takes in all, and log what its checkpoints take. */
-enum mds_rc mds_launch_print_outlook(struct mds_launch *l, const struct mds_plan *p,
-                                     FILE *f);
+/* For the best layout of a plan of what was asked: refuse what the job would refuse;
+ * print what the run takes in all, and log what its checkpoints take. */
+enum mds_rc mds_launch_print_outlook(struct mds_launch *l,
+                                     const struct mds_config_run *asked,
+                                     const struct mds_plan *p, FILE *f);
 
 /* Fill in a plan request for this configuration on these nodes; both are borrowed.
  * MDS_EUSER if the configuration has no model. */

@@ -69,7 +69,8 @@ static enum mds_rc choose_planned_layout(const struct mds_launch *l,
                  mds_format_step(p.fits[0].estimate.step_s, step, sizeof step),
                  from ? ", from " : "", from ? p.origin : "");
         mds_str_fini(&text);
-        mds_layout_options(&p.fits[0].layout, p.fixed, &text);
+        mds_layout_options(&p.fits[0].layout, run->config.train.activation_memory,
+                           p.fixed, &text);
         mds_argv_add_split(chosen, text.s);
     }
     mds_str_fini(&text);

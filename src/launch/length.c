@@ -53,8 +53,9 @@ void mds_launch_length(const struct mds_launch *l, double job_s, const char *job
 }
 
 /* The configuration of the plan's best layout, resolved. */
-static enum mds_rc read_best(const struct mds_launch *l, const struct mds_plan *p,
-                             struct mds_config_run **out)
+static enum mds_rc read_best(const struct mds_launch *l,
+                             const struct mds_config_run *asked,
+                             const struct mds_plan *p, struct mds_config_run **out)
 {
     struct mds_argv chosen = {0};
     struct mds_str options = {0};
@@ -62,7 +63,8 @@ static enum mds_rc read_best(const struct mds_launch *l, const struct mds_plan *
     enum mds_rc rc;
 
     *out = NULL;
-    mds_layout_options(&p->fits[0].layout, p->fixed, &options);
+    mds_layout_options(&p->fits[0].layout, asked->config.train.activation_memory,
+                       p->fixed, &options);
     mds_argv_add_split(&chosen, options.s ? options.s : "");
     rc = mds_launch_config(l, &chosen, 0, out);
     if (!rc) {
@@ -85,13 +87,14 @@ static enum mds_rc log_space(const struct mds_launch *l,
     return mds_job_log_disk_space(&j, e, c->keep_last ? c->keep_last : MDS_JOB_KEPT);
 }
 
-enum mds_rc mds_launch_print_outlook(struct mds_launch *l, const struct mds_plan *p,
-                                     FILE *f)
+enum mds_rc mds_launch_print_outlook(struct mds_launch *l,
+                                     const struct mds_config_run *asked,
+                                     const struct mds_plan *p, FILE *f)
 {
     const struct mds_estimate *e = &p->fits[0].estimate;
     struct mds_config_run *run;
     struct mds_str text = {0};
-    enum mds_rc rc = read_best(l, p, &run);
+    enum mds_rc rc = read_best(l, asked, p, &run);
 
     if (!rc)
         rc = mds_launch_look_ahead(l, run);

@@ -81,7 +81,8 @@ static void print_first_layout(const struct mds_plan_request *r,
         mds_format_step(p->fits[0].estimate.step_s, step, sizeof step),
         text.s ? text.s : "");
     mds_str_fini(&text);
-    mds_layout_options(&p->fits[0].layout, p->fixed, &text);
+    mds_layout_options(&p->fits[0].layout, r->run->config.train.activation_memory,
+                       p->fixed, &text);
     fprintf(f, "  %s\n", text.s ? text.s : "");
     mds_str_fini(&text);
 }

@@ -222,10 +222,11 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
     return rc;
 }
 
-void mds_layout_options(const struct mds_layout *l, unsigned fixed, struct mds_str *out)
+void mds_layout_options(const struct mds_layout *l, const char *asked, unsigned fixed,
+                        struct mds_str *out)
 {
     for (int i = 0; i < GRID; i++)
         if (!(fixed & 1u << i) && get_member(l, i) != grid[i].usual)
             mds_option_text(member_option(i), get_member(l, i), out);
-    mds_act_text(&l->act, fixed >> GRID, out);
+    mds_act_text_behind(&l->act, asked, fixed >> GRID, out);
 }

@@ -44,9 +44,10 @@ enum mds_rc mds_layout_apply(const struct mds_config_run *run,
                              const struct mds_layout *l, int64_t world,
                              struct mds_config *out);
 
-/* Append the mds_pretrain options for this layout, separated by spaces, without those
- * of fixed members. */
-void mds_layout_options(const struct mds_layout *l, unsigned fixed,
+/* Append the options that give this layout behind the user's, separated by spaces: none
+ * of fixed members, but as mds_act_text_behind where the user's --activation-memory,
+ * `asked` or NULL, has to be replaced. */
+void mds_layout_options(const struct mds_layout *l, const char *asked, unsigned fixed,
                         struct mds_str *out);
 
 /* ---- rows of the model table, under `layouts` ---- */

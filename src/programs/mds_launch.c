@@ -74,7 +74,7 @@ static enum mds_rc print_plan(struct mds_launch *l, const struct mds_plan_reques
         mds_plan_advise(r, &p, stdout);
         rc = mds_plan_refuse(r, &p);
     } else {
-        rc = mds_launch_print_outlook(l, &p, stdout);
+        rc = mds_launch_print_outlook(l, r->run, &p, stdout);
     }
     mds_plan_fini(&p);
     return rc;

@@ -28,7 +28,7 @@ echo "of others: --cpu-bind --partition --signal" \
     "--nccl --nv --nvtx --nvtx-include --performance-report --ppn --rm --robot --set" \
     "--sourcepath" \
     "of this program, before:" \
-    "--attention-chunk --mlp-tile" >foreign
+    "--attention-chunk --device-checkpoint-layers --keep-attention-layers --mlp-tile" >foreign
 test_expect_success 'every option is one of ours' '
     for program in mds_pretrain mds_launch mds_data mds_ckpt mds_infer; do
         $program --help || return 1

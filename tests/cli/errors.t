@@ -123,10 +123,14 @@ test_expect_success 'names that are nearly right' '
 '
 test_expect_success 'what earlier versions had: flags and variables are refused, keys of their files are not' '
     fails "no option of this name any more; see --recompute-modules mlp" pretrain --mlp-tile 4 &&
+    fails "no option of this name any more; write --activation-memory inputs=N" pretrain --device-checkpoint-layers 4 &&
+    fails "unknown variable MDS_KEEP_ATTENTION_LAYERS; write --activation-memory attention=N" \
+        env MDS_KEEP_ATTENTION_LAYERS=4 mds_pretrain $small &&
     fails "unknown variable MDS_ATTENTION_CHUNK; see --attention-head-groups" env MDS_ATTENTION_CHUNK=4 mds_pretrain $small &&
-    printf "train:\n  attention_chunk: 0\n  mlp_tile: 64\n" >gone.yaml &&
+    printf "train:\n  attention_chunk: 0\n  mlp_tile: 64\n  keep_attention: 0\n  device_inputs: 7\n" >gone.yaml &&
     mds_pretrain $small --config gone.yaml --show-config 2>err &&
-    grep "gone.yaml:3: train.mlp_tile is gone, and ignored; see --recompute-modules mlp" err && ! grep attention_chunk err
+    grep "gone.yaml:3: train.mlp_tile is gone, and ignored; see --recompute-modules mlp" err && ! grep "attention_chunk\|keep_attention" err &&
+    grep "gone.yaml:5: train.device_inputs is gone, and ignored; write --activation-memory inputs=N" err
 '
 test_expect_success 'options of later versions are refused with a reason' '
     fails "--moe-router-group-topk" pretrain --moe-router-group-topk 2 && grep "see --num-experts" err

@@ -120,10 +120,10 @@ $((11 * v + 16 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity 
 - 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4
 $((14 * v + 72)) 0 $((v / 4)) 0 --recompute-granularity full --checkpoint-num-layers 4 --sequence-tile 8192
 $((8 * v + 72 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity selective --sequence-tile 8192 --loss-tile 256
-$((8 * v + 72 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity full --sequence-tile 8192 --loss-tile 256 --keep-attention-layers 8
+$((8 * v + 72 + 8 * (2 * v + 64))) 0 $((2 * v + 64)) 0 --recompute-granularity full --sequence-tile 8192 --loss-tile 256 --activation-memory attention=8
 $((10 * v + 72)) $((8 * v)) 0 $v $kept
-$((10 * v + 72 + 4 * (v + 64))) $((8 * v)) $(((v + 64) / 2)) $v $kept --keep-attention-layers 4
-$((10 * v + 72 + 4 * v)) $((4 * v)) $((v / 2)) $((v / 2)) $kept --device-checkpoint-layers 4
+$((10 * v + 72 + 4 * (v + 64))) $((8 * v)) $(((v + 64) / 2)) $v $kept --activation-memory attention=4
+$((10 * v + 72 + 4 * v)) $((4 * v)) $((v / 2)) $((v / 2)) $kept --activation-memory inputs=4
 $((5 * v + v / 2 + 72 + 64 / 4)) $((8 * v)) 0 $v $kept --attention-head-groups 4 --seq-length 512k
 $((4 * v + 3 * v / 4 + 72 + 64 / 8)) $((8 * v)) 0 $v $kept --attention-head-groups 8 --seq-length 512k
 $((4 * v + 3 * v / 4 + 72 + 64 / 8)) $((8 * v)) 0 $v --activation-memory 7 --seq-length 512k
@@ -132,10 +132,10 @@ $((10 * v / 4 + 24)) $((2 * v)) 0 $((v / 4)) $kept --world-size 4 --tensor-model
 $((10 * v + 8)) $((8 * v)) 0 $v $kept --world-size 4 --ds-sequence-parallel-size 4 --seq-length 128k
 END
 test_expect_success 'a block is not told of where half of the blocks have not half of a kind' '
-    for kind in --cpu-offloading-num-layers "$kept --keep-attention-layers" \
-        "$kept --device-checkpoint-layers"; do
-        token $kind 3 >line && cat line && test "$(wc -w <line)" -eq 2 &&
-        token $kind 2 >line && test "$(wc -w <line)" -eq 4 || return 1
+    for kind in "--cpu-offloading-num-layers " "$kept --activation-memory attention=" \
+        "$kept --activation-memory inputs="; do
+        token ${kind}3 >line && cat line && test "$(wc -w <line)" -eq 2 &&
+        token ${kind}2 >line && test "$(wc -w <line)" -eq 4 || return 1
     done
 '
 # level GIB: what auto chooses for a GPU with so much memory

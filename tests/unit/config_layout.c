@@ -210,7 +210,7 @@ static void test_planner_choices_yield_to_options(void **state)
                                  mds_act_get(&user, &mds_act_options[i]));
         for (int at = 0; mds_act_check(&a, &one, &at, &f);) {
             assert_true(f.effect != MDS_ACT_FAULT ||
-                        given & 1u << (mds_act_option(f.key) - mds_act_options));
+                        given & 1u << (f.option - mds_act_options));
             broken++;
         }
     }
@@ -289,9 +289,15 @@ static void test_levels_and_options(void **state)
                   "and --cpu-checkpointing (command line) both say");
     expect_misfit("--activation-memory 0 --sequence-tile 16", 1,
                   "--sequence-tile needs recompute; give");
-    expect_misfit("--activation-memory auto --keep-attention-layers 1", 1,
-                  "--keep-attention-layers adds to what full recompute saves");
-    expect_misfit("--activation-memory 11", 1, "");
+    expect_misfit("--activation-memory auto,attention=1", 1,
+                  "--activation-memory attention=N adds to what full recompute saves");
+    expect_misfit("--activation-memory 11", 1, "must be one of auto, 0, 1");
+    expect_misfit("--activation-memory 5,attention", 1, "did you mean attention=N?");
+    expect_misfit("--activation-memory 5,inputs=", 1, "is no number from 0 to 100000");
+    expect_misfit("--activation-memory 5,inputs=-1", 1,
+                  "is no number from 0 to 100000");
+    expect_misfit("--activation-memory 5,attention=1 --cpu-checkpointing", 1,
+                  "--activation-memory 5,attention=1 and --cpu-checkpointing (command");
     write_text("run.yaml", "train:\n  activation_memory: 5\n");
     assert_same(kept_with("--config run.yaml"), full);
     r = resolve("--config run.yaml --recompute-activations", 1);
@@ -299,8 +305,83 @@ static void test_levels_and_options(void **state)
                          "(command line) has precedence");
     assert_same(r.run->config.train.act, selective);
     close_reading(&r);
+    write_text("run.yaml", "train:\n  activation_memory: 5,attention=1\n");
+    r = resolve("--config run.yaml --recompute-activations", 1);
+    assert_said(&r.diag, "--activation-memory 5,attention=1 is ignored: --recompute");
+    assert_same(r.run->config.train.act, selective);
+    close_reading(&r);
     write_text("run.yaml", "train:\n  recompute: selective\n  loss_tile: 0\n");
     assert_same(kept_with("--config run.yaml --activation-memory 5"), full);
+}
+
+/* The words beside a level, or beside Megatron's options; which levels take which. */
+static void test_words_of_activation_memory(void **state)
+{
+    struct mds_activations a = kept_with("--seq-length 8192 --activation-memory "
+                                         "6,attention=2,inputs=1k");
+
+    (void)state;
+    assert_int_equal(a.keep_attention, 2);
+    assert_int_equal(a.device_inputs, 1000);
+    assert_same(a, kept_with("--seq-length 8192 --recompute-granularity full "
+                             "--cpu-checkpointing --sequence-tile 4096 --loss-tile "
+                             "4096 --activation-memory Inputs=1000,attention=2"));
+    for (int level = 0; level < MDS_ACT_LEVELS; level++) {
+        char args[128];
+
+        for (int inputs = 0; inputs < 2; inputs++) {
+            int fits = inputs ? level == 4 || level > 5 : level >= 5 && level <= 7;
+
+            snprintf(args, sizeof args, "--seq-length 8192 --activation-memory %d,%s=1",
+                     level, inputs ? "inputs" : "attention");
+            if (fits)
+                kept_with(args);
+            else
+                expect_misfit(args, 1, inputs ? "level 4, or" : "level from 5 to 7");
+        }
+    }
+}
+
+/* The plan's options behind a user's give what the plan chose, though one value of
+ * --activation-memory takes the place of another. */
+static void test_activation_memory_is_replaced(void **state)
+{
+    static const char *const users[] = {
+        "--activation-memory auto",
+        "--activation-memory auto,inputs=3",
+        "--activation-memory auto --loss-tile 512",
+        "--activation-memory 6",
+        "--activation-memory 6,attention=2 --sequence-tile 512",
+        "--activation-memory inputs=3 --recompute-granularity full",
+        "--activation-memory attention=4 --sequence-tile 512",
+        "--recompute-granularity full",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof users / sizeof *users; i++)
+        for (int way = 0; way < 4; way++) {
+            struct mds_activations user, plan = mds_act_defaults();
+            struct mds_str text = {0};
+            struct reading r;
+            char args[512];
+            unsigned fixed;
+
+            snprintf(args, sizeof args, "--seq-length 8192 %s", users[i]);
+            r = read_config(args);
+            assert_int_equal(r.rc, MDS_OK);
+            fixed = mds_config_fixed_activations(r.run, &user);
+            mds_act_set_level(&plan, 6, 4096);
+            plan.keep_attention = way & 1 ? 5 : 0;
+            plan.device_inputs = way & 2 ? 7 : 0;
+            mds_act_apply_user(&plan, &user, fixed);
+            mds_act_text_behind(&plan, r.run->config.train.activation_memory, fixed,
+                                &text);
+            close_reading(&r);
+            snprintf(args, sizeof args, "--seq-length 8192 %s %s", users[i],
+                     text.s ? text.s : "");
+            assert_same(kept_with(args), plan);
+            mds_str_fini(&text);
+        }
 }
 
 /* Of auto those levels may be chosen that go with the rest. */
@@ -372,11 +453,11 @@ static void test_kept_where(void **state)
     expect_misfit("--partition-activations --recompute-granularity full " TENSOR
                   "2 --hidden-size 63 --kv-channels 16",
                   2, "--hidden-size 63 does not divide into parts for 2 tensor ranks");
-    expect_misfit("--keep-attention-layers 2 --recompute-granularity full", 1,
-                  "--keep-attention-layers adds to what full recompute saves");
-    expect_misfit("--device-checkpoint-layers 2 --recompute-granularity full "
+    expect_misfit("--activation-memory attention=2 --recompute-granularity full", 1,
+                  "--activation-memory attention=N adds to what full recompute saves");
+    expect_misfit("--activation-memory inputs=2 --recompute-granularity full "
                   "--sequence-tile 9",
-                  1, "--device-checkpoint-layers excepts blocks from");
+                  1, "--activation-memory inputs=N excepts blocks from");
     expect_misfit("--attention-head-groups 2", 1,
                   "must be tiled as well; give --sequence-tile");
     expect_off("--attention-head-groups 2 --sequence-tile 8 --recompute-granularity "
@@ -424,7 +505,7 @@ static void test_kept_well(void **state)
         "--recompute-modules mlp_act",
         "--recompute-granularity selective --sequence-tile 16 --cpu-checkpointing",
         "--recompute-granularity full --sequence-tile 16 --cpu-checkpointing "
-        "--keep-attention-layers 2 --device-checkpoint-layers 1",
+        "--activation-memory attention=2,inputs=1",
     };
 
     (void)state;
@@ -525,6 +606,8 @@ int main(void)
         cmocka_unit_test_setup(test_levels, setup),
         cmocka_unit_test(test_head_groups),
         cmocka_unit_test_setup(test_levels_and_options, setup),
+        cmocka_unit_test_setup(test_words_of_activation_memory, setup),
+        cmocka_unit_test_setup(test_activation_memory_is_replaced, setup),
         cmocka_unit_test_setup(test_open_level, setup),
         cmocka_unit_test_setup(test_kept_where, setup),
         cmocka_unit_test_setup(test_kept_well, setup),

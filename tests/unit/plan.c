@@ -167,7 +167,7 @@ static void options_set_by_the_user_are_kept(void **state)
         assert_int_equal(p->fits[i].layout.zero, 1);
         assert_int_equal(p->fits[i].layout.act.recompute, MDS_RECOMPUTE_FULL);
     }
-    mds_layout_options(&p->fits[0].layout, p->fixed, &text);
+    mds_layout_options(&p->fits[0].layout, NULL, p->fixed, &text);
     assert_non_null(strstr(text.s, "--pipeline-model-parallel-size"));
     assert_null(strstr(text.s, "--tensor-model-parallel-size"));
     mds_str_fini(&text);
@@ -179,12 +179,12 @@ static void options_set_by_the_user_are_kept(void **state)
 static void options_of_few_layouts_are_kept(void **state)
 {
     static const char *const some[] = {
-        "--keep-attention-layers 2",
-        "--keep-attention-layers 2 --zero-stage 1 --loss-tile 1024",
+        "--activation-memory attention=2",
+        "--activation-memory attention=2 --zero-stage 1 --loss-tile 1024",
         "--sequence-tile 4096",
         "--cpu-checkpointing",
         "--cpu-checkpointing --sequence-tile 1024",
-        "--device-checkpoint-layers 2",
+        "--activation-memory inputs=2",
         "--checkpoint-num-layers 2",
         "--recompute-modules layernorm",
         "--recompute-modules layernorm,mlp",
@@ -204,12 +204,12 @@ static void options_of_few_layouts_are_kept(void **state)
         t = open_toy(options);
         assert_true(search(&t, 2)->fit_count > 0);
         mds_layout_fixed(t.run, 2, &now);
-        mds_layout_options(&now, ~t.p.fixed, &asked);
+        mds_layout_options(&now, NULL, ~t.p.fixed, &asked);
         for (size_t k = 0; k < t.p.fit_count; k++) {
             const struct mds_layout *l = &t.p.fits[k].layout;
             struct mds_str kept = {0};
 
-            mds_layout_options(l, ~t.p.fixed, &kept);
+            mds_layout_options(l, NULL, ~t.p.fixed, &kept);
             assert_string_equal(kept.s ? kept.s : "", asked.s);
             assert_int_equal(mds_layout_apply(t.run, l, 2, &c), MDS_OK);
             mds_str_fini(&kept);
@@ -225,8 +225,8 @@ static void options_that_no_layout_allows_are_errors(void **state)
     static const struct {
         const char *options, *sentence;
     } rows[] = {
-        {"--keep-attention-layers 2 --recompute-granularity selective",
-         "--keep-attention-layers adds to"},
+        {"--activation-memory attention=2 --recompute-granularity selective",
+         "--activation-memory attention=N adds to"},
         {"--sequence-tile 1024 --recompute-granularity none",
          "--sequence-tile needs recompute"},
         {"--sequence-tile 1024 --recompute-modules layernorm",
@@ -300,7 +300,7 @@ static void a_layout_in_full_is_kept(void **state)
     struct mds_str text = {0};
 
     (void)state;
-    mds_layout_options(&l, 0, &text);
+    mds_layout_options(&l, NULL, 0, &text);
     assert_string_equal(text.s,
                         "--tensor-model-parallel-size 2 --recompute-granularity "
                         "selective --recompute-modules layernorm,mlp_act "
@@ -308,7 +308,7 @@ static void a_layout_in_full_is_kept(void **state)
     mds_str_fini(&text);
     l = (struct mds_layout){
         .tensor = 2, .expert = 4, .act.recompute_layers = 3, .act.head_groups = 1};
-    mds_layout_options(&l, 0, &text);
+    mds_layout_options(&l, NULL, 0, &text);
     assert_string_equal(text.s, "--tensor-model-parallel-size 2 "
                                 "--expert-model-parallel-size 4 --loss-tile 0 "
                                 "--checkpoint-num-layers 3");

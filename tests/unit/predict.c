@@ -111,11 +111,12 @@ static void extrapolated_runs_match_full_ones(void **state)
     static const char *const options[] = {
         "--ds-sequence-parallel-size 4 --zero-stage 3 --recompute-granularity full",
         "--tensor-model-parallel-size 4 --sequence-parallel --zero-stage 1 "
-        "--recompute-granularity full --sequence-tile 4096 --keep-attention-layers 7",
+        "--recompute-granularity full --sequence-tile 4096 --activation-memory "
+        "attention=7",
         "--tensor-model-parallel-size 4 --sequence-parallel --recompute-granularity "
-        "full --sequence-tile 4096 --cpu-checkpointing --device-checkpoint-layers 9",
+        "full --sequence-tile 4096 --cpu-checkpointing --activation-memory inputs=9",
         "--recompute-granularity full --sequence-tile 4096 --cpu-checkpointing "
-        "--device-checkpoint-layers 22 --cpu-optimizer",
+        "--activation-memory inputs=22 --cpu-optimizer",
         "--zero-stage 3 --recompute-granularity full --checkpoint-num-layers 4 "
         "--cpu-checkpointing --offload-device cpu",
         "--zero-stage 3 --recompute-granularity selective --offload-device cpu "
