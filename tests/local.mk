@@ -6,7 +6,7 @@ T_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_DRIVER = $(LOG_DRIVER)
 # Unit tests (cmocka) speak TAP; tests/tap mends cmocka's skip lines.
 LOG_COMPILER = $(top_srcdir)/tests/tap
-EXTRA_DIST += tests/batch.sh tests/release tests/tap tests/timed tests/slowest tests/unit/none.sh
+EXTRA_DIST += tests/batch.sh tests/release tests/sample.h tests/tap tests/timed tests/slowest tests/unit/none.sh
 
 check-local: check-TESTS
 	@$(top_srcdir)/tests/slowest $(TEST_LOGS:.log=.trs)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: causal attention, fused and plain, against the whole matrix in double. */
 #include "tests/kernels/problem.h"
+#include "tests/sample.h"
 
 #include <math.h>
 
@@ -87,6 +88,8 @@ static void against_the_matrix(int unfused, int n, int64_t alibi)
         /* With ALiBi scores are larger, and few keys have most of the size. */
         double near = spare(type) + (alibi ? few[type] : 0), more;
 
+        if (!is_sampled(t, DTYPES))
+            continue;
         problem_init(&p, &shapes[t / DTYPES]);
         p.s.dtype = type;
         p.s.unfused = unfused;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: a mixture of experts. */
 #include "tests/kernels/check.h"
+#include "tests/sample.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -269,6 +270,8 @@ static void test_route(void **state)
     for (int t = 0; t < SHAPES * DTYPES; t++) {
         struct router r;
 
+        if (!is_sampled(t, DTYPES))
+            continue;
         router_init(&r, shapes[t / DTYPES], dtypes[t % DTYPES]);
         router_run_fwd(&r);
         router_loss(&r);
@@ -383,6 +386,8 @@ static void test_route_bwd(void **state)
     for (int t = 0; t < SHAPES * DTYPES; t++) {
         struct router r;
 
+        if (!is_sampled(t, DTYPES))
+            continue;
         router_init(&r, shapes[t / DTYPES], dtypes[t % DTYPES]);
         router_run_fwd(&r);
         router_run_bwd(&r);
@@ -525,6 +530,8 @@ static void test_weigh(void **state)
     for (int t = 0; t < SHAPES * DTYPES; t++) {
         struct router r;
 
+        if (!is_sampled(t, DTYPES))
+            continue;
         router_init(&r, shapes[t / DTYPES], dtypes[t % DTYPES]);
         router_run_fwd(&r);
         weigh(&r, MDSK_SWIGLU, r.from);
@@ -648,6 +655,8 @@ static void test_layers(void **state)
         int write = t / DTYPES / SIZES;
         struct layers l;
 
+        if (!is_sampled(t, DTYPES) && size[2] <= 5)
+            continue;
         if (size[2] > 5 && (write || dtypes[t % DTYPES] != MDSK_BF16))
             continue; /* the reference takes a second */
         layers_init(&l, dtypes[t % DTYPES], size[0], size[1], (int)size[2]);

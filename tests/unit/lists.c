@@ -3,6 +3,7 @@
  * whose it is, and the verifier finds planted faults. */
 #include "block/build.h"
 #include "model/lists.h"
+#include "tests/sample.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -448,6 +449,8 @@ static void every_byte_is_its_owners(void **state)
             continue;
         run_setting(&s);
         for (int way = 0; way < (cast ? WAYS : WAYS * HOMES); way++) {
+            if (!is_sampled(way + n, 5))
+                continue;
             s = setting_of(model, rank, way % WAYS, 1, way / WAYS, cast);
             run_setting(&s);
         }
@@ -468,6 +471,8 @@ static void every_byte_of_a_tile_is_its_owners(void **state)
             continue;
         run_setting(&s);
         for (int way = 0; way < 2 * O_HOMES; way++) {
+            if (!is_sampled(way + n, 5))
+                continue;
             s = tiled_setting(model, rank, 1, way / 2, way % 2, cast,
                               1 + (model / 2 + way) % 2);
             run_setting(&s);
