@@ -21,6 +21,9 @@ MACHINE=$PWD/cluster.yaml DATA_PATH=$PWD/tokens.h5
 export MACHINE DATA_PATH
 tiny='--device cpu --model-table tiny.yaml --threads 1 --eval-iters 0 --log-interval 1 --lr 3e-3 --global-batch-size 8'
 
+nodes=1 # of a job
+if [ "$(flux getattr size)" -gt 1 ]; then test_set_prereq NODES; fi
+
 # submit RUNS STEPS WORDS... -- OPTIONS...: WORDS are of mds_launch; its jobs in $jobs
 submit() {
     runs=$1 steps=$2
@@ -29,7 +32,7 @@ submit() {
     while [ "$1" != -- ]; do words="$words $1"; shift; done
     shift
     MODEL_SIZE_KEY=TINY SEQ_LEN=64 NGPU_PER_HOST=2 MPSIZE=1 TRAIN_ITERS=$steps mds_launch submit --runs "$runs" --name j \
-        $words debug 1 0:10:00 me -- $tiny "$@" >submitted && cat submitted && jobs=$(sed -n 's/.*: //p' submitted | tr -d ,)
+        $words debug $nodes 0:10:00 me -- $tiny "$@" >submitted && cat submitted && jobs=$(sed -n 's/.*: //p' submitted | tr -d ,)
 }
 # ends SECONDS: no job is left
 ends() {
@@ -39,6 +42,13 @@ ends() {
     done
     flux jobs
     return 1
+}
+# rank N: its process
+rank() {
+    for process in /proc/[0-9]*; do
+        [ "$(cat "$process/comm" 2> /dev/null)" = mds_pretrain ] && tr '\0' '\n' 2> /dev/null < "$process/environ" > environ &&
+            grep -qx "FLUX_TASK_RANK=$1" environ && echo "${process#/proc/}"
+    done
 }
 # shellcheck source=tests/batch.sh
 . "$srcdir/tests/batch.sh"
@@ -50,6 +60,18 @@ test_expect_success 'a job trains on the node that Flux gave it' '
 test_expect_success 'a job that is out of time submits itself, and goes on where it was' '
     submit again 30 -- --exit-interval 10 && ends 90 && logs again | grep -v "^ iteration" && test "$(ls again/j/job-*.log | wc -l)" -eq 3 &&
     steps again >got && test_cmp want got && test -e again/j/done
+'
+test_expect_success NODES 'a job on two of four nodes, each with its ranks' '
+    nodes=2 && submit two 30 -- && nodes=1 && ends 60 && logs two && logs two | grep "flux run .*-N 2 -n 4 " &&
+    steps two >got && test_cmp want got && grep "\"hosts\":.*n1.*n2" two/j/events.jsonl
+'
+test_expect_success NODES 'kill -9 of a rank: the same job goes on with a spare node, and the next of its chain is not given the bad one' '
+    submit spare 1000000 --chain 2 --spare-nodes 1 -- --save-interval 20 --exit-interval 3000 && appears spare/j/checkpoints/latest . 60 &&
+    lost=$(sed -n "/launched/s/.*\"host\":\"\([^\"]*\)\".*/\1/p" spare/j/events.jsonl) && kill -9 $(rank 1) &&
+    appears spare/j/events.jsonl restarted 60 && logs spare | grep -v "^ iteration" && logs spare | grep "warn: node $lost is left out: rank 1 " &&
+    logs spare | grep "flux run .*--requires=hosts:n[1-4] " && grep "^$lost # " spare/j/exclude &&
+    set -- $jobs && test "$(flux jobs -no "{status_abbrev}" $1)" = R && appears spare/j/metrics.jsonl "\"iteration\":3000," 120 && appears spare/j/job-$2.log . 60 &&
+    mds_launch cancel --runs spare j && ends 60 && ! flux jobs -no "{nodelist}" $2 | grep $lost
 '
 test_expect_success '--chain: one job after the other' '
     submit chain 20 --chain 2 -- --exit-interval 10 && ends 90 && test "$(ls chain/j/job-*.log | wc -l)" -eq 2 &&
