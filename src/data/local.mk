@@ -12,7 +12,6 @@ src_data_libmds_data_a_SOURCES = \
   src/data/dataset_resume.c \
   src/data/dataset_seen.c \
   src/data/fasta.c src/data/fasta.h \
-  src/data/feature_bases.c src/data/feature_bases.h \
   src/data/feature_join.c src/data/feature_join.h \
   src/data/features.c src/data/features.h \
   src/data/kinds.c src/data/kinds.h \
@@ -34,7 +33,6 @@ src_data_libmds_data_a_SOURCES = \
   src/data/split.c src/data/split.h \
   src/data/record_file.c src/data/record_file.h \
   src/data/token_file.c src/data/token_file.h \
-  src/data/token_log.c src/data/token_log.h \
   src/data/tokenize.c src/data/tokenize.h \
   src/data/tokenize_fasta.c src/data/tokenize_fasta.h \
   src/data/tokenizer.c src/data/tokenizer.h \

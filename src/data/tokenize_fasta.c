@@ -1,17 +1,145 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "data/tokenize_fasta.h"
-
 #include "base/alloc.h"
 #include "base/minmax.h"
 #include "data/fasta.h"
-#include "data/feature_bases.h"
 #include "data/feature_join.h"
+#include "data/features.h"
 #include "data/record_file.h"
 
 #include <ctype.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- bases of features on one record ---- */
+
+/* The bases of features on one FASTA record: marked, or cut out. */
+
+struct base_range {
+    int64_t begin, end; /* bases begin .. end - 1 */
+};
+
+/* Disjoint ranges of bases, in order. */
+struct cover {
+    struct base_range *range;
+    int64_t n;
+};
+
+/* The part's bases on the record, and those after its start if it goes around; returns
+ * how many ranges these are. */
+static int ranges_of(const struct mds_feature_part *p, int64_t length,
+                     struct base_range range[2])
+{
+    range[0] = (struct base_range){p->begin, mds_min(p->end, length)};
+    range[1] = (struct base_range){0, p->end - length};
+    return p->end > length ? 2 : 1;
+}
+
+/* ---- marking ---- */
+
+static int by_begin(const void *x, const void *y)
+{
+    const struct base_range *a = x, *b = y;
+
+    return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+static void merge_ranges(struct cover *c)
+{
+    int64_t kept = 0;
+
+    qsort(c->range, (size_t)c->n, sizeof *c->range, by_begin);
+    for (int64_t i = 1; i < c->n; i++)
+        if (c->range[i].begin <= c->range[kept].end)
+            c->range[kept].end = mds_max(c->range[kept].end, c->range[i].end);
+        else
+            c->range[++kept] = c->range[i];
+    c->n = c->n > 0 ? kept + 1 : 0;
+}
+
+/* All bases in any of these parts, on a record of `length` bases. */
+static enum mds_rc cover_create(const struct mds_feature_part *parts, int64_t n,
+                                int64_t length, struct cover *out)
+{
+    *out = (struct cover){mds_zalloc(2 * (size_t)n + 1, sizeof *out->range), 0};
+    if (!out->range)
+        return MDS_EMEM;
+    for (int64_t i = 0; i < n; i++)
+        out->n += ranges_of(&parts[i], length, &out->range[out->n]);
+    merge_ranges(out);
+    return MDS_OK;
+}
+
+/* a zeroed struct is fine */
+static void cover_fini(struct cover *c)
+{
+    free(c->range);
+    *c = (struct cover){0};
+}
+
+/* The first range that ends behind base `at`. */
+static int64_t first_range(const struct cover *c, int64_t at)
+{
+    int64_t low = 0, high = c->n;
+
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+
+        if (c->range[middle].end <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Set MDS_BASE_MARKED in those of bases[n] that are covered; bases[0] is base `at` of
+ * the record. */
+static void cover_mark(const struct cover *c, int64_t at, unsigned char *bases,
+                       size_t n)
+{
+    int64_t last = at + (int64_t)n;
+
+    for (int64_t i = first_range(c, at); i < c->n && c->range[i].begin < last; i++)
+        for (int64_t b = mds_max(c->range[i].begin, at);
+             b < mds_min(c->range[i].end, last); b++)
+            bases[b - at] |= MDS_BASE_MARKED;
+}
+
+/* ---- cutting out ---- */
+
+static enum mds_rc copy_range(const struct base_range *r,
+                              const struct mds_record_file *from,
+                              struct mds_record_file *to)
+{
+    unsigned char block[1 << 14];
+    int64_t n;
+
+    for (int64_t at = r->begin; at < r->end; at += n) {
+        n = mds_min(r->end - at, (int64_t)sizeof block);
+        MDS_TRY(mds_record_file_read(from, at, block, (size_t)n));
+        MDS_TRY(mds_record_file_append(to, block, (size_t)n));
+    }
+    return MDS_OK;
+}
+
+/* Copy n parts, in order, from the record to *to, which is emptied. */
+static enum mds_rc feature_cut(const struct mds_feature_part *parts, int64_t n,
+                               const struct mds_record_file *record,
+                               struct mds_record_file *to)
+{
+    struct base_range range[2];
+
+    mds_record_file_clear(to);
+    for (int64_t i = 0; i < n; i++)
+        for (int k = 0; k < ranges_of(&parts[i], record->length, range); k++)
+            MDS_TRY(copy_range(&range[k], record, to));
+    return MDS_OK;
+}
+
+/* ---- records ---- */
 
 enum { BLOCK = MDS_MAKE_BLOCK, TAG_MAX = 1024 };
 
@@ -20,7 +148,7 @@ struct fasta_work {
     struct mds_fasta *fasta;
     struct mds_record_file record; /* its bases, as mds_fasta_read gives them */
     struct mds_record_file gene;   /* those of one feature, if they are cut out */
-    struct mds_cover cover;        /* the record's bases in features, if these count */
+    struct cover cover;            /* the record's bases in features, if these count */
     struct mds_make_kinds kinds;
     unsigned char *bases, *plain; /* [BLOCK] as in the record; without their case */
     unsigned char *kind;          /* [BLOCK] of each token */
@@ -156,7 +284,7 @@ static enum mds_rc add_document(struct fasta_work *w, const struct mds_record_fi
         bases = (n - 1) * stride + mds_tokenizer_bases(tokenizer(w));
         at = reverse ? r->length - at - bases : at;
         MDS_TRY(mds_record_file_read(r, at, w->bases, (size_t)bases));
-        mds_cover_mark(&w->cover, at, w->bases, (size_t)bases);
+        cover_mark(&w->cover, at, w->bases, (size_t)bases);
         if (reverse)
             mds_bases_reverse(w->bases, (size_t)bases);
         MDS_TRY(add_bases(w, (size_t)bases));
@@ -195,7 +323,7 @@ static enum mds_rc add_feature(struct fasta_work *w,
     frame = parts[reverse ? n - 1 : 0].phase;
     if (tokenizer(w) != MDS_TOKENIZER_CODON)
         frame = 0;
-    MDS_TRY(mds_feature_cut(parts, n, &w->record, &w->gene));
+    MDS_TRY(feature_cut(parts, n, &w->record, &w->gene));
     if (count_tokens(w, w->gene.length - frame) == 0) {
         w->t->stats.skipped++;
         return MDS_OK;
@@ -233,9 +361,9 @@ static enum mds_rc tokenize_annotated_record(struct fasta_work *w)
     MDS_TRY(mds_features_check(m->features, name, w->record.length, parts, n));
     if (m->feature_weight < 0)
         return cut_out_features(w, parts, n);
-    MDS_TRY(mds_cover_create(parts, n, w->record.length, &w->cover));
+    MDS_TRY(cover_create(parts, n, w->record.length, &w->cover));
     rc = tokenize_whole_record(w);
-    mds_cover_fini(&w->cover);
+    cover_fini(&w->cover);
     return rc;
 }
 

@@ -41,7 +41,7 @@ struct embedding {
     struct mds_str origin;
     struct mds_output out;
     struct mds_h5 *h5;
-    struct mds_h5_rows *hidden;
+    struct mds_h5_dataset *hidden;
     struct mds_h5_dataset *start, *name;
 };
 
@@ -127,7 +127,7 @@ static enum mds_rc write_last(struct embedding *g, const struct record *r,
         int64_t next = first + i + 1;
 
         if (next % w == 0 || next == r->tokens)
-            MDS_TRY(mds_h5_rows_write(g->hidden, r->row + (next - 1) / w, 1,
+            MDS_TRY(mds_h5_dataset_write(g->hidden, r->row + (next - 1) / w, 1,
                                       values + i * g->H));
     }
     return MDS_OK;
@@ -140,7 +140,7 @@ static enum mds_rc read_part(void *ctx, int64_t item, int64_t first, int64_t n,
     const struct record *r = &g->record[g->of_item[item]];
 
     if (g->s->pool == MDS_INFER_POOL_NONE)
-        return mds_h5_rows_write(g->hidden, r->row + first, n, values);
+        return mds_h5_dataset_write(g->hidden, r->row + first, n, values);
     if (g->s->pool == MDS_INFER_POOL_LAST)
         return write_last(g, r, first, n, values);
     add_to_means(g, r, first, n, values);
@@ -156,7 +156,7 @@ static enum mds_rc write_means(struct embedding *g, const struct record *r)
 
         for (int64_t h = 0; h < g->H; h++)
             g->values[h] = (float)(g->sum[(r->sum + i) * g->H + h] / n);
-        MDS_TRY(mds_h5_rows_write(g->hidden, r->row + i, 1, g->values));
+        MDS_TRY(mds_h5_dataset_write(g->hidden, r->row + i, 1, g->values));
     }
     return MDS_OK;
 }
@@ -165,7 +165,7 @@ static enum mds_rc write_no_tokens(struct embedding *g, const struct record *r)
 {
     for (int64_t h = 0; h < g->H; h++)
         g->values[h] = NAN;
-    return mds_h5_rows_write(g->hidden, r->row, r->rows, g->values);
+    return mds_h5_dataset_write(g->hidden, r->row, r->rows, g->values);
 }
 
 static enum mds_rc finish_record(struct embedding *g, const struct record *r)
@@ -262,7 +262,7 @@ static enum mds_rc open_output(struct embedding *g)
 /* Everything is closed whatever fails; the first failure counts. */
 static enum mds_rc close_output(struct embedding *g, enum mds_rc rc)
 {
-    enum mds_rc next = mds_h5_rows_close(g->hidden);
+    enum mds_rc next = mds_h5_dataset_close(g->hidden);
 
     rc = rc ? rc : next;
     next = mds_h5_dataset_close(g->name);

@@ -88,14 +88,11 @@ enum mds_rc mds_h5_dataset_read_i64(struct mds_h5_dataset *s, int64_t first,
 
 /* A table of real numbers of so many columns, stored as f32 or, half, as f16, that
  * grows. */
-struct mds_h5_rows;
 enum mds_rc mds_h5_rows_create(struct mds_h5 *f, const char *name, int64_t cols,
-                               int half, struct mds_h5_rows **out);
+                               int half, struct mds_h5_dataset **out);
 /* Write rows first .. first + n - 1, values [n, cols]; rows before them that were not
  * written are 0.  What f16 cannot hold becomes infinite. */
-enum mds_rc mds_h5_rows_write(struct mds_h5_rows *r, int64_t first, int64_t n,
-                              const float *values);
-/* As mds_h5_dataset_close. */
-enum mds_rc mds_h5_rows_close(struct mds_h5_rows *r);
+enum mds_rc mds_h5_dataset_write(struct mds_h5_dataset *s, int64_t first, int64_t n,
+                                 const void *values);
 
 #endif

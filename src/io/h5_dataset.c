@@ -3,19 +3,26 @@
 #include "io/h5_internal.h"
 
 #include "base/alloc.h"
+#include "base/minmax.h"
 
 #include <stdlib.h>
 
 /* Chunks small enough that a random window drags in little more than itself, large
  * enough that the chunk index of a human genome (1e9 codons) stays below a megabyte. */
-enum { CHUNK_BYTES = 65536, CACHE_BYTES = 16 << 20, CACHE_SLOTS = 2053 };
+enum {
+    CHUNK_BYTES = 65536,
+    ROWS_CHUNK_BYTES = 1 << 18,
+    CACHE_BYTES = 16 << 20,
+    CACHE_SLOTS = 2053
+};
 
 struct mds_h5_dataset {
     const struct mds_h5 *file; /* borrowed: outlives the set */
     char *name;
-    hid_t id, type; /* type: as stored, in this machine's byte order */
+    hid_t id, type; /* type: of values in memory */
     int is_text;    /* type is the set's own */
     int64_t length;
+    int64_t cols; /* 0: one-dimensional */
 };
 
 static hid_t native_type(enum mds_h5_type type)
@@ -75,26 +82,67 @@ int64_t mds_h5_dataset_length(const struct mds_h5_dataset *s)
     return s->length;
 }
 
+static enum mds_rc create_set(struct mds_h5 *f, struct mds_h5_dataset *s, hid_t stored)
+{
+    hsize_t cols = (hsize_t)s->cols, none[2] = {0, cols},
+            endless[2] = {H5S_UNLIMITED, cols};
+    size_t row = H5Tget_size(stored) * (cols ? cols : 1);
+    hsize_t chunk[2] = {(cols ? ROWS_CHUNK_BYTES : CHUNK_BYTES) / row, cols};
+    hid_t space = H5Screate_simple(cols ? 2 : 1, none, endless);
+    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    enum mds_rc rc = MDS_OK;
+
+    chunk[0] = chunk[0] ? chunk[0] : 1;
+    H5Pset_chunk(dcpl, cols ? 2 : 1, chunk);
+    s->id = mds_h5_create_dataset(f, s->name, stored, space, dcpl);
+    if (s->id < 0)
+        rc = mds_h5_fail(f, "create", s->name);
+    H5Pclose(dcpl);
+    H5Sclose(space);
+    return rc;
+}
+
 enum mds_rc mds_h5_dataset_create(struct mds_h5 *f, const char *name,
                                   enum mds_h5_type type, struct mds_h5_dataset **out)
 {
-    hsize_t none = 0, endless = H5S_UNLIMITED, chunk;
     struct mds_h5_dataset *s;
-    enum mds_rc rc = MDS_OK;
-    hid_t space, dcpl;
+    enum mds_rc rc;
 
     MDS_TRY(alloc_dataset(f, name, &s));
-    space = H5Screate_simple(1, &none, &endless);
-    dcpl = H5Pcreate(H5P_DATASET_CREATE);
     s->type = native_type(type);
     s->is_text = type == MDS_H5_TEXT;
-    chunk = CHUNK_BYTES / H5Tget_size(s->type);
-    H5Pset_chunk(dcpl, 1, &chunk);
-    s->id = H5Dcreate2(f->id, name, s->type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
-    if (s->id < 0)
-        rc = mds_h5_fail(f, "create", name);
-    H5Pclose(dcpl);
-    H5Sclose(space);
+    rc = create_set(f, s, s->type);
+    if (rc)
+        (void)mds_h5_dataset_close(s);
+    else
+        *out = s;
+    return rc;
+}
+
+/* IEEE 754's, which HDF5 has a name for only since 1.14.4; close with H5Tclose. */
+static hid_t half_type(void)
+{
+    hid_t type = H5Tcopy(H5T_IEEE_F32LE);
+
+    H5Tset_fields(type, 15, 10, 5, 0, 10);
+    H5Tset_size(type, 2);
+    H5Tset_ebias(type, 15);
+    return type;
+}
+
+enum mds_rc mds_h5_rows_create(struct mds_h5 *f, const char *name, int64_t cols,
+                               int half, struct mds_h5_dataset **out)
+{
+    struct mds_h5_dataset *s;
+    enum mds_rc rc;
+    hid_t stored;
+
+    MDS_TRY(alloc_dataset(f, name, &s));
+    stored = half ? half_type() : H5Tcopy(H5T_IEEE_F32LE);
+    s->type = H5T_NATIVE_FLOAT;
+    s->cols = cols;
+    rc = create_set(f, s, stored);
+    H5Tclose(stored);
     if (rc)
         (void)mds_h5_dataset_close(s);
     else
@@ -172,36 +220,44 @@ enum mds_rc mds_h5_dataset_open(struct mds_h5 *f, const char *name,
     return rc;
 }
 
-/* The part of the file that holds count values from first; close with H5Sclose. */
+/* The part of the file that holds count values, or rows, from first; close with
+ * H5Sclose. */
 static hid_t select_span(const struct mds_h5_dataset *s, int64_t first, int64_t count)
 {
-    hsize_t start = (hsize_t)first, n = (hsize_t)count;
+    hsize_t start[2] = {(hsize_t)first, 0}, n[2] = {(hsize_t)count, (hsize_t)s->cols};
     hid_t space = H5Dget_space(s->id);
 
-    H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, NULL, &n, NULL);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, n, NULL);
     return space;
 }
 
-enum mds_rc mds_h5_dataset_append(struct mds_h5_dataset *s, const void *values,
-                                  int64_t n)
+enum mds_rc mds_h5_dataset_write(struct mds_h5_dataset *s, int64_t first, int64_t n,
+                                 const void *values)
 {
-    hsize_t length = (hsize_t)(s->length + n), count = (hsize_t)n;
+    int64_t length = mds_max(s->length, first + n);
+    hsize_t all[2] = {(hsize_t)length, (hsize_t)s->cols};
+    hsize_t count[2] = {(hsize_t)n, (hsize_t)s->cols};
     enum mds_rc rc = MDS_OK;
     hid_t memory, span;
 
     if (n == 0)
         return MDS_OK;
-    if (H5Dset_extent(s->id, &length) < 0)
+    if (length > s->length && H5Dset_extent(s->id, all) < 0)
         return mds_h5_fail(s->file, "extend", s->name);
-    memory = H5Screate_simple(1, &count, NULL);
-    span = select_span(s, s->length, n);
+    s->length = length;
+    memory = H5Screate_simple(s->cols ? 2 : 1, count, NULL);
+    span = select_span(s, first, n);
     if (H5Dwrite(s->id, s->type, memory, span, H5P_DEFAULT, values) < 0)
         rc = mds_h5_fail(s->file, "write", s->name);
-    else
-        s->length += n;
     H5Sclose(span);
     H5Sclose(memory);
     return rc;
+}
+
+enum mds_rc mds_h5_dataset_append(struct mds_h5_dataset *s, const void *values,
+                                  int64_t n)
+{
+    return mds_h5_dataset_write(s, s->length, n, values);
 }
 
 static enum mds_rc read_span(struct mds_h5_dataset *s, hid_t type, int64_t first,

@@ -5,14 +5,10 @@ src_io_libmds_io_a_SOURCES = \
   src/io/durable.c src/io/durable.h \
   src/io/exact.c src/io/exact.h \
   src/io/folder.c src/io/folder.h \
-  src/io/gunzip.c src/io/gunzip.h \
   src/io/h5.c src/io/h5.h src/io/h5_internal.h \
   src/io/h5_array.c src/io/h5_array.h \
   src/io/h5_dataset.c \
-  src/io/h5_reals.c \
-  src/io/h5_rows.c \
   src/io/h5_storage.c \
-  src/io/h5_strings.c \
   src/io/h5_table.c \
   src/io/jsonl.c src/io/jsonl.h \
   src/io/map.c src/io/map.h \
@@ -22,7 +18,6 @@ src_io_libmds_io_a_SOURCES = \
   src/io/sha256.c src/io/sha256.h \
   src/io/scratch_file.c src/io/scratch_file.h \
   src/io/worker.c src/io/worker.h \
-  src/io/write_speed.c src/io/write_speed.h \
   src/io/xxh64.c src/io/xxh64.h
 io_libs = src/io/libmds_io.a $(base_libs) $(HDF5_LIBS) $(ZLIB_LIBS)
 

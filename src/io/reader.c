@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "io/reader.h"
-#include "io/gunzip.h"
-#include "io/sha256.h"
-
 #include "base/alloc.h"
+#include "base/status.h"
+#include "io/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
-enum { BLOCK = 256 * 1024 };
+enum {
+    BLOCK = 256 * 1024,
+    GZIP_ONLY = 15 + 16 /* largest window, gzip header: zlib.h, inflateInit2 */
+};
 
 struct mds_reader {
     char *name;
@@ -22,8 +26,9 @@ struct mds_reader {
     size_t raw_pos, raw_len;
     int64_t raw_bytes;
     struct mds_sha256 sha;
-    struct mds_gunzip *gunzip; /* NULL for plain input */
-    int started, at_end;       /* at_end: nothing more to read into raw */
+    z_stream z;
+    int is_gzip, in_member;
+    int started, at_end; /* at_end: nothing more to read into raw */
 };
 
 static enum mds_rc alloc_reader(const char *name, struct mds_reader **out)
@@ -73,7 +78,8 @@ void mds_reader_close(struct mds_reader *r)
 {
     if (!r)
         return;
-    mds_gunzip_destroy(r->gunzip);
+    if (r->is_gzip)
+        inflateEnd(&r->z);
     if (r->fd >= 0)
         close(r->fd);
     free(r->name);
@@ -144,7 +150,49 @@ static enum mds_rc detect_compression(struct mds_reader *r)
     if (r->raw_len < 2 || r->raw[0] != 0x1f || r->raw[1] != 0x8b)
         return MDS_OK;
     r->text = mds_zalloc(BLOCK, 1);
-    return r->text ? mds_gunzip_create(r->name, &r->gunzip) : MDS_EMEM;
+    if (!r->text)
+        return MDS_EMEM;
+    if (inflateInit2(&r->z, GZIP_ONLY) != Z_OK)
+        return mds_fail(MDS_EMEM, "%s: zlib has no memory", r->name);
+    r->is_gzip = r->in_member = 1;
+    return MDS_OK;
+}
+
+/* Members may follow each other, as bgzip and `cat a.gz b.gz` make them, and zeros, as
+ * padding. */
+static enum mds_rc skip_between_members(struct mds_reader *r)
+{
+    while (r->raw_pos < r->raw_len && r->raw[r->raw_pos] == 0)
+        r->raw_pos++;
+    if (r->raw_pos == r->raw_len)
+        return MDS_OK;
+    if (r->raw[r->raw_pos] != 0x1f)
+        return mds_fail(MDS_EUSER, "%s: data that is not gzip follows the gzip data",
+                        r->name);
+    inflateReset(&r->z);
+    r->in_member = 1;
+    return MDS_OK;
+}
+
+/* Some of raw, behind text[have]. */
+static enum mds_rc inflate_some(struct mds_reader *r, size_t have, size_t *made)
+{
+    int status;
+
+    r->z.next_in = r->raw + r->raw_pos;
+    r->z.avail_in = (uInt)(r->raw_len - r->raw_pos);
+    r->z.next_out = r->text + have;
+    r->z.avail_out = (uInt)(BLOCK - have);
+    status = inflate(&r->z, Z_NO_FLUSH);
+    if (status == Z_MEM_ERROR)
+        return mds_fail(MDS_EMEM, "%s: zlib has no memory", r->name);
+    if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
+        return mds_fail(MDS_EUSER, "%s: damaged gzip data (%s); fetch the file again",
+                        r->name, r->z.msg ? r->z.msg : "zlib gave no reason");
+    r->in_member = status != Z_STREAM_END;
+    r->raw_pos = r->raw_len - r->z.avail_in;
+    *made = BLOCK - have - r->z.avail_out;
+    return MDS_OK;
 }
 
 static enum mds_rc next_inflated(struct mds_reader *r, size_t *n)
@@ -152,19 +200,17 @@ static enum mds_rc next_inflated(struct mds_reader *r, size_t *n)
     size_t have = 0;
 
     while (have < BLOCK) {
-        size_t used, made;
+        size_t made = 0;
 
         if (r->raw_pos == r->raw_len)
             MDS_TRY(refill_raw(r));
         /* Without input too: zlib may hold back what did not fit the last time. */
-        MDS_TRY(mds_gunzip_run(r->gunzip, r->raw + r->raw_pos, r->raw_len - r->raw_pos,
-                               &used, r->text + have, BLOCK - have, &made));
-        r->raw_pos += used;
+        MDS_TRY(r->in_member ? inflate_some(r, have, &made) : skip_between_members(r));
         have += made;
         if (r->raw_len == 0 && made == 0)
             break;
     }
-    if (have < BLOCK && mds_gunzip_wants_more(r->gunzip))
+    if (have < BLOCK && r->in_member)
         return mds_fail(
             MDS_EUSER,
             "%s: the gzip data ends too early: the file is truncated, fetch "
@@ -179,9 +225,9 @@ enum mds_rc mds_reader_next(struct mds_reader *r, const unsigned char **block,
 {
     if (!r->started)
         MDS_TRY(detect_compression(r));
-    else if (!r->gunzip)
+    else if (!r->is_gzip)
         MDS_TRY(refill_raw(r));
-    if (r->gunzip) {
+    if (r->is_gzip) {
         MDS_TRY(next_inflated(r, n));
         *block = r->text;
         return MDS_OK;

@@ -59,15 +59,7 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of x[n], and of an even number the upper one.  Sorts x. */
-static double median(double *x, int n)
-{
-    if (n == 0)
-        return 0;
-    qsort(x, (size_t)n, sizeof *x, compare_numbers);
-    return x[n / 2];
-}
-
+/* The median, and of an even number the upper one. */
 static double median_value(const struct mds_preflight_record *r, int ranks,
                            const struct value *v, double *x)
 {
@@ -76,36 +68,39 @@ static double median_value(const struct mds_preflight_record *r, int ranks,
     for (int i = 0; i < ranks; i++)
         if (value_of(&r[i], v) > 0)
             x[n++] = value_of(&r[i], v);
-    return median(x, n);
-}
-
-/* The median over groups; a group's rate is that of its first rank. */
-static double median_rate(const struct mds_preflight_record *r, int ranks, int test,
-                          double *x)
-{
-    int n = 0;
-
-    for (int i = 0; i < ranks; i++)
-        if (test < r[i].tests && r[i].test[test].here == 0)
-            x[n++] = r[i].test[test].rate;
-    return median(x, n);
-}
-
-/* The median time of a short message, and of an even number the lower one; *most: the
- * longest. */
-static double median_time(const struct mds_preflight_record *r, int ranks, int test,
-                          double *x, double *most)
-{
-    int n = 0;
-
-    for (int i = 0; i < ranks; i++)
-        if (test < r[i].tests && r[i].test[test].here == 0)
-            x[n++] = r[i].test[test].small_s;
-    if (n == 0)
-        return *most = 0;
     qsort(x, (size_t)n, sizeof *x, compare_numbers);
-    *most = x[n - 1];
-    return x[(n - 1) / 2];
+    return n > 0 ? x[n / 2] : 0;
+}
+
+/* What groups have measured, of which the first rank of each speaks, over all of them;
+ * x is in order then.  Of an even number a median is the better one. */
+struct over_groups {
+    double usual_rate, lowest, usual_s, longest_s;
+};
+
+static struct over_groups sum_up_test(const struct mds_preflight_record *r, int ranks,
+                                      int test, double *x)
+{
+    struct over_groups g = {0};
+
+    for (int by_time = 0; by_time < 2; by_time++) {
+        int n = 0;
+
+        for (int i = 0; i < ranks; i++)
+            if (test < r[i].tests && r[i].test[test].here == 0)
+                x[n++] = by_time ? r[i].test[test].small_s : r[i].test[test].rate;
+        if (n == 0)
+            return g;
+        qsort(x, (size_t)n, sizeof *x, compare_numbers);
+        if (by_time) {
+            g.usual_s = x[(n - 1) / 2];
+            g.longest_s = x[n - 1];
+        } else {
+            g.usual_rate = x[n / 2];
+            g.lowest = x[0];
+        }
+    }
+    return g;
 }
 
 /* ---- faults ---- */
@@ -160,7 +155,7 @@ static enum mds_rc compare_collectives(const struct mds_preflight_record *r, int
                                        int test, double limit, double *x,
                                        struct mds_preflight_faults *out)
 {
-    double usual = median_rate(r, ranks, test, x);
+    double usual = sum_up_test(r, ranks, test, x).usual_rate;
     char has[32], all[32];
 
     for (int i = 0; i < ranks; i++) {
@@ -324,18 +319,6 @@ static void add_rank(struct host_row *w, const struct mds_preflight_record *r)
     w->ecc_errors = fmax(w->ecc_errors, r->ecc_errors);
 }
 
-/* first: the first rank of the host. */
-static void print_host(const struct mds_preflight_record *r, int ranks, int first,
-                       const struct columns *c, int marked, struct mds_str *out)
-{
-    struct host_row w = {.gpus = 0};
-
-    for (int i = first; i < ranks; i++)
-        if (strcmp(r[i].host, r[first].host) == 0)
-            add_rank(&w, &r[i]);
-    print_row(r[first].host, &w, c, marked ? "  <--" : "", out);
-}
-
 static void print_hosts(const struct mds_preflight_record *r, int ranks,
                         const struct mds_preflight_faults *faults, struct mds_str *out)
 {
@@ -344,6 +327,7 @@ static void print_hosts(const struct mds_preflight_record *r, int ranks,
 
     print_heads(&c, out);
     for (int i = 0; i < ranks; i++) {
+        struct host_row w = {.gpus = 0};
         int marked;
 
         if (!is_first_of_host(r, i))
@@ -352,7 +336,10 @@ static void print_hosts(const struct mds_preflight_record *r, int ranks,
         marked = host_has_fault(r, r[i].host, faults);
         if (!marked && shown >= MOST_NODES)
             continue;
-        print_host(r, ranks, i, &c, marked, out);
+        for (int k = i; k < ranks; k++)
+            if (strcmp(r[k].host, r[i].host) == 0)
+                add_rank(&w, &r[k]);
+        print_row(r[i].host, &w, &c, marked ? "  <--" : "", out);
         shown++;
     }
     if (shown < hosts)
@@ -374,14 +361,13 @@ static void print_tests(const struct mds_preflight_record *r, int ranks,
                 "  %-24s %6s %12s %12s %12s %12s\n",
                 "group", "ranks", "64 KiB", "longest", "long, B/s", "lowest");
     for (int t = 0; t < r[0].tests; t++) {
-        double slowest = 0, usual_s = median_time(r, ranks, t, x, &slowest);
-        double usual = median_rate(r, ranks, t, x); /* sorts x */
+        const struct over_groups g = sum_up_test(r, ranks, t, x);
 
         mds_str_add(out, "  %-24s %6d %12s %12s %12s %12s\n", r[0].test[t].name,
-                    r[0].test[t].size, mds_format_step(usual_s, time, sizeof time),
-                    mds_format_step(slowest, most, sizeof most),
-                    mds_format_count(usual, rate, sizeof rate),
-                    mds_format_count(x[0], least, sizeof least));
+                    r[0].test[t].size, mds_format_step(g.usual_s, time, sizeof time),
+                    mds_format_step(g.longest_s, most, sizeof most),
+                    mds_format_count(g.usual_rate, rate, sizeof rate),
+                    mds_format_count(g.lowest, least, sizeof least));
     }
     free(x);
 }
