@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/minmax.h"
+#include "base/status.h"
 #include "ckpt/folder_lock.h"
-#include "ckpt/remove.h"
 #include "io/durable.h"
 #include "io/folder.h"
 #include "io/output.h"
@@ -18,6 +18,141 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* ---- removing a checkpoint's folder, and nothing outside of it ---- */
+
+/* Removing a checkpoint's folder without touching anything outside of it. */
+
+/* NULL, with errno ENOTDIR or ELOOP, if path is a link. */
+static DIR *open_folder(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+    if (fd >= 0 && !d)
+        close(fd);
+    return d;
+}
+
+/* For a path that could not be opened as a folder (errno): *link = whether it is a
+ * symbolic link; other files are MDS_EUSER. */
+static enum mds_rc check_non_folder(const char *path, int *link)
+{
+    struct stat st;
+
+    *link = 0;
+    if (errno == ENOENT)
+        return MDS_OK;
+    if (errno != ENOTDIR && errno != ELOOP)
+        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    if (lstat(path, &st))
+        return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
+    *link = S_ISLNK(st.st_mode);
+    return *link ? MDS_OK
+                 : mds_fail(MDS_EUSER,
+                            "%s: neither a folder nor a link to one, so it is not "
+                            "removed: move it elsewhere",
+                            path);
+}
+
+static enum mds_rc check_file(DIR *d, const char *path, const char *name)
+{
+    struct stat st;
+
+    if (fstatat(dirfd(d), name, &st, AT_SYMLINK_NOFOLLOW))
+        return errno == ENOENT
+                   ? MDS_OK
+                   : mds_fail(MDS_EIO, "%s/%s: %s", path, name, strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        return mds_fail(
+            MDS_EUSER,
+            "%s/%s: a folder, and checkpoints have none in them, so nothing "
+            "in %s is removed: move it elsewhere",
+            path, name, path);
+    return MDS_OK;
+}
+
+static enum mds_rc remove_file(DIR *d, const char *path, const char *name)
+{
+    if (unlinkat(dirfd(d), name, 0) && errno != ENOENT)
+        return mds_fail(MDS_EIO, "%s/%s: cannot be removed: %s", path, name,
+                        strerror(errno));
+    return MDS_OK;
+}
+
+static enum mds_rc truncate_file(DIR *d, const char *path, const char *name)
+{
+    int fd = openat(dirfd(d), name,
+                    O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    (void)path;
+    if (fd >= 0)
+        close(fd);
+    return MDS_OK; /* the file is removed in any case */
+}
+
+static enum mds_rc for_each_file(DIR *d, const char *path,
+                                 enum mds_rc (*act)(DIR *d, const char *path,
+                                                    const char *name))
+{
+    const struct dirent *e;
+
+    rewinddir(d);
+    while (errno = 0, (e = readdir(d)))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            MDS_TRY(act(d, path, e->d_name));
+    return errno ? mds_fail(MDS_EIO, "%s: %s", path, strerror(errno)) : MDS_OK;
+}
+
+/* MDS_EUSER unless path looks like a checkpoint: a folder without subfolders, or a
+ * symbolic link (a user may have moved a checkpoint elsewhere).  MDS_OK if path does
+ * not exist. */
+static enum mds_rc ckpt_check_removable(const char *path)
+{
+    DIR *d = open_folder(path);
+    enum mds_rc rc;
+    int link;
+
+    if (!d)
+        return check_non_folder(path, &link);
+    rc = for_each_file(d, path, check_file);
+    closedir(d);
+    return rc;
+}
+
+static enum mds_rc remove_link(const char *path)
+{
+    if (unlink(path))
+        return mds_fail(MDS_EIO, "%s: cannot be removed: %s", path, strerror(errno));
+    mds_info("%s was a symbolic link: removed it, and left alone what it pointed to",
+             path);
+    return MDS_OK;
+}
+
+/* Remove the folder and the files in it, if ckpt_check_removable permits.  Symbolic
+ * links are never followed, neither path itself nor links in the folder: the link is
+ * removed, its target stays.  empty: truncate each file first; HDF5 may still hold a
+ * file open after a failed write, which would keep its disk space in use. */
+static enum mds_rc ckpt_remove(const char *path, int empty)
+{
+    DIR *d = open_folder(path);
+    enum mds_rc rc;
+    int link;
+
+    if (!d) {
+        MDS_TRY(check_non_folder(path, &link));
+        return link ? remove_link(path) : MDS_OK;
+    }
+    rc = for_each_file(d, path, check_file);
+    if (!rc && empty)
+        rc = for_each_file(d, path, truncate_file);
+    if (!rc)
+        rc = for_each_file(d, path, remove_file);
+    closedir(d);
+    if (!rc && rmdir(path))
+        rc = mds_fail(MDS_EIO, "%s: cannot be removed: %s", path, strerror(errno));
+    return rc;
+}
 
 static const char stem[] = "iter_", partial_end[] = ".partial", old_end[] = ".old",
                   latest_name[] = "latest", good_name[] = "good",
@@ -229,11 +364,11 @@ static enum mds_rc remove_checkpoint(const char *dir, int64_t iteration)
 
     MDS_TRY(mds_ckpt_path(dir, iteration, 0, path));
     MDS_TRY(mds_ckpt_path(dir, iteration, 1, aside));
-    MDS_TRY(mds_ckpt_check_removable(path));
-    MDS_TRY(mds_ckpt_remove(aside, 0));
+    MDS_TRY(ckpt_check_removable(path));
+    MDS_TRY(ckpt_remove(aside, 0));
     if (rename(path, aside))
         return mds_fail(MDS_EIO, "%s: cannot be removed: %s", path, strerror(errno));
-    return mds_ckpt_remove(aside, 0);
+    return ckpt_remove(aside, 0);
 }
 
 /* Call act for each folder that a crashed run left under a name with this end.  Goes on
@@ -269,7 +404,7 @@ static enum mds_rc for_each_leftover(const char *dir, const char *end,
 static enum mds_rc remove_leftover(const char *dir, const char *path, int64_t iteration)
 {
     (void)dir, (void)iteration;
-    return mds_ckpt_remove(path, 0);
+    return ckpt_remove(path, 0);
 }
 
 /* A crashed run was replacing this checkpoint: give it its name back, unless the new
@@ -282,7 +417,7 @@ static enum mds_rc restore_old(const char *dir, const char *path, int64_t iterat
     if (rename(path, name) == 0)
         return MDS_OK;
     if (errno == EEXIST || errno == ENOTEMPTY || errno == EISDIR)
-        return mds_ckpt_remove(path, 0);
+        return ckpt_remove(path, 0);
     return mds_fail(MDS_EIO, "%s: %s", name, strerror(errno));
 }
 
@@ -348,7 +483,7 @@ void mds_ckpt_abandon(const char *dir, int64_t iteration)
 
     snprintf(why, sizeof why, "%s", mds_fail_text());
     if (!mds_ckpt_path(dir, iteration, 1, path))
-        (void)mds_ckpt_remove(path, 1);
+        (void)ckpt_remove(path, 1);
     (void)mds_fail(MDS_EIO, "%s", why);
 }
 
@@ -394,7 +529,7 @@ static enum mds_rc unmark(const char *dir, const char *name, int64_t iteration,
 /* If it cannot be removed, it only uses disk space. */
 static void remove_replaced(const char *replaced)
 {
-    if (mds_ckpt_remove(replaced, 0))
+    if (ckpt_remove(replaced, 0))
         mds_warn("%s", mds_fail_text());
 }
 
@@ -425,7 +560,7 @@ static enum mds_rc rename_into_place(const char *partial, const char *path)
     if (snprintf(old, sizeof old, "%s%s", path, old_end) >= (int)sizeof old)
         return mds_fail(MDS_EUSER, "the path is longer than %d bytes: %s%s",
                         MDS_PATH_SIZE - 1, path, old_end);
-    MDS_TRY(mds_ckpt_remove(old, 0));
+    MDS_TRY(ckpt_remove(old, 0));
     if (rename(path, old))
         return mds_fail(MDS_EIO, "%s: %s", path, strerror(errno));
     if (rename(partial, path) == 0) {

@@ -4,7 +4,6 @@ src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/error_sync.c src/ckpt/error_sync.h \
   src/ckpt/background.c src/ckpt/background.h \
   src/ckpt/folder_lock.c src/ckpt/folder_lock.h \
-  src/ckpt/compare.c src/ckpt/compare.h \
   src/ckpt/configuration.c src/ckpt/configuration.h \
   src/ckpt/fit.c src/ckpt/fit.h \
   src/ckpt/folder.c src/ckpt/folder.h \
@@ -22,13 +21,11 @@ src_ckpt_libmds_ckpt_a_SOURCES = \
   src/ckpt/rank_file_plan.c \
   src/ckpt/rank_file_read.c \
   src/ckpt/reader.c src/ckpt/reader.h \
-  src/ckpt/remove.c src/ckpt/remove.h \
   src/ckpt/safetensors.c src/ckpt/safetensors.h \
   src/ckpt/safetensors_write.c \
   src/ckpt/save.c src/ckpt/save.h \
   src/ckpt/save_serial.c \
-  src/ckpt/saving.c src/ckpt/saving.h \
-  src/ckpt/weights.c src/ckpt/weights.h
+  src/ckpt/saving.c src/ckpt/saving.h
 ckpt_libs = src/ckpt/libmds_ckpt.a $(comm_libs) $(tensor_libs) $(topo_libs) $(io_libs) \
   $(config_libs)
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mds_ckpt diff: how two checkpoints differ. */
-#include "ckpt/compare.h"
+#include "base/alloc.h"
 #include "base/units.h"
+#include "ckpt/reader.h"
 #include "config/tree.h"
 #include "programs/mds_ckpt.h"
 
@@ -10,6 +11,78 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- how two tensors differ ---- */
+
+/* The difference of one tensor in two checkpoints, a and b. */
+struct distance {
+    double relative; /* |a - b| / |a| in the L2 norm; infinite if only |a| is 0 */
+    double most;     /* the largest |a - b| of any element */
+    int64_t unequal; /* number of elements whose bits differ */
+};
+
+struct sums {
+    double squares, of_difference, most;
+    int64_t unequal;
+};
+
+static void add_differences(const float *a, const float *b, int64_t n, struct sums *s)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - (double)b[i]);
+
+        s->squares += (double)a[i] * (double)a[i];
+        if (memcmp(&a[i], &b[i], sizeof a[i]) == 0)
+            continue;
+        if (isnan(d))
+            d = INFINITY;
+        s->unequal++;
+        s->of_difference += d * d;
+        if (s->most < d)
+            s->most = d;
+    }
+}
+
+static struct distance distance_from_sums(const struct sums *s)
+{
+    struct distance d = {.most = s->most, .unequal = s->unequal};
+
+    if (s->of_difference > 0)
+        d.relative = s->squares > 0 && isfinite(s->of_difference)
+                         ? sqrt(s->of_difference / s->squares)
+                         : INFINITY;
+    return d;
+}
+
+/* Compare the first `rows` rows of a's tensor ta and b's tensor tb; both have the same
+ * number of columns.  A NaN in only one of them counts as an infinite difference. */
+static enum mds_rc compare_tensors(struct mds_ckpt_reader *a, int64_t ta,
+                                   struct mds_ckpt_reader *b, int64_t tb,
+                                   enum mds_ckpt_what what, int64_t rows,
+                                   struct distance *out)
+{
+    struct mds_ckpt_tensor t = mds_ckpt_reader_index(a)->tensor[ta];
+    int64_t elements = mds_ckpt_rows_buffer(mds_ckpt_reader_index(a));
+    float *va = mds_zalloc((size_t)elements, sizeof *va);
+    float *vb = mds_zalloc((size_t)elements, sizeof *vb);
+    enum mds_rc rc = va && vb ? MDS_OK : MDS_EMEM;
+    struct mds_ckpt_part part = {0};
+    struct sums s = {0};
+
+    t.rows = rows;
+    while (!rc && mds_ckpt_next_rows(&t, elements, &part)) {
+        rc = mds_ckpt_reader_part(a, what, ta, &part, va);
+        if (!rc)
+            rc = mds_ckpt_reader_part(b, what, tb, &part, vb);
+        if (!rc)
+            add_differences(va, vb, part.rows * part.cols, &s);
+    }
+    free(va);
+    free(vb);
+    if (!rc)
+        *out = distance_from_sums(&s);
+    return rc;
+}
 
 struct diff {
     struct mds_ckpt_input a, b;
@@ -97,11 +170,17 @@ static void diff_number(struct diff *d, const char *name, double a, double b)
     }
 }
 
-/* Of experts, for their choice; as tensors are. */
+static int is_different(const struct diff *d, const struct distance *is)
+{
+    return d->tolerance > 0 ? is->relative > d->tolerance : is->unequal > 0;
+}
+
+/* Of experts, for their choice. */
 static void diff_biases(struct diff *d)
 {
     const struct mds_ckpt_state *a = &d->a.ix->state, *b = &d->b.ix->state;
-    double most = 0, squares = 0, of_difference = 0, relative;
+    struct distance is;
+    struct sums s = {0};
 
     diff_number(d, "biases of experts", (double)a->expert_biases,
                 (double)b->expert_biases);
@@ -109,15 +188,15 @@ static void diff_biases(struct diff *d)
          i++) {
         double by = fabs(a->expert_bias[i] - b->expert_bias[i]);
 
-        most = fmax(most, by);
-        squares += a->expert_bias[i] * a->expert_bias[i];
-        of_difference += by * by;
+        s.squares += a->expert_bias[i] * a->expert_bias[i];
+        s.of_difference += by * by;
+        s.most = fmax(s.most, by);
+        s.unequal += by > 0;
     }
-    if (most == 0)
-        return;
-    relative = squares > 0 ? sqrt(of_difference / squares) : INFINITY;
-    if (relative > d->tolerance) {
-        printf("biases of experts: relative L2 %.3g, largest %.3g\n", relative, most);
+    is = distance_from_sums(&s);
+    if (is_different(d, &is)) {
+        printf("biases of experts: relative L2 %.3g, largest %.3g\n", is.relative,
+               is.most);
         d->others++;
     }
 }
@@ -149,10 +228,8 @@ static int64_t unpadded_rows(const struct mds_ckpt_index *ix,
 }
 
 static void record_difference(struct diff *d, const struct mds_ckpt_tensor *t, int what,
-                              const struct mds_ckpt_distance *is)
+                              const struct distance *is)
 {
-    int differs = d->tolerance > 0 ? is->relative > d->tolerance : is->unequal > 0;
-
     d->compared++;
     if (d->worst < is->relative || !d->worst_name) {
         d->worst = is->relative;
@@ -162,7 +239,7 @@ static void record_difference(struct diff *d, const struct mds_ckpt_tensor *t, i
         d->most = is->most;
         d->most_name = t->name;
     }
-    if (!differs)
+    if (!is_different(d, is))
         return;
     d->different++;
     printf("%s %s: relative L2 %.3g, largest %.3g, %" PRId64 " numbers\n",
@@ -173,7 +250,7 @@ static enum mds_rc diff_tensor(struct diff *d, int64_t ta, int64_t tb)
 {
     const struct mds_ckpt_tensor *a = &d->a.ix->tensor[ta], *b = &d->b.ix->tensor[tb];
     int64_t rows = unpadded_rows(d->a.ix, a);
-    struct mds_ckpt_distance is;
+    struct distance is;
 
     if (rows != unpadded_rows(d->b.ix, b) || a->cols != b->cols) {
         printf("%s: %" PRId64 " x %" PRId64 " | %" PRId64 " x %" PRId64 "\n", a->name,
@@ -182,7 +259,7 @@ static enum mds_rc diff_tensor(struct diff *d, int64_t ta, int64_t tb)
         return MDS_OK;
     }
     for (int what = 0; what < d->states; what++) {
-        MDS_TRY(mds_ckpt_compare(d->a.reader, ta, d->b.reader, tb, what, rows, &is));
+        MDS_TRY(compare_tensors(d->a.reader, ta, d->b.reader, tb, what, rows, &is));
         record_difference(d, a, what, &is);
     }
     return MDS_OK;
