@@ -5,7 +5,9 @@
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/units.h"
+#include "infer/command.h"
 #include "infer/genome.h"
+#include "launch/argv.h"
 #include "launch/infer_impl.h"
 
 #include <inttypes.h>
@@ -13,6 +15,118 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+/* ---- a command line of mds_infer, read as it reads it ---- */
+
+struct infer_line {
+    struct mds_argv argv;
+    struct mds_infer_options values;
+    struct mds_option_set set;
+    struct mds_option *rows;
+    struct mds_settings settings;
+    struct mds_infer_command command; /* borrows all of them: the line may not move */
+};
+
+static enum mds_rc find_verb(const char *word, enum mds_infer_verb *out)
+{
+    for (int i = 0; word && mds_infer_verbs[i].name; i++)
+        if (strcmp(word, mds_infer_verbs[i].name) == 0) {
+            *out = (enum mds_infer_verb)i;
+            return MDS_OK;
+        }
+    return mds_fail(MDS_EUSER,
+                    "--program mds_infer: behind -- write score, embed or generate, "
+                    "and its options%s%s",
+                    word ? ", not " : "", word ? word : "");
+}
+
+static enum mds_rc read_words(struct infer_line *l)
+{
+    struct mds_diag diag = {0};
+    enum mds_rc rc;
+
+    mds_settings_read_args(&l->settings, (int)l->argv.n, l->argv.v, &diag);
+    mds_settings_check_paths(&l->settings, &diag);
+    rc = mds_diag_result(&diag);
+    mds_diag_fini(&diag);
+    if (!rc && l->settings.action)
+        rc = mds_fail(MDS_EUSER, "options that only print, such as --help, need no "
+                                 "launcher: call mds_infer itself");
+    return rc;
+}
+
+static size_t count_files(const struct mds_infer_command *c)
+{
+    size_t n = 0;
+
+    while (n < c->operands && strncmp(c->operand[n], "--", 2) != 0)
+        n++;
+    return n;
+}
+
+static enum mds_rc infer_line_read(struct infer_line *out, const struct mds_argv *words)
+{
+    struct mds_infer_command *c = &out->command;
+
+    *out = (struct infer_line){.set = mds_infer_options};
+    mds_argv_add(&out->argv, "mds_infer");
+    mds_argv_add_words(&out->argv, words->n, words->v);
+    if (out->argv.failed)
+        return mds_fail(MDS_EMEM, "no host memory for arguments");
+    MDS_TRY(find_verb(out->argv.v[1], &c->verb));
+    MDS_TRY(mds_option_set_select(&mds_infer_options, mds_infer_verbs[c->verb].groups,
+                                  &out->rows));
+    out->set.options = out->rows;
+    out->set.others = mds_infer_options.options;
+    out->set.passes_unknown = 1;
+    MDS_TRY(mds_settings_init(&out->settings, &out->set, &out->values));
+    MDS_TRY(read_words(out));
+    c->settings = &out->settings;
+    c->operand = out->settings.operands + 1;
+    c->operands = out->settings.operand_count - 1;
+    c->files = count_files(c);
+    for (size_t i = c->files; i < c->operands; i++)
+        if (strcmp(c->operand[i], "--dry-run") == 0)
+            return mds_fail(MDS_EUSER, "--dry-run: use `mds_launch plan`, or call "
+                                       "mds_infer itself");
+    return mds_infer_command_check(c);
+}
+
+static void infer_line_close(struct infer_line *l)
+{
+    if (l->rows)
+        mds_settings_fini(&l->settings);
+    free(l->rows);
+    mds_argv_fini(&l->argv);
+}
+
+/* Jobs of an array take every n-th, so the largest are dealt out first. */
+static int by_size(const void *a, const void *b)
+{
+    struct stat x = {0}, y = {0};
+
+    if (stat(*(char *const *)a, &x) || stat(*(char *const *)b, &y))
+        return 0;
+    return (x.st_size < y.st_size) - (x.st_size > y.st_size);
+}
+
+/* The subcommand and mds_infer's options, its files, and mds_pretrain's options. */
+static void split_line(struct infer_line *l, struct mds_infer_plan *p)
+{
+    struct mds_infer_command *c = &l->command;
+    char **operand = l->settings.operands + 1;
+    size_t next = 0;
+
+    for (size_t i = 1; i < l->argv.n; i++)
+        if (next < c->operands && operand[next] == l->argv.v[i])
+            next++;
+        else
+            mds_argv_add(&p->own, "%s", l->argv.v[i]);
+    if (p->jobs > 1)
+        qsort(operand, c->files, sizeof *operand, by_size);
+    mds_argv_add_words(&p->files, c->files, operand);
+    mds_argv_add_words(&p->passed, c->operands - c->files, operand + c->files);
+}
 
 int mds_launch_infers(const struct mds_launch_options *o)
 {
@@ -34,9 +148,9 @@ void mds_infer_plan_close(struct mds_infer_plan *p)
 
 /* A job that goes on needs --resume, which does no harm in the first one.  A file of
  * embed is complete, or not there. */
-static void add_resume(const struct mds_infer_line *line, struct mds_infer_plan *p)
+static void add_resume(struct infer_line *line, struct mds_infer_plan *p)
 {
-    const struct mds_infer_options *o = &line->values;
+    struct mds_infer_options *o = &line->values;
 
     p->resumes = line->command.verb == MDS_INFER_SCORE
                      ? o->output && !o->overwrite && !o->per_token && !o->track
@@ -44,10 +158,10 @@ static void add_resume(const struct mds_infer_line *line, struct mds_infer_plan 
                            mds_infer_command_has_many_outputs(&line->command);
     if (p->resumes && !o->resume)
         mds_argv_add(&p->own, "--resume");
+    o->resume |= p->resumes;
 }
 
-static enum mds_rc list_outputs(const struct mds_infer_line *line,
-                                struct mds_infer_plan *p)
+static enum mds_rc list_outputs(const struct infer_line *line, struct mds_infer_plan *p)
 {
     const struct mds_infer_command *c = &line->command;
     size_t n = mds_infer_command_has_many_outputs(c) ? c->files : 1;
@@ -95,7 +209,7 @@ static void estimate_tokens(struct mds_infer_plan *p)
         p->tokens *= all / read;
 }
 
-static enum mds_rc measure(const struct mds_launch *l, struct mds_infer_line *line,
+static enum mds_rc measure(const struct mds_launch *l, struct infer_line *line,
                            const struct mds_infer_model *m, struct mds_infer_plan *p)
 {
     char part[32], all[32], tokens[32];
@@ -118,7 +232,7 @@ static enum mds_rc measure(const struct mds_launch *l, struct mds_infer_line *li
 /* ---- a plan ---- */
 
 /* A job has no standard input. */
-static enum mds_rc check_job_inputs(const struct mds_infer_line *line)
+static enum mds_rc check_job_inputs(const struct infer_line *line)
 {
     const struct mds_infer_command *c = &line->command;
     int any = line->values.vcf && strcmp(line->values.vcf, "-") == 0;
@@ -130,18 +244,8 @@ static enum mds_rc check_job_inputs(const struct mds_infer_line *line)
                : MDS_OK;
 }
 
-/* Jobs of an array take every n-th, so the largest are dealt out first. */
-static int by_size(const void *a, const void *b)
-{
-    struct stat x = {0}, y = {0};
-
-    if (stat(*(char *const *)a, &x) || stat(*(char *const *)b, &y))
-        return 0;
-    return (x.st_size < y.st_size) - (x.st_size > y.st_size);
-}
-
 /* Each job of an array has files, and outputs, of its own. */
-static enum mds_rc check_array(const struct mds_infer_line *line,
+static enum mds_rc check_array(const struct infer_line *line,
                                const struct mds_infer_plan *p)
 {
     if (p->jobs == 1)
@@ -159,22 +263,15 @@ static enum mds_rc check_array(const struct mds_infer_line *line,
     return MDS_OK;
 }
 
-static enum mds_rc read_asked(const struct mds_launch *l, struct mds_infer_line *line,
+static enum mds_rc read_asked(const struct mds_launch *l, struct infer_line *line,
                               struct mds_infer_model *m, struct mds_infer_plan *p)
 {
-    const struct mds_argv *asked[] = {&l->asked, NULL};
-
-    MDS_TRY(mds_infer_line_read(line, asked));
+    MDS_TRY(infer_line_read(line, &l->asked));
     if (p->jobs > 0)
         MDS_TRY(check_job_inputs(line));
     p->jobs = mds_max(p->jobs, 1);
-    mds_infer_line_split(line, &p->own, &p->files, &p->passed);
-    if (p->jobs > 1)
-        qsort(p->files.v, p->files.n, sizeof *p->files.v, by_size);
+    split_line(line, p);
     add_resume(line, p);
-    mds_infer_line_close(line);
-    MDS_TRY(mds_infer_line_read(
-        line, (const struct mds_argv *[]){&p->own, &p->files, &p->passed, NULL}));
     MDS_TRY(check_array(line, p));
     MDS_TRY(list_outputs(line, p));
     MDS_TRY(mds_infer_command_check_outputs(&line->command));
@@ -192,13 +289,13 @@ enum mds_rc mds_infer_plan_make(const struct mds_launch *l, int64_t jobs,
                                 struct mds_infer_plan *out)
 {
     struct mds_infer_model m = {.path = ""};
-    struct mds_infer_line line = {.rows = NULL};
+    struct infer_line line = {.rows = NULL};
     enum mds_rc rc;
 
     *out = (struct mds_infer_plan){.best = -1, .jobs = jobs};
     rc = read_asked(l, &line, &m, out);
     mds_infer_model_close(&m);
-    mds_infer_line_close(&line);
+    infer_line_close(&line);
     return rc;
 }
 

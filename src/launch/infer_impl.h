@@ -4,7 +4,6 @@
 #define MDS_LAUNCH_INFER_IMPL_H
 
 #include "launch/infer.h"
-#include "launch/infer_line.h"
 
 /* Try layouts for a job of so many tokens (0: unknown), and add the best one's options
  * to p->passed.  asked: the configuration that the user gave. */

@@ -13,7 +13,6 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/hosts.c src/launch/hosts.h \
   src/launch/infer.c src/launch/infer.h \
   src/launch/infer_layout.c src/launch/infer_impl.h \
-  src/launch/infer_line.c src/launch/infer_line.h \
   src/launch/job.c src/launch/job.h \
   src/launch/length.c \
   src/launch/retention.c \
