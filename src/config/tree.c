@@ -16,13 +16,14 @@ enum {
 };
 
 struct reader {
-    yaml_parser_t parser;
+    yaml_document_t doc;
     const char *name;
+    char *seen; /* of each node of doc: it is in the tree */
 };
 
-static int event_line(const yaml_event_t *e)
+static int line_of(const yaml_node_t *y)
 {
-    return (int)e->start_mark.line + 1;
+    return (int)y->start_mark.line + 1;
 }
 
 static void node_destroy(struct mds_node *n)
@@ -38,228 +39,176 @@ static void node_destroy(struct mds_node *n)
     }
 }
 
-/* The next event; after success the caller deletes it. */
-static enum mds_rc next_yaml_event(struct reader *r, yaml_event_t *e)
+static enum mds_rc copy_scalar(const struct reader *r, const yaml_node_t *y,
+                               const char **out)
 {
-    const yaml_parser_t *p = &r->parser;
+    const char *text = (const char *)y->data.scalar.value;
+
+    if (memchr(text, '\0', y->data.scalar.length))
+        return mds_fail(MDS_EUSER, "%s:%d: a NUL character in a value", r->name,
+                        line_of(y));
+    *out = mds_strdup(text);
+    return *out ? MDS_OK : MDS_EMEM;
+}
+
+static enum mds_rc read_node(struct reader *r, int id, int depth,
+                             struct mds_node **out);
+
+/* The key of the next entry. */
+static enum mds_rc read_key(struct reader *r, const struct mds_node *map, int id,
+                            int entries, const char **out)
+{
+    const yaml_node_t *y = yaml_document_get_node(&r->doc, id);
+    const struct mds_node *before;
+
+    if (y->type != YAML_SCALAR_NODE)
+        return mds_fail(MDS_EUSER, "%s:%d: a key must be a plain word", r->name,
+                        line_of(y));
+    before = mds_node_get(map, (const char *)y->data.scalar.value);
+    if (before)
+        return mds_fail(MDS_EUSER, "%s:%d: key '%s' is given twice (first in line %d)",
+                        r->name, line_of(y), before->key, before->line);
+    if (entries >= MAX_ENTRIES)
+        return mds_fail(MDS_EUSER, "%s:%d: more than %d keys in one map", r->name,
+                        line_of(y), MAX_ENTRIES);
+    return copy_scalar(r, y, out);
+}
+
+static enum mds_rc read_map(struct reader *r, const yaml_node_t *y, int depth,
+                            struct mds_node *map)
+{
+    const yaml_node_pair_t *p = y->data.mapping.pairs.start;
+    struct mds_node **tail = &map->first;
+
+    for (int i = 0; &p[i] < y->data.mapping.pairs.top; i++) {
+        const char *key = NULL;
+        enum mds_rc rc;
+
+        MDS_TRY(read_key(r, map, p[i].key, i, &key));
+        rc = read_node(r, p[i].value, depth + 1, tail);
+        if (rc) {
+            free((char *)key);
+            return rc;
+        }
+        (*tail)->key = key;
+        (*tail)->line = line_of(yaml_document_get_node(&r->doc, p[i].key));
+        tail = &(*tail)->next;
+    }
+    return MDS_OK;
+}
+
+static enum mds_rc read_list(struct reader *r, const yaml_node_t *y, int depth,
+                             struct mds_node *list)
+{
+    struct mds_node **tail = &list->first;
+
+    for (const int *i = y->data.sequence.items.start; i < y->data.sequence.items.top;
+         i++) {
+        MDS_TRY(read_node(r, *i, depth + 1, tail));
+        tail = &(*tail)->next;
+    }
+    return MDS_OK;
+}
+
+/* With all below it.  A node that is there twice is an alias's. */
+static enum mds_rc read_node(struct reader *r, int id, int depth, struct mds_node **out)
+{
+    const yaml_node_t *y = yaml_document_get_node(&r->doc, id);
+    struct mds_node *n;
+    enum mds_rc rc;
+
+    if (r->seen[id - 1])
+        return mds_fail(MDS_EUSER,
+                        "%s:%d: anchors (&) and aliases (*) are not supported", r->name,
+                        line_of(y));
+    if (depth > MAX_DEPTH)
+        return mds_fail(MDS_EUSER, "%s:%d: nested more than %d deep", r->name,
+                        line_of(y), MAX_DEPTH);
+    r->seen[id - 1] = 1;
+    n = mds_zalloc(1, sizeof *n);
+    if (!n)
+        return MDS_EMEM;
+    n->line = line_of(y);
+    n->kind = y->type == YAML_SCALAR_NODE    ? MDS_NODE_SCALAR
+              : y->type == YAML_MAPPING_NODE ? MDS_NODE_MAP
+                                             : MDS_NODE_LIST;
+    rc = n->kind == MDS_NODE_SCALAR ? copy_scalar(r, y, &n->text)
+         : n->kind == MDS_NODE_MAP  ? read_map(r, y, depth, n)
+                                    : read_list(r, y, depth, n);
+    if (rc)
+        node_destroy(n);
+    else
+        *out = n;
+    return rc;
+}
+
+static enum mds_rc load_document(yaml_parser_t *p, const char *name,
+                                 yaml_document_t *out)
+{
     size_t line;
 
-    if (yaml_parser_parse(&r->parser, e))
+    if (yaml_parser_load(p, out))
         return MDS_OK;
     if (p->error == YAML_MEMORY_ERROR)
-        return mds_fail(MDS_EMEM, "%s: no host memory to parse it", r->name);
+        return mds_fail(MDS_EMEM, "%s: no host memory to parse it", name);
     line = p->problem_mark.line;
     if (p->error == YAML_READER_ERROR) /* knows bytes only; the scanner is close by */
         line = p->mark.line;
-    return mds_fail(MDS_EUSER, "%s:%zu: %s%s%s", r->name, line + 1,
+    return mds_fail(MDS_EUSER, "%s:%zu: %s%s%s", name, line + 1,
                     p->problem ? p->problem : "not YAML", p->context ? " " : "",
                     p->context ? p->context : "");
 }
 
-/* A copy of the scalar in e. */
-static enum mds_rc copy_scalar(const struct reader *r, const yaml_event_t *e,
-                               const char **out)
+/* At most one document; *root stays NULL for none. */
+static enum mds_rc read_stream(yaml_parser_t *p, const char *name,
+                               struct mds_node **root)
 {
-    const char *text = (const char *)e->data.scalar.value;
-    char *copy;
+    struct reader r = {.name = name};
+    yaml_document_t second;
+    enum mds_rc rc = load_document(p, name, &r.doc);
 
-    if (e->data.scalar.anchor)
-        return mds_fail(MDS_EUSER, "%s:%d: anchors (&) are not supported", r->name,
-                        event_line(e));
-    if (memchr(text, '\0', e->data.scalar.length))
-        return mds_fail(MDS_EUSER, "%s:%d: a NUL character in a value", r->name,
-                        event_line(e));
-    copy = mds_strdup(text);
-    if (!copy)
-        return MDS_EMEM;
-    *out = copy;
-    return MDS_OK;
-}
-
-static enum mds_rc read_yaml_node(struct reader *r, const yaml_event_t *e, int depth,
-                                  struct mds_node **out);
-
-/* The children of parent up to the end event, through the place of the last link. */
-static enum mds_rc read_yaml_list(struct reader *r, struct mds_node *parent, int depth)
-{
-    struct mds_node **tail = &parent->first;
-    enum mds_rc rc = MDS_OK;
-    int end = 0;
-
-    while (rc == MDS_OK && !end) {
-        yaml_event_t e;
-
-        MDS_TRY(next_yaml_event(r, &e));
-        end = e.type == YAML_SEQUENCE_END_EVENT;
-        if (!end)
-            rc = read_yaml_node(r, &e, depth + 1, tail);
-        if (!end && rc == MDS_OK)
-            tail = &(*tail)->next;
-        yaml_event_delete(&e);
-    }
-    return rc;
-}
-
-static enum mds_rc check_yaml_key(const struct reader *r, const struct mds_node *map,
-                                  const char *key, int entries, int line)
-{
-    const struct mds_node *before = mds_node_get(map, key);
-
-    if (before)
-        return mds_fail(MDS_EUSER, "%s:%d: key '%s' is given twice (first in line %d)",
-                        r->name, line, key, before->line);
-    if (entries >= MAX_ENTRIES)
-        return mds_fail(MDS_EUSER, "%s:%d: more than %d keys in one map", r->name, line,
-                        MAX_ENTRIES);
-    return MDS_OK;
-}
-
-/* One entry, whose key is in e; *out is its node. */
-static enum mds_rc read_yaml_entry(struct reader *r, const struct mds_node *map,
-                                   const yaml_event_t *e, int entries, int depth,
-                                   struct mds_node **out)
-{
-    const char *key = NULL;
-    struct mds_node *node = NULL;
-    yaml_event_t value;
-    enum mds_rc rc;
-
-    if (e->type != YAML_SCALAR_EVENT)
-        return mds_fail(MDS_EUSER, "%s:%d: a key must be a plain word", r->name,
-                        event_line(e));
-    MDS_TRY(copy_scalar(r, e, &key));
-    rc = check_yaml_key(r, map, key, entries, event_line(e));
     if (rc)
-        goto free_key;
-    rc = next_yaml_event(r, &value);
-    if (rc)
-        goto free_key;
-    rc = read_yaml_node(r, &value, depth + 1, &node);
-    yaml_event_delete(&value);
-    if (rc)
-        goto free_key;
-    node->key = key;
-    node->line = event_line(e);
-    *out = node;
-    return MDS_OK;
-
-free_key:
-    free((char *)key);
-    return rc;
-}
-
-static enum mds_rc read_yaml_map(struct reader *r, struct mds_node *parent, int depth)
-{
-    struct mds_node **tail = &parent->first;
-    enum mds_rc rc = MDS_OK;
-    int end = 0;
-
-    for (int entries = 0; rc == MDS_OK && !end; entries++) {
-        yaml_event_t e;
-
-        MDS_TRY(next_yaml_event(r, &e));
-        end = e.type == YAML_MAPPING_END_EVENT;
-        if (!end)
-            rc = read_yaml_entry(r, parent, &e, entries, depth, tail);
-        if (!end && rc == MDS_OK)
-            tail = &(*tail)->next;
-        yaml_event_delete(&e);
-    }
-    return rc;
-}
-
-static int is_anchored(const yaml_event_t *e)
-{
-    return (e->type == YAML_MAPPING_START_EVENT && e->data.mapping_start.anchor) ||
-           (e->type == YAML_SEQUENCE_START_EVENT && e->data.sequence_start.anchor);
-}
-
-/* The node that e begins, with all below it. */
-static enum mds_rc read_yaml_node(struct reader *r, const yaml_event_t *e, int depth,
-                                  struct mds_node **out)
-{
-    struct mds_node *n;
-    enum mds_rc rc;
-
-    if (e->type == YAML_ALIAS_EVENT || is_anchored(e))
-        return mds_fail(MDS_EUSER,
-                        "%s:%d: anchors (&) and aliases (*) are not supported", r->name,
-                        event_line(e));
-    if (depth > MAX_DEPTH)
-        return mds_fail(MDS_EUSER, "%s:%d: nested more than %d deep", r->name,
-                        event_line(e), MAX_DEPTH);
-    n = mds_zalloc(1, sizeof *n);
-    if (!n)
-        return MDS_EMEM;
-    n->line = event_line(e);
-    if (e->type == YAML_SCALAR_EVENT) {
-        n->kind = MDS_NODE_SCALAR;
-        rc = copy_scalar(r, e, &n->text);
-    } else if (e->type == YAML_MAPPING_START_EVENT) {
-        n->kind = MDS_NODE_MAP;
-        rc = read_yaml_map(r, n, depth);
-    } else {
-        n->kind = MDS_NODE_LIST;
-        rc = read_yaml_list(r, n, depth);
-    }
-    if (rc) {
-        node_destroy(n);
         return rc;
+    if (!yaml_document_get_root_node(&r.doc)) {
+        yaml_document_delete(&r.doc);
+        return MDS_OK;
     }
-    *out = n;
-    return MDS_OK;
-}
-
-/* The whole stream: at most one document; *root stays NULL for none. */
-static enum mds_rc read_stream(struct reader *r, struct mds_node **root)
-{
-    enum mds_rc rc = MDS_OK;
-    int end = 0, documents = 0;
-
-    while (rc == MDS_OK && !end) {
-        yaml_event_t e;
-
-        MDS_TRY(next_yaml_event(r, &e));
-        if (e.type == YAML_STREAM_END_EVENT)
-            end = 1;
-        else if (e.type == YAML_DOCUMENT_START_EVENT && documents++ > 0)
-            rc = mds_fail(MDS_EUSER, "%s:%d: a second document; only one is read",
-                          r->name, event_line(&e));
-        else if (e.type != YAML_STREAM_START_EVENT &&
-                 e.type != YAML_DOCUMENT_START_EVENT &&
-                 e.type != YAML_DOCUMENT_END_EVENT)
-            rc = read_yaml_node(r, &e, 0, root);
-        yaml_event_delete(&e);
-    }
+    r.seen = mds_zalloc((size_t)(r.doc.nodes.top - r.doc.nodes.start), 1);
+    rc = r.seen ? read_node(&r, 1, 0, root) : MDS_EMEM;
+    free(r.seen);
+    yaml_document_delete(&r.doc);
+    if (!rc)
+        rc = load_document(p, name, &second);
+    if (rc)
+        return rc;
+    if (yaml_document_get_root_node(&second))
+        rc = mds_fail(MDS_EUSER, "%s:%d: a second document; only one is read", name,
+                      (int)second.start_mark.line + 1);
+    yaml_document_delete(&second);
     return rc;
 }
 
 enum mds_rc mds_tree_parse(const char *text, size_t len, const char *name,
                            struct mds_tree **out)
 {
-    struct reader r = {.name = name};
     struct mds_tree *t = mds_zalloc(1, sizeof *t);
+    yaml_parser_t parser;
     enum mds_rc rc = MDS_EMEM;
 
     if (!t)
         return MDS_EMEM;
     t->name = mds_strdup(name);
-    if (!t->name)
-        goto destroy_tree;
-    if (!yaml_parser_initialize(&r.parser)) {
+    if (t->name && !yaml_parser_initialize(&parser)) {
         rc = mds_fail(MDS_EMEM, "%s: no host memory to parse it", name);
-        goto destroy_tree;
+    } else if (t->name) {
+        yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+        rc = read_stream(&parser, name, &t->root);
+        yaml_parser_delete(&parser);
     }
-    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
-    rc = read_stream(&r, &t->root);
-    yaml_parser_delete(&r.parser);
     if (rc)
-        goto destroy_tree;
-    *out = t;
-    return MDS_OK;
-
-destroy_tree:
-    mds_tree_destroy(t);
+        mds_tree_destroy(t);
+    else
+        *out = t;
     return rc;
 }
 

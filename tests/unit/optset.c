@@ -52,8 +52,8 @@ static void test_tree_refuses(void **state)
         size_t len; /* 0: strlen */
     } bad[] = {
         {"a: 1\nb: 2\na: 3\n", "t:3: key 'a' is given twice (first in line 1)", 0},
-        {"a: &x 1\n", "t:1: anchors", 0},
-        {"a: 1\nb: &x {c: 1}\n", "t:2: anchors", 0},
+        {"a: &x 1\nb: *x\n", "t:1: anchors", 0},
+        {"a: 1\nb: &x {c: *x}\n", "t:2: anchors", 0},
         {"a: *x\n", "t:1: ", 0},
         {"<<: {a: 1}\nb: *q\n", "t:2: ", 0},
         {"a: 1\n---\nb: 1\n", "t:2: a second document", 0},
