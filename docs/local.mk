@@ -86,7 +86,7 @@ EXTRA_DIST += \
   docs/containers.md docs/html docs/inference.md docs/install.md docs/man.awk docs/options.awk docs/start-developer.md docs/start-laptop.md \
   docs/start-polaris.md
 # What manual pages and messages refer to is installed, and what that refers to.
-dist_doc_DATA += docs/context-extension.md docs/events.md docs/experts.md docs/running.md docs/data.md docs/fp8.md docs/genome-corpus.md docs/glossary.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/options.md docs/parallelism.md \
+dist_doc_DATA += docs/context-extension.md docs/events.md docs/experts.md docs/running.md docs/data.md docs/fp8.md docs/genome-corpus.md docs/genome-stages.md docs/glossary.md docs/from-megatron-deepspeed.md docs/long-sequences.md docs/options.md docs/parallelism.md \
   docs/profiling.md
 docimgdir = $(docdir)/img
 dist_docimg_DATA = docs/img/context-extension.svg docs/img/fp8-curves.svg docs/img/genome-species.svg docs/img/mup-rates.svg docs/img/time-to-loss.svg

@@ -316,6 +316,17 @@ test_expect_success XZ 'docs/genome-corpus.md: the commands, the memory and the 
         s/--eval-iters 4/--eval-iters 0/" >step && sh -e step >out && cat out && grep "^  all .* 352.17 T " out &&
     grep "3.5e14 operations" "$srcdir/docs/genome-corpus.md" && grep "^  all .* 24.52 GiB" out
 '
+# With those token files.  The loss falls in each stage.
+test_expect_success XZ 'docs/genome-stages.md: four stages of a model with experts' '
+    code genome-stages.md "What all" None >commands && test "$(grep -c "^stage bases" commands)" -eq 4 &&
+    sed "s/--split 98,2,0/--split 80,20,0 --threads 1/; s/^\(stage bases64 64 128\) 60/\1 20/; s/^\(stage bases8k 8192 1\) 6/\1 2/
+        s/--eval-iters 4/--eval-iters 1/" commands >small &&
+    (cd corpus && bash -e ../small) >out 2>err || { tail -n 5 err && false; } &&
+    grep "^bases\|^  block" out >said && cat said && test "$(grep -c "^  block [01]: busiest expert [1-4][.0-9]*, balance 1" said)" -eq 8 &&
+    awk "/^bases/ { if (NR > 1 && \$3 >= last) exit 1; last = \$3; n++ } END { exit n != 4 || last > 1.8 }" said &&
+    test "$(grep -c "loaded bases" err)" -eq 5 && test "$(grep -c "validation loss at iteration [0-9]* | lm loss" out)" -eq 6 &&
+    mds_pretrain --load corpus/bases8k --show-config >config 2>err && grep "rotary_base: 50000000 .*checkpoint" config
+'
 test_expect_success 'docs/checkpoints.md: the size of a checkpoint' '
     said="checkpoint 144.05 GiB in 33 files at most, 4.61 GiB of this rank; 1 min 17 s at 2 GB/s" &&
     grep -q -F "$said" "$srcdir/docs/checkpoints.md" &&
