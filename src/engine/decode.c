@@ -18,14 +18,59 @@ static int64_t logits_bytes(const struct mds_engine *e, int64_t B)
            (int64_t)mdsk_dtype_size(mds_params_dtype(e->params));
 }
 
+static int sequence_ranks(const struct mds_engine *e)
+{
+    return mds_groups_size(e->groups, MDS_AXES_SEQUENCE);
+}
+
+static int64_t cache_bytes(const struct mds_engine *e)
+{
+    const struct mds_config *c = e->config;
+
+    return mds_gpt_cache_bytes(e->gpt, c->batch.micro, c->model.seq_length);
+}
+
+/* Of the stream between stages, of so many rows. */
+static int64_t stream_bytes(const struct mds_engine *e, int64_t rows)
+{
+    return rows * e->config->model.hidden *
+           (int64_t)mdsk_dtype_size(mds_params_dtype(e->params));
+}
+
+/* A part of a piece that ranks share, or a few tokens that each of them computes. */
+int64_t mds_engine_most_new_tokens(const struct mds_engine *e)
+{
+    int64_t ranks = sequence_ranks(e), most = mds_max(e->config->train.prefill, 1);
+
+    return mds_max(most / ranks, mds_min(most, ranks - 1));
+}
+
+static enum mds_rc alloc_streams(struct mds_engine *e)
+{
+    int64_t rows = mds_engine_most_new_tokens(e) * e->config->batch.micro;
+    int64_t bytes = stream_bytes(e, rows);
+
+    if (!mds_groups_first_stage(e->groups))
+        MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_COMM, bytes, &e->received));
+    if (!mds_groups_last_stage(e->groups))
+        MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_COMM, bytes, &e->to_send));
+    return MDS_OK;
+}
+
 enum mds_rc mds_engine_alloc_generation(struct mds_engine *e)
 {
     const struct mds_config *c = e->config;
     int64_t B = c->batch.micro;
+    void *cache = NULL;
 
+    if (sequence_ranks(e) > 1)
+        MDS_TRY(mds_comm_add_collectives(mds_group(e->groups, MDS_AXES_SEQUENCE)));
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT,
-                            mds_gpt_cache_bytes(e->gpt, B, c->model.seq_length),
-                            &e->cache));
+                            c->batch.accumulation * cache_bytes(e), &cache));
+    e->cache = cache;
+    MDS_TRY(alloc_streams(e));
+    if (!mds_groups_last_stage(e->groups))
+        return MDS_OK;
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT, logits_bytes(e, B), &e->logits));
     if (!mds_dev_kernels(e->dev))
         return MDS_OK;
@@ -38,7 +83,8 @@ static enum mds_rc check(const struct mds_engine *e, const struct mds_engine_tok
     const struct mds_config *c = e->config;
 
     if (e->cache && t->B > 0 && t->B <= c->batch.micro && t->first >= 0 && t->n > 0 &&
-        t->n <= mds_max(c->train.prefill, 1) && t->first + t->n <= c->model.seq_length)
+        t->n <= mds_max(c->train.prefill, 1) && t->batch >= 0 &&
+        t->batch < c->batch.accumulation && t->first + t->n <= c->model.seq_length)
         return MDS_OK;
     return mds_fail(MDS_EBUG,
                     "generation: tokens %" PRId64 " to %" PRId64 " of %" PRId64
@@ -47,27 +93,94 @@ static enum mds_rc check(const struct mds_engine *e, const struct mds_engine_tok
                     c->model.seq_length);
 }
 
+/* ---- messages between stages ---- */
+
+static enum mds_rc receive(struct mds_engine *e, int64_t bytes)
+{
+    struct mds_comm *stages = mds_group(e->groups, MDS_AXIS_PIPELINE);
+    struct mds_comm_p2p message = {0};
+
+    if (!e->received)
+        return MDS_OK;
+    MDS_TRY(mds_comm_recv_start(stages, e->received, bytes, mds_comm_rank(stages) - 1,
+                                0, &message));
+    return mds_comm_p2p_wait(&message);
+}
+
+static enum mds_rc send(struct mds_engine *e, int64_t bytes)
+{
+    struct mds_comm *stages = mds_group(e->groups, MDS_AXIS_PIPELINE);
+
+    if (!e->to_send)
+        return MDS_OK;
+    return mds_comm_send_start(stages, e->to_send, bytes, mds_comm_rank(stages) + 1, 0,
+                               &e->sent);
+}
+
+enum mds_rc mds_engine_decode_end(struct mds_engine *e)
+{
+    return mds_comm_p2p_wait(&e->sent);
+}
+
+/* ---- a pass ---- */
+
+/* Copies this rank's tokens to the device; returns their number, of all sequences. */
+static int64_t load_tokens(struct mds_engine *e, const struct mds_engine_tokens *t)
+{
+    struct mds_par par = {.groups = e->groups};
+    int64_t rows, at;
+
+    mds_par_set_new_tokens(&par, t->B, t->first, t->n);
+    rows = mds_par_rows(&par);
+    at = (par.tokens.run[0].first - t->first) * t->B;
+    mds_dev_copy_in(e->dev, e->token, t->token ? t->token + at : NULL,
+                    rows * (int64_t)sizeof *t->token);
+    return rows;
+}
+
 static enum mds_rc forward(struct mds_engine *e, const struct mds_engine_tokens *t,
                            int wants_logits)
 {
     const struct mds_config *c = e->config;
-    struct mds_gpt_run run = {
-        .dev = e->dev,
-        .arena = &e->step,
-        .train = &c->train,
-        .B = t->B,
-        .S = t->n,
-        .saved_buffers = 1,
-        .expert_bias = e->expert_bias,
-        .cache = {.kv = e->cache, .tokens = c->model.seq_length, .first = t->first}};
+    int64_t bytes = stream_bytes(e, load_tokens(e, t));
+    struct mds_gpt_run run = {.dev = e->dev,
+                              .arena = &e->step,
+                              .train = &c->train,
+                              .B = t->B,
+                              .S = t->n,
+                              .saved_buffers = 1,
+                              .expert_bias = e->expert_bias,
+                              .cache = {.kv = e->cache + t->batch * cache_bytes(e),
+                                        .tokens = c->model.seq_length,
+                                        .first = t->first}};
     struct mds_gpt_batch batch = {.token = e->token,
                                   .logits = wants_logits ? e->logits : NULL};
 
     e->training = 0;
+    MDS_TRY(receive(e, bytes));
+    MDS_TRY(mds_comm_p2p_wait(&e->sent)); /* what was there */
     MDS_TRY(mds_gpt_step_begin(e->gpt_step, &run));
-    MDS_TRY(mds_gpt_forward(e->gpt_step, 0, 0, &batch, NULL, NULL));
+    MDS_TRY(mds_gpt_forward(e->gpt_step, 0, 0, &batch, e->received, e->to_send));
     mds_gpt_step_end(e->gpt_step);
-    return MDS_OK;
+    return send(e, bytes);
+}
+
+/* As many tokens as ranks that split sequences can share, and then those left. */
+static enum mds_rc forward_parts(struct mds_engine *e,
+                                 const struct mds_engine_tokens *t, int wants_logits)
+{
+    struct mds_engine_tokens part = *t;
+    int64_t left = t->n % sequence_ranks(e);
+
+    part.n -= left;
+    if (part.n > 0)
+        MDS_TRY(forward(e, &part, wants_logits && left == 0));
+    if (left == 0)
+        return MDS_OK;
+    part.first += part.n;
+    part.token = t->token ? t->token + part.n * t->B : NULL;
+    part.n = left;
+    return forward(e, &part, wants_logits);
 }
 
 /* From [tensor ranks, B, words of a rank], with padding, to [B, vocab]. */
@@ -90,12 +203,26 @@ enum mds_rc mds_engine_decode(struct mds_engine *e, const struct mds_engine_toke
     int dry = !mds_dev_kernels(e->dev);
 
     MDS_TRY(check(e, t));
-    mds_dev_copy_in(e->dev, e->token, t->token,
-                    t->n * t->B * (int64_t)sizeof *t->token);
-    MDS_TRY(forward(e, t, logits || dry));
-    if (!logits || dry)
+    MDS_TRY(forward_parts(e, t, logits || dry));
+    if (!logits || !e->logits || dry)
         return MDS_OK;
     MDS_TRY(mds_dev_copy_out(e->dev, e->host_logits, e->logits, logits_bytes(e, t->B)));
     put_logits(e, t->B, logits);
     return MDS_OK;
+}
+
+enum mds_rc mds_engine_decode_dry(struct mds_engine *e)
+{
+    const struct mds_config *c = e->config;
+    int64_t most = mds_max(c->train.prefill, 1);
+    const int64_t n[] = {most, mds_min(most, sequence_ranks(e) - 1), 1};
+    struct mds_engine_tokens t = {.B = c->batch.micro};
+
+    for (int i = 0; i < 3; i++) {
+        t.n = n[i];
+        t.first = i < 2 ? 0 : c->model.seq_length - 1;
+        if (t.n > 0)
+            MDS_TRY(mds_engine_decode(e, &t, NULL));
+    }
+    return mds_engine_decode_end(e);
 }

@@ -181,7 +181,9 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
     void *scalars = NULL;
 
     mds_par_set_batch(&par, b->micro, S, 0);
-    e->tokens_here = mds_par_rows(&par);
+    e->tokens_here = e->config->train.prefill > 0
+                         ? b->micro * mds_engine_most_new_tokens(e)
+                         : mds_par_rows(&par);
     MDS_TRY(alloc_ids(e, e->tokens_here, &e->token));
     MDS_TRY(alloc_ids(e, e->tokens_here, &e->target));
     if (d->reset_attention_mask || d->reset_position_ids) {

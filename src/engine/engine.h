@@ -153,7 +153,8 @@ enum mds_rc mds_engine_each_hidden(
 /* Some consecutive tokens of B sequences, on the host; the same on all ranks of the
  * replica. */
 struct mds_engine_tokens {
-    int64_t B; /* up to the micro-batch */
+    int64_t B;     /* up to the micro-batch */
+    int64_t batch; /* whose keys and values these are, below batch.accumulation */
     int64_t first, n;
     const int32_t *token; /* [n, B]: those of each place side by side */
 };
@@ -164,9 +165,15 @@ struct mds_engine_tokens {
  * train.prefill; first + n is up to model.seq_length.
  *
  * logits, unless NULL: out, [B, model.vocab], what follows each last token; on all
- * ranks of the replica.  Collective over tensor ranks. */
+ * ranks of the last stage, others leave it as it is.  Collective over the replica; a
+ * stage does not wait for those behind it until _end. */
 enum mds_rc mds_engine_decode(struct mds_engine *e, const struct mds_engine_tokens *t,
                               float *logits);
+enum mds_rc mds_engine_decode_end(struct mds_engine *e);
+
+/* On a dry device: the calls that take the most memory, a piece of a prompt among them,
+ * and one token. */
+enum mds_rc mds_engine_decode_dry(struct mds_engine *e);
 
 /* Replace losses[n] by their sums over all ranks.  Collective over the world. */
 enum mds_rc mds_engine_sum_losses(const struct mds_engine *e,

@@ -66,14 +66,17 @@ struct mds_engine {
     double *loss;            /* in state: [accumulation, tokens_here], or NULL */
     char *hidden;            /* in state: hidden states, or logits; or NULL */
     int64_t hidden_bytes;    /* of a micro-batch */
-    void *cache;             /* in state: keys and values, or NULL */
+    char *cache;             /* in state: keys and values of each batch, or NULL */
     void *logits;            /* in state: [tensor ranks, B, words of a rank], or NULL */
-    char *host_logits;       /* host: the same; NULL without kernels */
-    int32_t *staged;         /* host: [tokens_here] */
-    double grad_scale;       /* of the last backward's gradients: what they are divided
+    void *received, *to_send; /* in state: generation's stream from the stage before and
+                                 to the next, or NULL */
+    struct mds_comm_p2p sent; /* to_send, until the next stage has it */
+    char *host_logits;        /* host: the same; NULL without kernels */
+    int32_t *staged;          /* host: [tokens_here] */
+    double grad_scale;        /* of the last backward's gradients: what they are divided
                                 by before the update */
-    double grad_norm;        /* of the last backward */
-    int overflow;            /* of the last backward */
+    double grad_norm;         /* of the last backward */
+    int overflow;             /* of the last backward */
 
     void (*report)(void *ctx, const struct mds_step_position *at); /* or NULL */
     void *report_ctx;
@@ -103,8 +106,10 @@ static inline int64_t mds_engine_words(const struct mds_engine *e)
     return e->config->model.padded_vocab / mds_groups_size(e->groups, MDS_AXIS_TENSOR);
 }
 
-/* Memory for generation, of a configuration that has any. */
+/* Memory for generation, of a configuration that has any; and the most tokens of a
+ * sequence that this rank computes at once. */
 enum mds_rc mds_engine_alloc_generation(struct mds_engine *e);
+int64_t mds_engine_most_new_tokens(const struct mds_engine *e);
 
 /* ---- balance.c ---- */
 

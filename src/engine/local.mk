@@ -14,9 +14,11 @@ src_engine_libmds_engine_a_SOURCES = \
 
 engine_libs = src/engine/libmds_engine.a $(model_libs) $(pipeline_libs) $(optim_libs)
 
-check_PROGRAMS += tests/mpi/axes
+check_PROGRAMS += tests/mpi/axes tests/mpi/decode
 tests_mpi_axes_SOURCES = tests/mpi/axes.c tests/mpi/ranks.c tests/mpi/ranks.h
 tests_mpi_axes_LDADD = $(engine_libs)
+tests_mpi_decode_SOURCES = tests/mpi/decode.c tests/mpi/ranks.c tests/mpi/ranks.h
+tests_mpi_decode_LDADD = $(engine_libs)
 
 unit_tests += tests/unit/engine tests/unit/engine_fp8 tests/unit/engine_memory \
   tests/unit/engine_documents tests/unit/engine_decode tests/unit/engine_mup \

@@ -5,18 +5,6 @@
 
 #include <stdlib.h>
 
-/* As many tokens of a prompt as are read at once, and one more. */
-static enum mds_rc decode_dry(struct mds_engine *e)
-{
-    const struct mds_config *c = e->config;
-    struct mds_engine_tokens t = {.B = c->batch.micro, .n = c->train.prefill};
-
-    MDS_TRY(mds_engine_decode(e, &t, NULL));
-    t.first = c->model.seq_length - 1;
-    t.n = 1;
-    return mds_engine_decode(e, &t, NULL);
-}
-
 /* One training step and one evaluation, if the run has them. */
 static enum mds_rc run_dry_step(struct mds_engine *e)
 {
@@ -31,7 +19,7 @@ static enum mds_rc run_dry_step(struct mds_engine *e)
         MDS_TRY(mds_engine_update(e, 0));
     }
     if (e->config->train.prefill > 0)
-        return decode_dry(e);
+        return mds_engine_decode_dry(e);
     if (e->config->train.eval_iters == 0)
         return MDS_OK;
     losses = mds_zalloc((size_t)n, sizeof *losses);

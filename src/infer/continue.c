@@ -7,106 +7,175 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct work {
-    struct mds_infer_model *m;
-    const struct mds_infer_sampling *s;
-    int32_t *made;
-    int32_t *token; /* [prefill, B] */
-    float *logits;  /* [B, vocab] */
-    struct mds_infer_candidate *candidate;
-    char *ended; /* [B] */
-};
-
 /* Prompts of one length. */
 struct batch {
     const struct mds_infer_prompt *prompt;
     int64_t B;
 };
 
+/* A batch on its way. */
+struct flight {
+    struct batch b; /* B 0: none */
+    int64_t first;  /* the place of the next token */
+    int32_t *token; /* [B]: which that is; on the last stage, before others learn it */
+    char *ended;    /* [B] */
+};
+
+struct work {
+    struct mds_infer_model *m;
+    const struct mds_infer_sampling *s;
+    struct mds_comm *stages;
+    int32_t *made;
+    int32_t *piece; /* [prefill, B] */
+    float *logits;  /* [B, vocab] */
+    struct mds_infer_candidate *candidate;
+    struct flight *flight; /* [flights]: so many that no stage waits for another */
+    int64_t flights;
+    const struct mds_infer_prompt *prompt; /* those that are not on their way yet */
+    int64_t left, batches;                 /* so many; batches before them */
+};
+
 static enum mds_rc alloc_work(struct work *w)
 {
     const struct mds_config *c = &w->m->run->config;
     size_t B = (size_t)c->batch.micro, vocab = (size_t)c->model.vocab;
+    int ok;
 
-    w->token = mds_zalloc((size_t)c->train.prefill * B, sizeof *w->token);
+    w->flights = c->batch.accumulation;
+    w->piece = mds_zalloc((size_t)c->train.prefill * B, sizeof *w->piece);
     w->logits = mds_zalloc(B * vocab, sizeof *w->logits);
     w->candidate = mds_zalloc(vocab, sizeof *w->candidate);
-    w->ended = mds_zalloc(B, 1);
-    return w->token && w->logits && w->candidate && w->ended ? MDS_OK : MDS_EMEM;
+    w->flight = mds_zalloc((size_t)w->flights, sizeof *w->flight);
+    ok = w->piece && w->logits && w->candidate && w->flight;
+    for (int64_t i = 0; ok && i < w->flights; i++) {
+        w->flight[i].token = mds_zalloc(B, sizeof *w->flight->token);
+        w->flight[i].ended = mds_zalloc(B, 1);
+        ok = w->flight[i].token && w->flight[i].ended;
+    }
+    return ok ? MDS_OK : MDS_EMEM;
 }
 
 static void free_work(struct work *w)
 {
-    free(w->token);
+    for (int64_t i = 0; w->flight && i < w->flights; i++) {
+        free(w->flight[i].token);
+        free(w->flight[i].ended);
+    }
+    free(w->piece);
     free(w->logits);
     free(w->candidate);
-    free(w->ended);
+    free(w->flight);
 }
 
 /* ---- one batch ---- */
 
-/* Leaves the logits of what follows. */
-static enum mds_rc read_prompts(struct work *w, const struct batch *b)
+static struct mds_engine_tokens tokens_of(const struct work *w, const struct flight *f)
 {
+    return (struct mds_engine_tokens){.B = f->b.B,
+                                      .batch = f - w->flight,
+                                      .first = f->first,
+                                      .n = 1,
+                                      .token = f->token};
+}
+
+/* Leaves the logits of what follows. */
+static enum mds_rc read_prompts(struct work *w, struct flight *f)
+{
+    const struct batch *b = &f->b;
     int64_t n = b->prompt->n, most = w->m->run->config.train.prefill;
 
-    for (int64_t first = 0; first < n; first += most) {
-        struct mds_engine_tokens t = {.B = b->B, .first = first, .token = w->token};
+    for (f->first = 0; f->first < n;) {
+        struct mds_engine_tokens t = tokens_of(w, f);
 
-        t.n = mds_min(most, n - first);
+        t.token = w->piece;
+        t.n = mds_min(most, n - t.first);
         for (int64_t i = 0; i < t.n * b->B; i++)
-            w->token[i] = b->prompt[i % b->B].ids[first + i / b->B];
-        MDS_TRY(
-            mds_engine_decode(w->m->engine, &t, first + t.n == n ? w->logits : NULL));
+            w->piece[i] = b->prompt[i % b->B].ids[t.first + i / b->B];
+        f->first += t.n;
+        MDS_TRY(mds_engine_decode(w->m->engine, &t, f->first == n ? w->logits : NULL));
     }
     return MDS_OK;
 }
 
-/* The next token of sequence i, to w->token. */
-static enum mds_rc choose_token(struct work *w, const struct mds_infer_prompt *p,
-                                int64_t i)
+static int is_last_stage(const struct work *w)
 {
-    int64_t vocab = w->m->run->config.model.vocab;
-    int32_t *made = w->made + p->at, id;
+    return mds_comm_rank(w->stages) == mds_comm_size(w->stages) - 1;
+}
+
+static enum mds_rc draw_token(struct work *w, struct flight *f, int64_t i)
+{
+    const struct mds_infer_prompt *p = &f->b.prompt[i];
+    int64_t vocab = w->m->run->config.model.vocab, place = p->n + w->made[p->at];
     double u = 0;
 
     if (w->s->temperature > 0)
-        u = mds_infer_uniform(w->s->seed, p->number, p->sample, p->n + *made);
-    id = mds_infer_sample(w->s, w->logits + i * vocab, vocab, u, w->candidate);
-    if (id < 0)
-        return mds_fail(MDS_EUSER,
-                        "%s: logits behind token %" PRId64 " of prompt %" PRId64
-                        " are not finite numbers; in fp16 try --dtype bf16",
-                        w->m->path, p->n + *made, p->number + 1);
-    w->token[i] = id;
-    w->ended[i] = id == w->m->vocabulary.eod;
-    if (w->ended[i])
+        u = mds_infer_uniform(w->s->seed, p->number, p->sample, place);
+    f->token[i] = mds_infer_sample(w->s, w->logits + i * vocab, vocab, u, w->candidate);
+    if (f->token[i] >= 0)
         return MDS_OK;
-    made[1 + (*made)++] = id;
-    w->ended[i] = *made == p->want;
+    return mds_fail(MDS_EUSER,
+                    "%s: logits behind token %" PRId64 " of prompt %" PRId64
+                    " are not finite numbers; in fp16 try --dtype bf16",
+                    w->m->path, place, p->number + 1);
+}
+
+/* The next tokens, by what the model said last. */
+static enum mds_rc draw_tokens(struct work *w, struct flight *f)
+{
+    for (int64_t i = 0; is_last_stage(w) && i < f->b.B; i++)
+        if (!f->ended[i])
+            MDS_TRY(draw_token(w, f, i));
     return MDS_OK;
 }
 
-/* Those that have ended go on until all have, unnoticed. */
-static enum mds_rc run_batch(struct work *w, const struct batch *b)
+static void take_token(const struct work *w, struct flight *f, int64_t i)
 {
-    struct mds_engine_tokens t = {
-        .B = b->B, .first = b->prompt->n, .n = 1, .token = w->token};
-    int64_t left;
+    const struct mds_infer_prompt *p = &f->b.prompt[i];
+    int32_t *made = w->made + p->at;
 
-    memset(w->ended, 0, (size_t)b->B);
-    MDS_TRY(read_prompts(w, b));
-    for (;; t.first++) {
-        left = 0;
-        for (int64_t i = 0; i < b->B; i++) {
-            if (!w->ended[i])
-                MDS_TRY(choose_token(w, &b->prompt[i], i));
-            left += !w->ended[i];
-        }
-        if (left == 0)
-            return MDS_OK;
-        MDS_TRY(mds_engine_decode(w->m->engine, &t, w->logits));
+    f->ended[i] = f->token[i] == w->m->vocabulary.eod;
+    if (f->ended[i])
+        return;
+    made[1 + (*made)++] = f->token[i];
+    f->ended[i] = *made == p->want;
+}
+
+/* All stages learn what the last one drew.  The flight is over if all sequences have
+ * ended; those that did before go on until then, unnoticed. */
+static enum mds_rc take_tokens(const struct work *w, struct flight *f)
+{
+    int64_t left = 0;
+
+    MDS_TRY(mds_comm_broadcast(w->stages, f->token, f->b.B * (int64_t)sizeof *f->token,
+                               mds_comm_size(w->stages) - 1));
+    for (int64_t i = 0; i < f->b.B; i++) {
+        if (!f->ended[i])
+            take_token(w, f, i);
+        left += !f->ended[i];
     }
+    if (left == 0)
+        f->b.B = 0;
+    return MDS_OK;
+}
+
+static enum mds_rc begin_flight(struct work *w, struct flight *f, struct batch b)
+{
+    f->b = b;
+    memset(f->ended, 0, (size_t)b.B);
+    MDS_TRY(read_prompts(w, f));
+    return draw_tokens(w, f);
+}
+
+static enum mds_rc continue_flight(struct work *w, struct flight *f)
+{
+    struct mds_engine_tokens t = tokens_of(w, f);
+
+    MDS_TRY(take_tokens(w, f));
+    if (f->b.B == 0)
+        return MDS_OK;
+    f->first++;
+    MDS_TRY(mds_engine_decode(w->m->engine, &t, w->logits));
+    return draw_tokens(w, f);
 }
 
 /* ---- all of them ---- */
@@ -120,33 +189,58 @@ static int compare(const void *a, const void *b)
     return x->at < y->at ? -1 : 1;
 }
 
-/* Those of one length from the first of n on. */
-static struct batch next_batch(const struct mds_infer_prompt *prompt, int64_t n,
-                               int64_t most)
+/* Those of one length from the first that is left on. */
+static struct batch next_batch(struct work *w)
 {
-    struct batch b = {.prompt = prompt, .B = 1};
+    int64_t most = mds_min(w->left, w->m->run->config.batch.micro);
+    struct batch b = {.prompt = w->prompt};
 
-    while (b.B < mds_min(n, most) && prompt[b.B].n == prompt->n)
+    while (b.B < most && b.prompt[b.B].n == b.prompt->n)
         b.B++;
+    w->prompt += b.B;
+    w->left -= b.B;
+    w->batches++;
     return b;
 }
 
-static enum mds_rc run_own(struct work *w, const struct mds_infer_prompt *prompt,
-                           int64_t n)
+/* This replica's next one; B 0: there is none. */
+static struct batch next_own_batch(struct work *w)
 {
     int64_t replicas = mds_groups_size(&w->m->groups, MDS_AXES_BATCH);
     int64_t own = mds_groups_rank(&w->m->groups, MDS_AXES_BATCH);
     struct batch b;
 
-    for (int64_t at = 0, k = 0; at < n; at += b.B, k++) {
-        b = next_batch(prompt + at, n - at, w->m->run->config.batch.micro);
-        if (k % replicas == own)
-            MDS_TRY(run_batch(w, &b));
-    }
-    return MDS_OK;
+    do
+        b = next_batch(w);
+    while (b.B > 0 && (w->batches - 1) % replicas != own);
+    return b;
 }
 
-/* Each token was made by one replica, and its tensor ranks have the same. */
+/* A token of each batch in turn: while a stage computes it, those before it have the
+ * next ones. */
+static enum mds_rc run_own(struct work *w)
+{
+    int64_t flying;
+
+    do {
+        flying = 0;
+        for (int64_t i = 0; i < w->flights; i++) {
+            struct flight *f = &w->flight[i];
+            struct batch b = {.B = 0};
+
+            if (f->b.B > 0)
+                MDS_TRY(continue_flight(w, f));
+            if (f->b.B == 0)
+                b = next_own_batch(w);
+            if (b.B > 0)
+                MDS_TRY(begin_flight(w, f, b));
+            flying += f->b.B;
+        }
+    } while (flying > 0);
+    return mds_engine_decode_end(w->m->engine);
+}
+
+/* Each token was made by one replica, and all its ranks have the same. */
 static enum mds_rc gather(const struct mds_infer_model *m, int32_t *made, int64_t size)
 {
     struct mds_comm *world = mds_group(&m->groups, MDS_AXES_ALL);
@@ -159,7 +253,7 @@ static enum mds_rc gather(const struct mds_infer_model *m, int32_t *made, int64_
     all = mds_zalloc((size_t)ranks * (size_t)size, sizeof *all);
     if (!all)
         return MDS_EMEM;
-    if (mds_groups_rank(&m->groups, MDS_AXIS_TENSOR) > 0)
+    if (mds_groups_rank(&m->groups, MDS_AXES_ALL & ~(unsigned)MDS_AXES_BATCH) > 0)
         memset(made, 0, (size_t)size * sizeof *made);
     rc = mds_comm_all_gather(world, made, all, size * (int64_t)sizeof *made);
     memset(made, 0, (size_t)size * sizeof *made);
@@ -174,12 +268,17 @@ enum mds_rc mds_infer_continue(struct mds_infer_model *m,
                                struct mds_infer_prompt *prompt, int64_t n,
                                int32_t *made, int64_t size)
 {
-    struct work w = {.m = m, .s = s, .made = made};
+    struct work w = {.m = m,
+                     .s = s,
+                     .stages = mds_group(&m->groups, MDS_AXIS_PIPELINE),
+                     .made = made,
+                     .prompt = prompt,
+                     .left = n};
     enum mds_rc rc = alloc_work(&w);
 
     qsort(prompt, (size_t)n, sizeof *prompt, compare);
     if (!rc)
-        rc = run_own(&w, prompt, n);
+        rc = run_own(&w);
     free_work(&w);
     return rc ? rc : gather(m, made, size);
 }

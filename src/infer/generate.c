@@ -332,10 +332,11 @@ static enum mds_rc run_waiting(struct generation *g)
 static int is_full(const struct generation *g)
 {
     const int64_t batches = 16;
+    const struct mds_batch_config *c = &g->m->run->config.batch;
     int64_t replicas = mds_groups_size(&g->m->groups, MDS_AXES_BATCH);
 
     return g->records * g->s->samples >=
-           batches * replicas * g->m->run->config.batch.micro;
+           batches * replicas * c->micro * c->accumulation;
 }
 
 static enum mds_rc generate_record(void *ctx, struct mds_infer_records *in,

@@ -198,6 +198,7 @@ enum mds_rc mds_infer_model_want_generation(struct mds_infer_model *m)
 {
     static const char *const no_effect[] = {"parallel.sequence_parallel",
                                             "parallel.tensor_chunks",
+                                            "parallel.virtual_layers",
                                             "batch.accumulation",
                                             "train.sequence_tile",
                                             "train.attention_head_groups",
@@ -221,19 +222,10 @@ enum mds_rc mds_infer_model_want_generation(struct mds_infer_model *m)
 static enum mds_rc check_generation(const struct mds_infer_model *m)
 {
     const struct mds_parallel_config *p = &m->run->config.parallel;
-    const char *what = p->pipeline > 1  ? "--pipeline-model-parallel-size"
-                       : p->ring > 1    ? "--context-parallel-size"
-                       : p->ulysses > 1 ? "--ds-sequence-parallel-size"
-                                        : NULL;
+    const char *what = p->expert > 1 ? "--expert-model-parallel-size"
+                       : p->zero_stage == 3 && p->data_ranks > 1 ? "--zero-stage 3"
+                                                                 : NULL;
 
-    if (what)
-        return mds_fail(MDS_EUSER,
-                        "%s: generation shares a sequence's keys and values by heads "
-                        "only; use --tensor-model-parallel-size instead",
-                        what);
-    what = p->expert > 1                             ? "--expert-model-parallel-size"
-           : p->zero_stage == 3 && p->data_ranks > 1 ? "--zero-stage 3"
-                                                     : NULL;
     if (what)
         return mds_fail(MDS_EUSER,
                         "%s: ranks that generate different sequences do not "
@@ -344,6 +336,18 @@ static int64_t choose_length(const struct mds_infer_model *m, int64_t longest)
     return mds_round_up(length, unit);
 }
 
+/* So that all stages of a pipeline have something to do. */
+static int64_t batches_at_once(const struct mds_infer_model *m,
+                               const struct mds_infer_need *need, int64_t replicas)
+{
+    int64_t stages = m->run->config.parallel.pipeline;
+    int64_t share = (need->sequences + replicas - 1) / replicas;
+
+    if (stages == 1)
+        return 1;
+    return m->generates ? mds_max(mds_min(stages, share), 1) : 2 * stages;
+}
+
 /* No more rows than there are tokens for. */
 static void choose_batch(struct mds_infer_model *m, const struct mds_infer_need *need,
                          int64_t ranks)
@@ -356,7 +360,7 @@ static void choose_batch(struct mds_infer_model *m, const struct mds_infer_need 
     int64_t rows = m->generates ? need->sequences : (need->tokens + row - 1) / row;
 
     if (!is_given(m, "batch.accumulation"))
-        c->batch.accumulation = c->parallel.pipeline > 1 ? 2 * c->parallel.pipeline : 1;
+        c->batch.accumulation = batches_at_once(m, need, replicas);
     if (is_given(m, "batch.micro"))
         return;
     c->batch.micro = mds_max(need->batch_tokens / c->model.seq_length, 1);
@@ -469,11 +473,11 @@ static enum mds_rc check_memory(const struct mds_infer_model *m)
         MDS_EMEM,
         "%s: a rank needs %s for rows of %" PRId64
         " tokens, and has %s; use more ranks (--tensor-model-parallel-size, "
-        "--context-parallel-size, --zero-stage 3), --sequence-tile, or "
-        "fewer --batch-tokens",
+        "--context-parallel-size, --zero-stage 3), %s, or fewer --batch-tokens",
         m->world.host, mds_format_bytes((double)device, need, sizeof need),
         m->run->config.model.seq_length,
-        mds_format_bytes((double)there, have, sizeof have));
+        mds_format_bytes((double)there, have, sizeof have),
+        m->generates ? "--pipeline-model-parallel-size" : "--sequence-tile");
 }
 
 static enum mds_rc build_engine(struct mds_infer_model *m)

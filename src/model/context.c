@@ -25,7 +25,7 @@ int mds_gpt_is_tiled(const struct context *c)
 int64_t mds_gpt_kv_heads_inside(const struct context *c)
 {
     return mds_attention_kv_heads(mds_gpt_heads(c, c->g->cfg.kv_heads),
-                                  mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES));
+                                  mds_gpt_ulysses(c));
 }
 
 /* Ulysses ranks share the heads of each group. */
@@ -57,13 +57,14 @@ void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
                                   .key_start = batch->key_start,
                                   .host_key_start = batch->host_key_start,
                                   .position_start = batch->position_start}};
-    mds_par_set_batch(p, run->B, run->S, batch->first_sample);
+    if (mds_gpt_generates(c))
+        mds_par_set_new_tokens(p, run->B, run->cache.first, run->S);
+    else
+        mds_par_set_batch(p, run->B, run->S, batch->first_sample);
     if (!mds_gpt_is_tiled(c) && !mds_gpt_generates(c)) {
         p->chunks = tensor_chunks_for(g, p);
         mds_par_set_batch(p, run->B, run->S, batch->first_sample);
     }
-    if (mds_gpt_generates(c))
-        mds_par_move_tokens(p, run->cache.first);
     c->part = c->stride = mds_par_rows(p);
 }
 

@@ -126,6 +126,12 @@ static inline int mds_gpt_generates(const struct context *c)
     return c->run->cache.kv != NULL;
 }
 
+/* Ranks that exchange tokens for heads around attention; with a cache none do. */
+static inline int mds_gpt_ulysses(const struct context *c)
+{
+    return mds_gpt_generates(c) ? 1 : mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES);
+}
+
 /* Elements of the residual stream, or of its gradient: [slice rows, H]. */
 static inline int64_t mds_gpt_residual_size(const struct context *c)
 {

@@ -99,15 +99,16 @@ struct mds_gpt_run {
     void (*block_queued)(void *ctx, int backward, int layer);
     void *ctx;
     /* Generation, unless kv is NULL: the caches of this rank's blocks, one after the
-     * other, with room for `tokens` tokens of B sequences each.  The micro-batch then
-     * is tokens first .. first + S - 1. */
+     * other, with room for `tokens` tokens of B sequences each, on all ranks that split
+     * them together.  The micro-batch then is tokens first .. first + S - 1
+     * (mds_par_set_new_tokens). */
     struct mds_gpt_cache {
         void *kv;
         int64_t tokens, first;
     } cache;
 };
 
-/* Bytes of such caches. */
+/* Bytes of such caches on this rank. */
 int64_t mds_gpt_cache_bytes(const struct mds_gpt *g, int64_t B, int64_t tokens);
 
 /* One micro-batch: token and targets of [tokens here, B] on the device (sequence-major,

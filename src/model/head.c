@@ -219,6 +219,22 @@ static enum mds_rc gather_logits(const struct context *c, const void *x, void *o
                                n * (int64_t)mdsk_dtype_size(c->par.dtype));
 }
 
+/* Of ranks that split tokens, the last one has the last: *y [n] on all becomes its. */
+static enum mds_rc take_last_token(const struct context *c, int64_t n, void **y)
+{
+    const struct mds_par *p = &c->par;
+    struct mds_comm *ranks = mds_group(p->groups, MDS_AXES_SEQUENCE);
+    void *all = NULL;
+
+    if (p->tokens.n == p->ring.n)
+        return MDS_OK;
+    MDS_TRY(mds_gpt_scratch(c, mds_comm_size(ranks) * n, &all));
+    MDS_TRY(
+        mds_comm_all_gather(ranks, *y, all, n * (int64_t)mdsk_dtype_size(p->dtype)));
+    *y = mds_par_at(p, all, (mds_comm_size(ranks) - 1) * n);
+    return MDS_OK;
+}
+
 /* The last B rows are the last token's. */
 static enum mds_rc last_token_logits(const struct context *c, struct residual x,
                                      void *out)
@@ -234,6 +250,7 @@ static enum mds_rc last_token_logits(const struct context *c, struct residual x,
     MDS_TRY(mds_gpt_norm_fwd(c, &c->g->head.norm, p->B, mds_par_at(p, x.x, at), branch,
                              branch, y, mean, rstd, NULL));
     MDS_TRY(scale_for_logits(c, n, y));
+    MDS_TRY(take_last_token(c, n, &y));
     return gather_logits(c, y, out);
 }
 

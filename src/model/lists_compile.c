@@ -111,7 +111,7 @@ static struct mds_block_policy policy_of(const struct context *c,
     return (struct mds_block_policy){
         .ranks = {.tensor = tp,
                   .sequence = c->g->sequence_parallel,
-                  .ulysses = mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES),
+                  .ulysses = mds_gpt_ulysses(c),
                   .expert = mds_groups_size(c->g->groups, MDS_AXIS_EXPERT),
                   .copied = 2 * copied * c->g->cfg.head_dim,
                   .sum_work = tp > 1 ? sum_work(c) : 0},
@@ -138,7 +138,7 @@ static void rows_of(const struct context *c, int64_t rows[MDS_ROWS_KINDS])
     rows[MDS_ROWS_ONE] = 1;
     rows[MDS_ROWS_SLICE] = mds_par_slice_rows(&c->par);
     rows[MDS_ROWS_GEMM] = R;
-    rows[MDS_ROWS_HEADS] = R * mds_groups_size(c->g->groups, MDS_AXIS_ULYSSES);
+    rows[MDS_ROWS_HEADS] = R * mds_gpt_ulysses(c);
     rows[MDS_ROWS_COPIES] = R * c->g->cfg.experts.topk;
     rows[MDS_ROWS_ROUND] = mds_gpt_round_rows(c);
 }

@@ -144,14 +144,17 @@ static enum mds_rc rotate(void *ctx, const struct mds_block_call *call)
     return MDS_OK;
 }
 
-/* Of a block; generation has one model chunk, which begins at block 0. */
+/* Of a block; generation has one model chunk. */
 static struct mds_kv_cache cache_of(const struct context *c, int block)
 {
     const struct mds_gpt_cache *all = &c->run->cache;
     int64_t bytes = mds_gpt_cache_bytes(c->g, c->par.B, all->tokens);
+    int64_t before = block - c->g->chunk[0].is.first_layer;
 
     return (struct mds_kv_cache){
-        .kv = (char *)all->kv + bytes / c->g->max_layers * block, .first = all->first};
+        .kv = (char *)all->kv + bytes / c->g->max_layers * before,
+        .first = all->first,
+        .block = mds_kv_cache_block(c->g->groups, all->tokens)};
 }
 
 static enum mds_rc attend(void *ctx, const struct mds_block_call *call)

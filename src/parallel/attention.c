@@ -335,6 +335,8 @@ enum mds_rc mds_attention_cached_fwd(const struct mds_par *p,
         .o = attention_result(p, &in, o, 0),
         .lse = lse};
 
+    if (mds_groups_size(p->groups, MDS_AXES_SEQUENCE) > 1)
+        return mds_sharded_cache_fwd(p, a, cache, qkv, o);
     f.shape.q_offset = f.shape.first_query = cache->first;
     MDS_TRY(append(p, a, cache, qkv));
     return mds_op_attention_fwd(p->dev, &f);

@@ -65,16 +65,22 @@ enum mds_rc mds_attention_bwd(const struct mds_par *p, const struct mds_attentio
 enum mds_rc mds_attention_most(const struct mds_par *p, const struct mds_attention *a,
                                const float *lse, float *most);
 
-/* Keys and values of what a sequence has had so far, of a group of ranks that split it
- * neither by heads nor by tokens (Ulysses, ring). */
+/* Keys and values of what a sequence has had so far.  Ranks that split sequences
+ * (Ulysses and ring alike) have its blocks of tokens in turn, with all heads. */
 struct mds_kv_cache {
     void *kv;      /* [tokens, B, 2 G D]: of each token its keys, then its values */
-    int64_t first; /* tokens that it has: p's tokens are those that follow */
+    int64_t first; /* tokens that all ranks' have together: p's are those that follow */
+    int64_t block; /* tokens of a block; not used by a rank that has all */
 };
 
-/* Append keys and values of p's tokens, qkv [rows, (A + 2G) D], to the cache, which has
- * room for them, and let p's queries attend to all that it has then.  o, lse as
- * above. */
+/* Of caches for S tokens: the tokens of a block, and those that each rank has. */
+int64_t mds_kv_cache_block(const struct mds_groups *g, int64_t S);
+int64_t mds_kv_cache_tokens(const struct mds_groups *g, int64_t S);
+
+/* Append keys and values of p's tokens (mds_par_set_new_tokens), qkv [rows, (A + 2G)
+ * D], to the cache, which has room for them, and let p's queries attend to all that
+ * ranks have then.  o as above, lse [B, A, tokens], which is not written where ranks
+ * split sequences.  Collective over these. */
 enum mds_rc mds_attention_cached_fwd(const struct mds_par *p,
                                      const struct mds_attention *a,
                                      const struct mds_kv_cache *cache, const void *qkv,

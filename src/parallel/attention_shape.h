@@ -84,6 +84,12 @@ enum mds_rc mds_window_ring_bwd(const struct mds_par *p, const struct mds_attent
                                 const void *inside, const void *o, const float *lse,
                                 const void *d_o, void *dinside);
 
+/* As mds_attention_cached_fwd, where ranks split sequences. */
+enum mds_rc mds_sharded_cache_fwd(const struct mds_par *p,
+                                  const struct mds_attention *a,
+                                  const struct mds_kv_cache *cache, const void *qkv,
+                                  void *o);
+
 /* Ring attention, inside layout, in a ring of two or more ranks; o and d_o as
  * for mds_attention_fwd. */
 enum mds_rc mds_ring_attention_fwd(const struct mds_par *p,

@@ -114,11 +114,12 @@ int64_t mds_groups_nccl_bytes(const struct mds_groups *g, int per_node,
     return sum;
 }
 
-/* What training needs, and what GPUs exchange there: collectives, or messages to the
+/* What runs need, and what GPUs exchange there: collectives, or messages to the
  * next rank (1) and the previous one (-1) on two lanes: keys and values, and their
  * gradients, around the ring; activations to the next stage, their gradients back.  The
  * world exchanges host memory only; whether the ends need collectives depends on the
- * model, and whether a stage does, on the optimizer (engine.c).  Where experts are on
+ * model, whether a stage does, on the optimizer, and those that split sequences do in
+ * generation (engine.c).  Where experts are on
  * several ranks: these ranks, those with the same experts, and the latter's tensor
  * ranks, which are a stage of their own to the optimizer. */
 static const struct need {
@@ -130,6 +131,7 @@ static const struct need {
     {MDS_AXIS_TENSOR, NULL, 1, {0}, 0},
     {MDS_AXIS_ULYSSES, NULL, 1, {0}, 0},
     {MDS_AXIS_RING, NULL, 0, {1, 1}, 0},
+    {MDS_AXES_SEQUENCE, NULL, 0, {0}, 0},
     {MDS_AXES_TOKENS, "data", 1, {0}, 0},
     {MDS_AXIS_PIPELINE, NULL, 0, {1, -1}, 0},
     {MDS_GROUP_ENDS, "ends", 0, {0}, 0},

@@ -8,6 +8,7 @@ src_parallel_libmds_parallel_a_SOURCES = \
   src/parallel/ring.c \
   src/parallel/rope.c src/parallel/rope.h \
   src/parallel/shard.c src/parallel/shard.h \
+  src/parallel/sharded_cache.c \
   src/parallel/sums.c src/parallel/sums.h \
   src/parallel/tensor_parallel.c src/parallel/tensor_parallel.h \
   src/parallel/vocab.c src/parallel/vocab.h \

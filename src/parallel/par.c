@@ -34,12 +34,17 @@ void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sa
         p->sequence_parallel ? mds_groups_rank(g, MDS_AXIS_TENSOR) : 0, p->chunks);
 }
 
-void mds_par_move_tokens(struct mds_par *p, int64_t first)
+void mds_par_set_new_tokens(struct mds_par *p, int64_t B, int64_t first, int64_t n)
 {
-    struct mds_shard_tokens *const of[] = {&p->ring, &p->tokens, &p->slice};
+    int ranks = mds_groups_size(p->groups, MDS_AXES_SEQUENCE);
+    int rank = mds_groups_rank(p->groups, MDS_AXES_SEQUENCE);
 
-    for (int i = 0; i < 3; i++)
-        of[i]->run[0].first += first;
+    p->B = B;
+    p->first_sample = 0;
+    p->chunks = 1;
+    p->ring = (struct mds_shard_tokens){.runs = 1, .run = {{first, n}}, .n = n};
+    p->tokens = n % ranks ? p->ring : mds_shard_slice(&p->ring, ranks, rank);
+    p->slice = p->tokens;
 }
 
 int64_t mds_par_chunk(const struct mds_par *p, int i)

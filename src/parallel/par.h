@@ -32,8 +32,10 @@ struct mds_par {
  * then limited to at least 1 and at most MDS_SHARD_CHUNKS and the slice's tokens. */
 void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sample);
 
-/* Let the sequences' first token, of ranks that do not split them, be token `first`. */
-void mds_par_move_tokens(struct mds_par *p, int64_t first);
+/* Likewise for generation, without sequence_parallel and chunks: B sequences' tokens
+ * first .. first + n - 1.  Ulysses and ring ranks alike have equal parts of them, one
+ * after the other, or if their number does not divide n, all of them. */
+void mds_par_set_new_tokens(struct mds_par *p, int64_t B, int64_t first, int64_t n);
 
 /* Copy p, which has one chunk, to *tile, restricted to tokens at .. at + n - 1 of its
  * slice: for operations that handle each row independently.  With sequence parallelism

@@ -29,10 +29,12 @@ enum mds_axis_bit {
 enum { MDS_AXES = 6, MDS_AXES_MOST = 8 /* of any table */ };
 
 /* Sets of axes: those that split the batch: the data ranks of options and logs; those
- * along which ranks have different tokens; of these, those along which they have the
- * same experts; those within a pipeline stage, and of these the same; all. */
+ * that split sequences by tokens; those along which ranks have different tokens; of
+ * these, those along which they have the same experts; those within a pipeline stage,
+ * and of these the same; all. */
 #define MDS_AXES_BATCH (MDS_AXIS_EXPERT | MDS_AXIS_DATA)
-#define MDS_AXES_TOKENS (MDS_AXIS_ULYSSES | MDS_AXIS_RING | MDS_AXES_BATCH)
+#define MDS_AXES_SEQUENCE (MDS_AXIS_ULYSSES | MDS_AXIS_RING)
+#define MDS_AXES_TOKENS (MDS_AXES_SEQUENCE | MDS_AXES_BATCH)
 #define MDS_AXES_SAME_EXPERTS (MDS_AXES_TOKENS & ~(unsigned)MDS_AXIS_EXPERT)
 #define MDS_AXES_STAGE (MDS_AXES_ALL & ~(unsigned)MDS_AXIS_PIPELINE)
 #define MDS_AXES_STAGE_EXPERTS (MDS_AXES_STAGE & ~(unsigned)MDS_AXIS_EXPERT)

@@ -69,6 +69,16 @@ done <<'END'
 2 --tensor-model-parallel-size 2
 2 --zero-stage 2
 4 --tensor-model-parallel-size 2 --micro-batch-size 2
+2 --pipeline-model-parallel-size 2
+4 --pipeline-model-parallel-size 2 --micro-batch-size 1
+4 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2
+2 --context-parallel-size 2
+2 --ds-sequence-parallel-size 2 --batch-tokens 7
+4 --ds-sequence-parallel-size 2 --context-parallel-size 2 --micro-batch-size 2
+4 --context-parallel-size 2 --pipeline-model-parallel-size 2 --batch-tokens 30
+4 --ds-sequence-parallel-size 2 --tensor-model-parallel-size 2
+4 --context-parallel-size 2
+2 --context-parallel-size 2 --zero-stage 3
 END
 test_expect_success 'neither batches nor pieces of prompts nor other prompts change anything' '
     draw="--temperature 0.9 --top-k 20 --top-p 0.95 --num-samples 3 --max-new-tokens 30" &&
@@ -142,6 +152,11 @@ done <<'END'
 1
 1 --micro-batch-size 2 --batch-tokens 10
 2 --tensor-model-parallel-size 2
+2 --pipeline-model-parallel-size 2
+2 --context-parallel-size 2
+4 --ds-sequence-parallel-size 4 --micro-batch-size 1 --batch-tokens 7
+4 --context-parallel-size 2 --pipeline-model-parallel-size 2
+4 --context-parallel-size 2 --tensor-model-parallel-size 2
 END
 # refused WORDS ARGUMENTS...: fails with one line that has these words
 refused() {
@@ -167,10 +182,8 @@ test_expect_success 'errors say what, where and what to do' '
     refused "give a larger --seq-length\|max-new-tokens up to 93" --load model a.fa --seq-length 100 &&
     refused "give --seq-length" --load model - &&
     refused "name it before mds_pretrain" --load model &&
-    for option in pipeline-model-parallel-size context-parallel-size ds-sequence-parallel-size; do
-        timeout 60 $MPIEXEC -n 2 mds_infer generate --load model a.fa --threads 1 --$option 2 >out 2>&1 </dev/null
-        cat out && grep "error: .*--$option: generation shares .* use --tensor-model-parallel-size" out || return 1
-    done &&
+    refused "virtual-pipeline-stage does not concern generation; leave it out" --load model a.fa \
+        --num-layers-per-virtual-pipeline-stage 1 &&
     { timeout 60 $MPIEXEC -n 2 mds_infer generate --load model a.fa --threads 1 --zero-stage 3 >out 2>&1 </dev/null
     grep "error: .*--zero-stage 3: ranks that generate" out; }
 '
@@ -182,6 +195,29 @@ test_expect_success 'learned positions: prompts and new tokens up to their numbe
     records 2 34 0 >long.fa &&
     refused "r1 has 34 tokens, and .* takes 33; the model learned a position for each" --load learned --max-new-tokens 1 long.fa
 '
+test_expect_success 'a model whose queries share keys' '
+    pretrain --num-layers 2 --seq-length 64 --data-path t.h5 $rope --group-query-attention --num-query-groups 2 --save grouped >out 2>&1
+'
+while read -r model options; do
+    test_expect_success "4 ranks, $model: $options" "
+        for draw in '' '--temperature 1 --num-samples 3'; do
+            from $model --max-new-tokens 13 \$draw fits.fa >want &&
+            timeout 60 \$MPIEXEC -n 4 mds_infer generate --load $model --max-new-tokens 13 \$draw --output is --overwrite fits.fa \
+                --threads 1 $options </dev/null >out 2>&1 && cat out && test_cmp want is || return 1
+        done
+    "
+done <<'END'
+grouped --context-parallel-size 4 --batch-tokens 20
+grouped --ds-sequence-parallel-size 2 --context-parallel-size 2
+alibi --context-parallel-size 4 --batch-tokens 20
+alibi --context-parallel-size 2 --pipeline-model-parallel-size 2
+window --ds-sequence-parallel-size 4 --batch-tokens 20
+window --context-parallel-size 2 --tensor-model-parallel-size 2
+experts --context-parallel-size 2 --ds-sequence-parallel-size 2
+experts --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2
+learned --context-parallel-size 4
+learned --ds-sequence-parallel-size 4 --batch-tokens 20
+END
 test_expect_success 'outputs that exist stay' '
     test_must_fail generate --output one a.fa 2>err && cat err && grep "one: exists already" err
 '

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # ZeRO's stages, places and types on 1 to 4 ranks; sums along the axes of a grid on 8;
-# Muon with tensor ranks, too, on 1 to 6.
+# Muon with tensor ranks, too, on 1 to 6; generation in layouts of 4.
 prog=${builddir:?source tests/env.sh first}/tests/mpi/zero
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-echo 1..10
+echo 1..11
 try() { # try TEST NAME RANKS PROGRAM...
     test=$1 name=$2 n=$3
     shift 3
@@ -26,3 +26,4 @@ done
 [ -z "$(ls -A "$tmp")" ] || printf 'not '
 echo "ok 9 - no file is left"
 try 10 axes 8 "${prog%zero}axes"
+try 11 generation 4 "${prog%zero}decode"

@@ -205,6 +205,38 @@ static void batches_have_rows(void **state)
     mds_groups_fini(&g);
 }
 
+/* Generation: sequence ranks have parts of what they can share, else all of it; and
+ * room in their caches for all of a sequence together. */
+static void new_tokens_have_rows(void **state)
+{
+    (void)state;
+    for (int rank = 0; rank < 8; rank++) {
+        struct mds_parallel_config c = {
+            .tensor = 2, .pipeline = 1, .ulysses = 2, .ring = 2, .expert = 1};
+        struct mds_groups g = {0};
+        struct mds_par p = {.groups = &g};
+
+        assert_int_equal(mds_groups_create(&c, 8, rank, NULL, &g), MDS_OK);
+        mds_par_set_new_tokens(&p, 3, 100, 12);
+        assert_int_equal(mds_par_rows(&p), 9);
+        assert_int_equal(p.tokens.runs, 1);
+        assert_int_equal(p.tokens.run[0].first, 100 + rank / 2 * 3);
+        assert_int_equal(p.slice.run[0].first, p.tokens.run[0].first);
+        assert_int_equal(p.ring.n, 12);
+        mds_par_set_new_tokens(&p, 3, 100, 7);
+        assert_int_equal(mds_par_rows(&p), 21);
+        assert_int_equal(p.tokens.run[0].first, 100);
+        for (int64_t tokens = 1; tokens < 200; tokens++) {
+            int64_t block = mds_kv_cache_block(&g, tokens);
+
+            assert_true(4 * mds_kv_cache_tokens(&g, tokens) >= tokens);
+            assert_true(mds_kv_cache_tokens(&g, tokens) % block == 0);
+        }
+        assert_int_equal(mds_kv_cache_tokens(&g, 1024), 256);
+        mds_groups_fini(&g);
+    }
+}
+
 /* What one of four tensor ranks sends: 3 sequences of 28 tokens, rows of 10. */
 static const struct mds_comm_count *sent(const struct mds_groups *g,
                                          enum mds_comm_kind kind)
@@ -428,6 +460,7 @@ int main(void)
         cmocka_unit_test(groups_have_their_members),
         cmocka_unit_test(only_ends_are_tied),
         cmocka_unit_test(batches_have_rows),
+        cmocka_unit_test(new_tokens_have_rows),
         cmocka_unit_test(rows_are_sent_in_chunks),
         cmocka_unit_test(chunks_have_rows),
         cmocka_unit_test(a_ring_sends_what_the_formula_says),
