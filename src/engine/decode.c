@@ -220,7 +220,7 @@ enum mds_rc mds_engine_decode_dry(struct mds_engine *e)
 
     for (int i = 0; i < 3; i++) {
         t.n = n[i];
-        t.first = i < 2 ? 0 : c->model.seq_length - 1;
+        t.first = c->model.seq_length - t.n;
         if (t.n > 0)
             MDS_TRY(mds_engine_decode(e, &t, NULL));
     }

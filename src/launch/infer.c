@@ -338,10 +338,12 @@ enum mds_rc mds_infer_plan_check(const struct mds_launch *l, struct mds_infer_pl
     rc = mds_fail(
         MDS_EUSER,
         "a sequence of %lld tokens does not fit on %lld rank%s of %s: with %s, which "
-        "needs least, a rank needs %s of %s; use more nodes, --sequence-tile (behind "
-        "the files), or shorter sequences",
+        "needs least, a rank needs %s of %s; use more nodes, %s (behind the files), "
+        "or shorter sequences",
         (long long)least->tokens, (long long)l->ranks, mds_plural(l->ranks),
-        l->machine->name, text.s ? text.s : "", need, have);
+        l->machine->name, text.s ? text.s : "", need, have,
+        p->need.longest_prompt > 0 ? "--pipeline-model-parallel-size"
+                                   : "--sequence-tile");
     mds_str_fini(&text);
     return rc;
 }

@@ -19,6 +19,7 @@ int mds_launch_infers(const struct mds_launch_options *o);
 /* One of the layouts that were tried. */
 struct mds_infer_layout {
     int64_t tensor, ulysses, ring, data;
+    int64_t copies;        /* of the model that have work, up to data */
     int64_t micro, tokens; /* rows of a micro-batch, and their length */
     struct mds_estimate estimate;
     double all_s;  /* for everything; 0: unknown */

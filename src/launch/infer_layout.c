@@ -92,9 +92,19 @@ static void set_times(const struct search *s, const struct mds_config *c,
     y->all_s = s->tokens > 0 ? ceil(all / rows) * y->estimate.step_s : 0;
 }
 
+/* Where the tokens of all sequences are not known, their number may be. */
+static int64_t copies_with_work(const struct search *s, int64_t data)
+{
+    const struct mds_infer_need *need = &s->p->need;
+    int64_t jobs = s->p->jobs, share = (need->sequences + jobs - 1) / jobs;
+
+    return s->tokens > 0 || need->cut || share == 0 ? data : mds_min(data, share);
+}
+
 double mds_infer_layout_cost(const struct mds_infer_layout *y)
 {
-    return y->all_s > 0 ? y->all_s : y->estimate.step_s / (double)(y->data * y->micro);
+    return y->all_s > 0 ? y->all_s
+                        : y->estimate.step_s / (double)(y->copies * y->micro);
 }
 
 static enum mds_rc try_layout(struct search *s, struct mds_infer_layout *y,
@@ -114,6 +124,7 @@ static enum mds_rc try_layout(struct search *s, struct mds_infer_layout *y,
         y->ulysses = c->parallel.ulysses;
         y->ring = c->parallel.ring;
         y->data = c->parallel.data_ranks;
+        y->copies = copies_with_work(s, y->data);
         y->micro = c->batch.micro;
         y->tokens = c->model.seq_length;
         rc = mds_predict_as(how, c, (int)s->l->ranks, (int)s->l->per_node,
@@ -170,8 +181,9 @@ static int all_are_busy(const struct search *s)
     const struct mds_infer_plan *p = s->p;
     const struct mds_infer_layout *y = p->best < 0 ? NULL : &p->tried[p->best];
 
-    return y && (s->tokens == 0 ||
-                 s->tokens >= 2 * (double)(y->data * y->micro * (y->tokens + 1)));
+    if (!y || s->tokens == 0)
+        return y && y->copies == y->data;
+    return s->tokens >= 2 * (double)(y->data * y->micro * (y->tokens + 1));
 }
 
 static enum mds_rc try_all(struct search *s)

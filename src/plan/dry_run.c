@@ -39,11 +39,13 @@ static enum mds_rc evaluate(struct mds_engine *e, const struct mds_config *c)
     return rc;
 }
 
-/* A step; of a run that only evaluates, an evaluation. */
+/* A step; of a run that only evaluates, an evaluation; or what generation takes. */
 static enum mds_rc step_or_evaluate(struct mds_engine *e, const struct mds_config *c)
 {
     struct mds_step_result result;
 
+    if (c->train.prefill > 0)
+        return mds_engine_decode_dry(e);
     if (c->train.skip_train)
         return evaluate(e, c);
     MDS_TRY(mds_engine_backward(e, 1, 0, c->batch.accumulation, NULL, &result));

@@ -72,6 +72,18 @@ test_expect_success 'hidden states and generation' '
     plan large embed --load model --output x.h5 short.fa && test "$(first)" = "8 1 1 1" &&
     plan large generate --load model --max-new-tokens 8 short.fa && test "$(first)" = "8 1 1 1"
 '
+test_expect_success 'one prompt: ranks share it where that is faster, or where it does not fit on one' '
+    plan large generate --load model --max-new-tokens 8 genome.fa && set -- $(first) && test "$1" -lt 8 &&
+    test $(($1 * $2 * $3 * $4)) -eq 8 && ! grep "error\|warn" err &&
+    for options in "" "--context-parallel-size 2" "--ds-sequence-parallel-size 2" "--tensor-model-parallel-size 2"; do
+        mds_launch plan --program mds_infer --machine localhost --layout given --ranks 2 -- generate --load model --max-new-tokens 8 \
+            short.fa --threads 1 $options >plan && cat plan &&
+        $MPIEXEC -n 2 mds_infer generate --load model --max-new-tokens 8 short.fa --threads 1 --log-level debug $options </dev/null \
+            >x.fa 2>log &&
+        was=$(sed -n "3s/.* \([0-9.]* [KM]iB\) of .*/\1/p" plan) && is=$(sed -n "s/^  all.* \([0-9.]* [KM]iB\)  *[0-9.]* %\$/\1/p" log | head -n 1) &&
+        echo "$was, $is" && test -n "$is" && test "$was" = "$is" || return 1
+    done
+'
 # fails WORDS...: the error
 fails() {
     plan large "$@"
