@@ -11,7 +11,7 @@ run=runs/GPT33B-512000-4n
 checkpoints=runs/GPT33B-512000-4n/checkpoints
 [ ! -e "$run/done" ] || exit 0
 before=$(cat "$checkpoints/latest" 2> /dev/null)
-timeout --foreground --preserve-status --signal=USR1 41760 mds_launch \
+timeout --foreground --preserve-status --signal=USR1 42000 mds_launch \
     --machine h200-flux.yaml \
     --nodes 4 \
     --ranks-per-node 8 \
@@ -50,7 +50,7 @@ timeout --foreground --preserve-status --signal=USR1 41760 mds_launch \
     --load runs/GPT33B-512000-4n/checkpoints \
     --save-interval 2 \
     --keep-last 3 \
-    --exit-duration-in-mins 696 &
+    --exit-duration-in-mins 700 &
 pid=$!
 [ -z "$WANDB_PROJECT$MLFLOW_TRACKING_URI" ] ||
     mds_track --follow $pid "$run" >> "$run/track.log" 2>&1 &

@@ -23,6 +23,12 @@ static enum mds_rc wait_blocking(struct mds_comm *c)
 
 static enum mds_rc end_blocking(struct mds_comm *c)
 {
+    struct mds_comm_flight f;
+
+    if (c->rates) {
+        mds_comm_clock_start(c, &c->call, &f);
+        mds_comm_clock_wait(c, &f);
+    }
     if (c->mpi)
         mds_watch_done(c->peers.tag, &c->call);
     return MDS_OK;

@@ -130,6 +130,28 @@ int64_t mds_comm_nccl_bytes(const struct mds_comm *c, int here,
 /* The group's name, as given when it was created; borrowed from the group. */
 const char *mds_comm_tag(const struct mds_comm *c);
 
+/* The time of calls in a dry group, on the clock of its device (device/clock.h).  They
+ * begin when the stream has come to them, and are shared with the link's other calls
+ * while these last; what the stream waits for is exposed. */
+struct mds_comm_rates {
+    struct mds_dev *dev; /* borrowed */
+    int network;         /* the group's links leave the node */
+    int in_turn;         /* peers work in turn: nothing hides its messages */
+    double beside;       /* seconds that computing takes longer for each hidden one */
+    struct {
+        double call_s, byte_s; /* of a call, and of each byte on the wire */
+        double shared; /* longer beside another call on the links: 1 is twice as long */
+    } of[MDS_COMM_KINDS];
+};
+void mds_comm_set_rates(struct mds_comm *c, const struct mds_comm_rates *rates);
+double mds_comm_exposed_s(const struct mds_comm *c);
+
+/* A call that takes s seconds, and when it ends. */
+struct mds_comm_flight {
+    double s, end_s;
+    double compute_s; /* what the device had computed when it was called */
+};
+
 /* Handle of a collective in flight.  The caller owns it, zeroes it before its first
  * use, and neither moves nor changes it until it is done; then it may be reused. */
 struct mds_comm_req {
@@ -143,7 +165,8 @@ struct mds_comm_req {
     int64_t step;  /* elements of each shard that are sent at a time */
     int64_t at;    /* first element, within each shard, of the current step */
     int elem_bytes, stages, stage, tag, slot;
-    int64_t ticket; /* of a call on the device; 0: not on the device */
+    int64_t ticket;                /* of a call on the device; 0: not on the device */
+    struct mds_comm_flight flight; /* in a dry run */
 };
 
 /* A rank's shard of a flat buffer of count elements: n elements from `first` on.  All
@@ -253,6 +276,7 @@ struct mds_comm_p2p {
     int64_t fragment; /* its length; 0: none is in flight */
     uint64_t message; /* its handle (mds_mpi_start) */
     int64_t ticket;   /* of a message on the device; 0: not on the device */
+    struct mds_comm_flight flight; /* in a dry run */
     struct mds_comm_call call;
 };
 

@@ -34,6 +34,9 @@ struct mds_comm {
     double *f64;                              /* [size, MDS_COMM_BATCH] */
     struct mds_comm_fingerprint *fingerprint; /* [size], check.c's; NULL until needed */
     struct mds_comm *next;                    /* of the live groups */
+    const struct mds_comm_rates *rates;       /* dry: borrowed; NULL: no clock */
+    double line_s[3]; /* ends of: the last collective, message out, message in */
+    double exposed_s;
 };
 
 /* ---- requests and messages in flight (request.c) ----
@@ -77,6 +80,13 @@ enum mds_rc mds_comm_begin_call(struct mds_comm *c, int ok, struct mds_comm_call
 
 /* Whether p is device memory and the group has an NCCL transport for it. */
 int mds_comm_is_direct(const struct mds_comm *c, const void *p);
+
+/* ---- time in a dry run (clock.c): nothing without rates ---- */
+
+void mds_comm_clock_start(struct mds_comm *c, const struct mds_comm_call *call,
+                          struct mds_comm_flight *f);
+void mds_comm_clock_wait(struct mds_comm *c, const struct mds_comm_flight *f);
+int mds_comm_clock_passed(const struct mds_comm *c, const struct mds_comm_flight *f);
 
 /* ---- sums (reduce.c) ---- */
 

@@ -5,6 +5,7 @@ src_comm_libmds_comm_a_SOURCES = \
   src/comm/account.c \
   src/comm/buffers.c \
   src/comm/check.c \
+  src/comm/clock.c \
   src/comm/collectives.c \
   src/comm/comm.c src/comm/comm.h \
   src/comm/internal.h \

@@ -14,6 +14,10 @@ static enum mds_rc start_message(struct mds_comm *c, enum mds_comm_kind kind, ch
     ok = ok && peer >= 0 && peer < c->peers.size && peer != c->peers.rank;
     ok = ok && tag >= 0 && tag < MDS_COMM_P2P_TAGS;
     MDS_TRY(mds_comm_begin_call(c, ok, &call));
+    if (c->rates) {
+        req->comm = c;
+        mds_comm_clock_start(c, &call, &req->flight);
+    }
     if (!c->mpi || bytes == 0)
         return MDS_OK;
     if (mds_comm_is_direct(c, buf))

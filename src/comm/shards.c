@@ -87,6 +87,10 @@ static enum mds_rc start_request(struct mds_comm *c, const struct mds_comm_req *
                                      .stages = made->stages};
     int64_t ticket = 0;
 
+    if (c->rates) {
+        req->comm = c;
+        mds_comm_clock_start(c, &made->call, &req->flight);
+    }
     if (!c->mpi || made->count == 0)
         return MDS_OK;
     if (mds_comm_is_direct(c, made->in ? made->in : made->out))

@@ -161,12 +161,17 @@ enum mds_rc mds_comm_block(struct mds_comm *c, const struct mds_comm_call *call,
 /* Wait for a request or a message, which is in flight while *comm is not NULL; ticket
  * > 0: by NCCL. */
 static enum mds_rc wait_for(struct mds_comm **comm, const struct mds_comm_call *call,
-                            int64_t ticket)
+                            int64_t ticket, const struct mds_comm_flight *flight)
 {
     struct mds_comm *c = *comm;
 
     if (!c)
         return MDS_OK;
+    if (c->dry) {
+        mds_comm_clock_wait(c, flight);
+        *comm = NULL;
+        return MDS_OK;
+    }
     if (!ticket)
         return mds_comm_block(c, call, comm);
     if (c->peers.broken)
@@ -180,12 +185,12 @@ static enum mds_rc wait_for(struct mds_comm **comm, const struct mds_comm_call *
 
 enum mds_rc mds_comm_wait(struct mds_comm_req *req)
 {
-    return wait_for(&req->comm, &req->call, req->ticket);
+    return wait_for(&req->comm, &req->call, req->ticket, &req->flight);
 }
 
 enum mds_rc mds_comm_p2p_wait(struct mds_comm_p2p *req)
 {
-    return wait_for(&req->comm, &req->call, req->ticket);
+    return wait_for(&req->comm, &req->call, req->ticket, &req->flight);
 }
 
 int mds_comm_done(const struct mds_comm_req *req)
@@ -199,6 +204,8 @@ enum mds_rc mds_comm_poll(struct mds_comm_req *req)
 
     if (!c)
         return MDS_OK;
+    if (c->dry)
+        return mds_comm_clock_passed(c, &req->flight) ? mds_comm_wait(req) : MDS_OK;
     if (c->peers.broken)
         return mds_comm_fail_broken(c, &req->call);
     if (!req->ticket)

@@ -3,6 +3,7 @@
 #ifndef MDS_DEVICE_BACKEND_H
 #define MDS_DEVICE_BACKEND_H
 
+#include "device/clock.h"
 #include "device/device.h"
 
 #include <sched.h>
@@ -72,6 +73,8 @@ struct mds_dev {
     char description[160];
     mds_bus_id bus_id; /* cuda */
     struct mds_ledger ledger;
+    const struct mds_dev_rates *rates; /* borrowed; NULL: no clock */
+    struct mds_dev_clock clock;
 };
 
 extern const struct mds_dev_ops mds_dev_cpu, mds_dev_dry, mds_dev_cuda;
@@ -99,6 +102,13 @@ void mds_host_cores_near(const char *root, mds_bus_id *gpu, int ranks, int rank,
 /* mds_host_memory_available with the kernel's files (/proc, /sys) below `root`: "", or
  * a test's directory. */
 int64_t mds_host_memory_below(const char *root);
+
+/* What a call takes by the clock, if there is one: charge what the stream does, start a
+ * copy on its line (returns its end), make the stream wait for it. */
+void mds_clock_charge(struct mds_dev *dev, enum mds_op op, const void *args,
+                      struct mdsk_cost cost);
+double mds_clock_copy(struct mds_dev *dev, int direction, int64_t bytes);
+void mds_clock_wait_copy(struct mds_dev *dev, struct mds_dev_async_copy copy);
 
 /* For arenas: add bytes (negative: subtract) to the memory account under tag. */
 void mds_dev_account(struct mds_dev *dev, enum mds_mem_tag tag, int64_t bytes);

@@ -87,14 +87,21 @@ const struct mds_ledger *mds_dev_ledger(const struct mds_dev *dev)
     return &dev->ledger;
 }
 
-void mds_dev_charge(struct mds_dev *dev, enum mds_op op, struct mdsk_cost cost)
+static void charge_ledger(struct mds_dev *dev, enum mds_op op, struct mdsk_cost cost)
 {
     dev->ledger.op[op].calls++;
     dev->ledger.op[op].cost.flops += cost.flops;
+    dev->ledger.op[op].cost.bytes += cost.bytes;
     if (dev->kern)
         mds_range_begin(op_names[op]);
     mds_profile_begin(dev, MDS_PROFILE_OP, (int)op, cost, NULL);
-    dev->ledger.op[op].cost.bytes += cost.bytes;
+}
+
+void mds_dev_charge(struct mds_dev *dev, enum mds_op op, const void *args,
+                    struct mdsk_cost cost)
+{
+    charge_ledger(dev, op, cost);
+    mds_clock_charge(dev, op, args, cost);
 }
 
 void mds_dev_charge_scratch(struct mds_dev *dev, int64_t bytes)
@@ -142,7 +149,7 @@ void mds_dev_free(struct mds_dev *dev, void *p, int64_t bytes)
 
 void mds_dev_zero(struct mds_dev *dev, void *p, int64_t bytes)
 {
-    mds_dev_charge(dev, MDS_OP_ZERO, (struct mdsk_cost){0, (double)bytes});
+    mds_dev_charge(dev, MDS_OP_ZERO, NULL, (struct mdsk_cost){0, (double)bytes});
     dev->ops->zero(dev, p, bytes);
     mds_dev_launched(dev);
 }
@@ -178,15 +185,15 @@ enum mds_rc mds_dev_poll_pause(struct mds_dev *dev, struct mds_dev_poll *p)
 }
 
 /* Each byte is read once and written once. */
-static void charge_copy(struct mds_dev *dev, enum mds_op op, int64_t bytes)
+static struct mdsk_cost copy_cost(int64_t bytes)
 {
-    mds_dev_charge(dev, op, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    return (struct mdsk_cost){0, 2.0 * (double)bytes};
 }
 
 void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
                      int64_t bytes)
 {
-    charge_copy(dev, MDS_OP_COPY_IN, bytes);
+    mds_dev_charge(dev, MDS_OP_COPY_IN, NULL, copy_cost(bytes));
     dev->ops->copy_in(dev, to, from_host, bytes);
     mds_dev_launched(dev);
 }
@@ -206,7 +213,7 @@ enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *fro
     enum mds_rc rc;
 
     MDS_TRY(mds_dev_wait(dev)); /* a copy to pageable memory blocks without a watch */
-    charge_copy(dev, MDS_OP_COPY_OUT, bytes);
+    mds_dev_charge(dev, MDS_OP_COPY_OUT, NULL, copy_cost(bytes));
     rc = dev->ops->copy_out(dev, to_host, from, bytes);
     mds_dev_launched(dev);
     return rc;
@@ -217,9 +224,12 @@ enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *fro
 static struct mds_dev_async_copy start_copy(struct mds_dev *dev, int direction,
                                             void *to, const void *from, int64_t bytes)
 {
-    struct mds_dev_async_copy c = {direction, ++dev->copies[direction]};
+    struct mds_dev_async_copy c = {.direction = direction,
+                                   .number = ++dev->copies[direction]};
 
-    charge_copy(dev, direction == 0 ? MDS_OP_COPY_OUT : MDS_OP_COPY_IN, bytes);
+    c.end_s = mds_clock_copy(dev, direction, bytes);
+    charge_ledger(dev, direction == 0 ? MDS_OP_COPY_OUT : MDS_OP_COPY_IN,
+                  copy_cost(bytes));
     if (!dev->kern)
         return c;
     if (dev->ops->start_copy)
@@ -246,6 +256,7 @@ struct mds_dev_async_copy mds_dev_reload_start(struct mds_dev *dev, void *to,
 
 void mds_dev_wait_copy(struct mds_dev *dev, struct mds_dev_async_copy copy)
 {
+    mds_clock_wait_copy(dev, copy);
     if (copy.number > 0 && dev->ops->wait_copy && dev->kern)
         dev->ops->wait_copy(dev, copy);
 }

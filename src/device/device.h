@@ -87,8 +87,10 @@ void *mds_dev_stream(const struct mds_dev *dev);
 const struct mds_ledger *mds_dev_ledger(const struct mds_dev *dev);
 
 /* Call charge before and launched after queueing an operation: charge adds it to the
- * ledger and, if a profile is being taken, starts its timer; launched stops that. */
-void mds_dev_charge(struct mds_dev *dev, enum mds_op op, struct mdsk_cost cost);
+ * ledger and, if a profile is being taken, starts its timer; launched stops that.  args:
+ * the operation's struct, or NULL. */
+void mds_dev_charge(struct mds_dev *dev, enum mds_op op, const void *args,
+                    struct mdsk_cost cost);
 void mds_dev_launched(struct mds_dev *dev);
 
 /* An operation's kernels allocate this much GPU memory themselves: raises the ledger's
@@ -139,6 +141,7 @@ enum mds_rc mds_dev_poll_pause(struct mds_dev *dev, struct mds_dev_poll *p);
 struct mds_dev_async_copy {
     int direction;  /* 0: to the host, 1: from it; in order within a direction */
     int64_t number; /* from 1 */
+    double end_s;   /* by a dry device's clock (device/clock.h) */
 };
 
 /* Copy between the device and host memory (offload: to the host; reload: back) on a

@@ -4,6 +4,7 @@ src_device_libmds_device_a_SOURCES = \
   src/device/arena.c src/device/arena.h \
   src/device/backend.h src/device/bind.c \
   src/device/cpu.c src/device/create.c src/device/cuda.c src/device/dry.c \
+  src/device/clock.c src/device/clock.h \
   src/device/device.c src/device/device.h \
   src/device/host.c \
   src/device/memory.h \

@@ -35,19 +35,26 @@ static enum mds_rc predict_test(const struct layout *l,
     const struct mds_group_buffers b = {unused, unused + 1, unused + 2};
     struct mds_groups groups = {0};
     const struct mds_group *g = groups.made;
+    const struct mds_comm_stats *sent;
+    struct mds_rank_span span;
     enum mds_rc rc = MDS_OK;
 
     MDS_TRY(mds_groups_create(l->parallel, l->world, 0, NULL, &groups));
     while (g->axes != test->axes)
         g++;
+    span = mds_groups_span(&groups, g);
+    sent = mds_comm_stats(g->comm);
     if (mds_comm_size(g->comm) > 1)
         rc = test->run(g->comm, &b, bytes);
     snprintf(out->name, sizeof out->name, "%.12s %.16s", mds_comm_tag(g->comm),
              test->name);
     out->ranks = mds_comm_size(g->comm);
-    out->s = mds_network_s(&l->network, mds_groups_span(&groups, g),
-                           mds_comm_stats(g->comm));
-    out->bytes_s = (double)mds_comm_stats(g->comm)->wire_bytes / out->s;
+    out->s = 0;
+    for (int k = 0; k < MDS_COMM_KINDS; k++)
+        for (int64_t i = 0; i < sent->of[k].calls; i++)
+            out->s += mds_network_call_s(&l->network, span, (enum mds_comm_kind)k,
+                                         sent->of[k].wire_bytes / sent->of[k].calls);
+    out->bytes_s = (double)sent->wire_bytes / out->s;
     mds_groups_fini(&groups);
     return rc;
 }

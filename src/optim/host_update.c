@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/minmax.h"
+#include "device/clock.h"
 #include "device/profile.h"
 
 #include <stdio.h>
@@ -21,6 +22,7 @@ struct slot {
     float *grad;   /* NULL on dry */
     void *weight;  /* behind it; not used if weights are stored on the host */
     struct mds_dev_async_copy grad_copy, weight_copy; /* in flight */
+    struct mds_dev_async_copy dry; /* on dry: in place of the update */
 };
 
 struct zero_host_update {
@@ -143,6 +145,9 @@ static void run_update(struct mds_task *job)
 /* Start the update of a slot whose two copies have completed. */
 static void start_update(struct zero_host_update *h, struct slot *s)
 {
+    if (!h->worker)
+        s->dry = mds_dev_update_start(h->dev, s->shard.range.n, s->grad_copy,
+                                      s->weight_copy);
     if (!h->worker || s->shard.range.n == 0)
         return;
     s->job.run = run_update;
@@ -165,20 +170,27 @@ static enum mds_rc start_weight_copy(struct zero_host_update *h, struct slot *s)
     return MDS_OK;
 }
 
-static int is_updated(struct zero_host_update *h, struct slot *s)
+/* On dry nothing is done until it is waited for: units below `end` are. */
+static int is_updated(struct zero_host_update *h, int unit, int end)
 {
-    return !h->worker || mds_worker_done(h->worker, &s->job);
+    struct slot *s = slot_of(h, unit);
+
+    if (h->worker)
+        return mds_worker_done(h->worker, &s->job);
+    if (unit < end)
+        mds_dev_wait_copy(h->dev, s->dry);
+    return unit < end;
 }
 
 /* Advance all units as far as possible without waiting. */
-static enum mds_rc advance_units(struct zero_host_update *h)
+static enum mds_rc advance_units(struct zero_host_update *h, int end)
 {
     int units = h->parts->units;
 
     for (; h->weights_returned < h->updates_started; h->weights_returned++) {
         struct slot *s = slot_of(h, h->weights_returned);
 
-        if (!is_updated(h, s))
+        if (!is_updated(h, h->weights_returned, end))
             break;
         MDS_TRY(start_weight_copy(h, s));
     }
@@ -203,10 +215,10 @@ static enum mds_rc wait_units_below(struct zero_host_update *h, int end)
 {
     struct mds_dev_poll p = {0};
 
-    MDS_TRY(advance_units(h));
+    MDS_TRY(advance_units(h, end));
     while (h->weights_returned < end) {
         MDS_TRY(mds_dev_poll_pause(h->dev, &p));
-        MDS_TRY(advance_units(h));
+        MDS_TRY(advance_units(h, end));
     }
     return MDS_OK;
 }
@@ -216,7 +228,7 @@ static enum mds_rc wait_units_below(struct zero_host_update *h, int end)
 enum mds_rc mds_host_update_begin(struct zero_host_update *h)
 {
     h->grads_copied = h->updates_started = h->weights_returned = h->gathered = 0;
-    return advance_units(h);
+    return advance_units(h, 0);
 }
 
 enum mds_rc mds_host_update_wait_unit(struct zero_host_update *h, int unit)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "optim/storage.h"
+#include "device/clock.h"
 #include "kernels/table.h"
 
 #include <string.h>
@@ -57,7 +58,8 @@ static enum mds_rc copy_to_host(struct zero_storage *s, void *host, const void *
 {
     if (!s->dry)
         return mds_dev_copy_out(s->dev, host, from, bytes);
-    mds_dev_charge(s->dev, MDS_OP_COPY_OUT, (struct mdsk_cost){0, 2.0 * (double)bytes});
+    mds_dev_charge(s->dev, MDS_OP_COPY_OUT, NULL,
+                   (struct mdsk_cost){0, 2.0 * (double)bytes});
     return MDS_OK;
 }
 
@@ -123,8 +125,10 @@ static enum mds_rc copy_in_file(struct zero_storage *s, const struct zero_array 
 {
     struct mds_scratch_request req = {0};
 
-    if (s->dry)
+    if (s->dry) {
+        mds_dev_charge_disk(s->dev, bytes);
         return MDS_OK;
+    }
     if (put)
         mds_scratch_write_start(s->file, a->offset + at, host, bytes, &req);
     else

@@ -4,28 +4,12 @@
 #include "base/minmax.h"
 #include "engine/engine.h"
 #include "optim/muon.h"
+#include "plan/rates.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- a dry run ---- */
-
-/* Subtract the calls, FLOPs and bytes of b from a. */
-static void subtract_ledger(struct mds_ledger *a, const struct mds_ledger *b)
-{
-    for (int i = 0; i < MDS_OPS; i++) {
-        a->op[i].calls -= b->op[i].calls;
-        a->op[i].cost.flops -= b->op[i].cost.flops;
-        a->op[i].cost.bytes -= b->op[i].cost.bytes;
-    }
-}
-
-static void subtract_stats(struct mds_comm_stats *a, const struct mds_comm_stats *b)
-{
-    for (int k = 0; k < MDS_COMM_KINDS; k++) {
-        a->of[k].calls -= b->of[k].calls;
-        a->of[k].wire_bytes -= b->of[k].wire_bytes;
-    }
-}
 
 /* The forward pass of a global batch. */
 static enum mds_rc evaluate(struct mds_engine *e, const struct mds_config *c)
@@ -39,8 +23,10 @@ static enum mds_rc evaluate(struct mds_engine *e, const struct mds_config *c)
     return rc;
 }
 
-/* A step; of a run that only evaluates, an evaluation; or what generation takes. */
-static enum mds_rc step_or_evaluate(struct mds_engine *e, const struct mds_config *c)
+/* A step of so many micro-batches; of a run that only evaluates, an evaluation; or what
+ * generation takes. */
+static enum mds_rc step_or_evaluate(struct mds_engine *e, const struct mds_config *c,
+                                    int64_t micro_batches)
 {
     struct mds_step_result result;
 
@@ -48,45 +34,84 @@ static enum mds_rc step_or_evaluate(struct mds_engine *e, const struct mds_confi
         return mds_engine_decode_dry(e);
     if (c->train.skip_train)
         return evaluate(e, c);
-    MDS_TRY(mds_engine_backward(e, 1, 0, c->batch.accumulation, NULL, &result));
+    MDS_TRY(mds_engine_backward(e, 1, 0, micro_batches, NULL, &result));
     return mds_engine_update(e, 0);
 }
 
-/* Run one step, and measure it without what the start of a run does. */
+static enum mds_time time_of(unsigned axes)
+{
+    switch (axes) {
+    case MDS_AXIS_TENSOR:
+        return MDS_TIME_TENSOR;
+    case MDS_AXIS_ULYSSES:
+    case MDS_AXIS_RING:
+        return MDS_TIME_SEQUENCE;
+    case MDS_AXIS_PIPELINE:
+    case MDS_GROUP_ENDS:
+        return MDS_TIME_PIPELINE;
+    default:
+        return MDS_TIME_DATA;
+    }
+}
+
+/* What the clock has counted so far. */
+static void read_clock(struct mds_dev *dev, const struct mds_groups *g,
+                       double s[MDS_TIMES])
+{
+    const struct mds_dev_clock *clock = mds_dev_clock(dev);
+
+    memset(s, 0, MDS_TIMES * sizeof *s);
+    s[MDS_TIME_COMPUTE] = clock->compute_s;
+    s[MDS_TIME_HOST] = clock->host_s;
+    for (int i = 0; i < g->n; i++)
+        s[time_of(g->made[i].axes)] += mds_comm_exposed_s(g->made[i].comm);
+}
+
+/* A step begins with what the update before it left in flight; at ZeRO stage 3 also with
+ * the order of weights, which a step of two micro-batches learns. */
+static enum mds_rc warm_up(struct mds_engine *e, const struct mds_config *c,
+                           const struct mds_groups *g)
+{
+    const struct mds_parallel_config *p = &c->parallel;
+    int shards = mds_groups_size(g, MDS_AXES_TOKENS) > 1 ? (int)p->zero_stage : 0;
+
+    if (c->train.skip_train)
+        return MDS_OK;
+    if (shards == 3)
+        return step_or_evaluate(
+            e, c, mds_min(mds_max(p->pipeline, 2), c->batch.accumulation));
+    return shards > 0 || p->offload_optimizer != MDS_PLACE_DEVICE
+               ? mds_engine_update(e, 0)
+               : MDS_OK;
+}
+
+/* Run one step, and time it without what the start of a run does. */
 static enum mds_rc run_engine_step(struct mds_engine *e, const struct mds_config *c,
                                    struct mds_dev *dev, const struct mds_groups *g,
-                                   struct mds_dry_step *out)
+                                   int timed, double s[MDS_TIMES])
 {
-    struct mds_comm_stats before[MDS_GROUPS_MOST];
-    struct mds_ledger start;
-    enum mds_rc rc;
+    double before[MDS_TIMES];
 
-    rc = mds_zero_init_weights(mds_engine_zero(e), 0);
-    start = *mds_dev_ledger(dev);
-    for (int i = 0; i < g->n; i++)
-        before[i] = *mds_comm_stats(g->made[i].comm);
-    if (!rc)
-        rc = step_or_evaluate(e, c);
-    out->ledger = *mds_dev_ledger(dev);
-    subtract_ledger(&out->ledger, &start);
-    out->groups = g->n;
-    for (int i = 0; i < g->n; i++) {
-        out->traffic[i] =
-            (struct mds_traffic){.axes = g->made[i].axes,
-                                 .span = mds_groups_span(g, &g->made[i]),
-                                 .comm = *mds_comm_stats(g->made[i].comm)};
-        subtract_stats(&out->traffic[i].comm, &before[i]);
-    }
-    return rc;
+    MDS_TRY(mds_zero_init_weights(mds_engine_zero(e), 0));
+    if (timed)
+        MDS_TRY(warm_up(e, c, g));
+    read_clock(dev, g, before);
+    MDS_TRY(step_or_evaluate(e, c, c->batch.accumulation));
+    read_clock(dev, g, s);
+    for (int i = 0; i < MDS_TIMES; i++)
+        s[i] -= before[i];
+    return MDS_OK;
 }
 
 static enum mds_rc dry_run_on_groups(const struct mds_config *c,
-                                     const struct mds_groups *g,
+                                     const struct mds_dry_rank *k,
+                                     const struct mds_groups *g, int timed,
                                      struct mds_dry_step *out)
 {
     const struct mds_dev_spec dry = {.name = "dry"};
     struct mds_dev *dev = NULL, *host = NULL;
     struct mds_engine *e = NULL;
+    struct mds_rates rates;
     int64_t whole_bytes = 0;
     enum mds_rc rc = mds_dev_create(&dry, &dev);
 
@@ -94,16 +119,17 @@ static enum mds_rc dry_run_on_groups(const struct mds_config *c,
         rc = mds_dev_create(&dry, &host);
     if (!rc)
         rc = mds_engine_create_dry(c, dev, host, g, &e);
+    if (!rc && timed)
+        mds_rates_set(&rates, k->machine, c, k->per_node, dev, g);
     if (!rc)
-        rc = run_engine_step(e, c, dev, g, out);
+        rc = run_engine_step(e, c, dev, g, timed, out->s);
     if (!rc)
         rc = mds_engine_whole_bytes(e, &whole_bytes);
     if (!rc) {
-        struct mds_zero_host z = mds_zero_host_bytes(mds_engine_zero(e));
-
-        out->host_weights = z.weights;
-        out->host_bytes =
-            z.memory_bytes + mds_dev_ledger(host)->memory.total_peak + whole_bytes;
+        out->memory = mds_dev_ledger(dev)->memory;
+        out->scratch_bytes = mds_dev_ledger(dev)->scratch_bytes;
+        out->host_bytes = mds_zero_host_bytes(mds_engine_zero(e)).memory_bytes +
+                          mds_dev_ledger(host)->memory.total_peak + whole_bytes;
     }
     mds_engine_destroy(e);
     mds_dev_destroy(host);
@@ -111,19 +137,27 @@ static enum mds_rc dry_run_on_groups(const struct mds_config *c,
     return rc;
 }
 
-enum mds_rc mds_plan_dry_run(const struct mds_config *c, const struct mds_dry_rank *k,
-                             struct mds_dry_step *out)
+static enum mds_rc dry_run(const struct mds_config *c, const struct mds_dry_rank *k,
+                           int timed, struct mds_dry_step *out)
 {
+    const struct mds_comm_channels n = {(int)k->machine->overhead.channels,
+                                        (int)k->machine->overhead.peer_channels};
     struct mds_groups groups = {0};
     enum mds_rc rc;
 
     *out = (struct mds_dry_step){0};
     MDS_TRY(mds_groups_create(&c->parallel, k->world, k->rank, NULL, &groups));
-    rc = dry_run_on_groups(c, &groups, out);
+    rc = dry_run_on_groups(c, k, &groups, timed, out);
     if (!rc)
-        out->nccl_bytes = mds_groups_nccl_bytes(&groups, k->per_node, k->channels);
+        out->nccl_bytes = mds_groups_nccl_bytes(&groups, k->per_node, n);
     mds_groups_fini(&groups);
     return rc;
+}
+
+enum mds_rc mds_plan_dry_run(const struct mds_config *c, const struct mds_dry_rank *k,
+                             struct mds_dry_step *out)
+{
+    return dry_run(c, k, 1, out);
 }
 
 /* ---- extrapolation ---- */
@@ -150,33 +184,17 @@ static struct mds_mem_account extrapolate_memory(const struct mds_mem_account *a
     return out;
 }
 
-/* Set *a to the point `at` on the line through a (at 0) and b (at 1).  Spans and NCCL's
- * memory do not grow with the model. */
+/* Set *a to the point `at` on the line through a (at 0) and b (at 1).  NCCL's memory does
+ * not grow with the model. */
 static void extrapolate_step(struct mds_dry_step *a, const struct mds_dry_step *b,
                              double at)
 {
-    for (int i = 0; i < MDS_OPS; i++) {
-        struct mdsk_cost *x = &a->ledger.op[i].cost;
-        const struct mdsk_cost *y = &b->ledger.op[i].cost;
-
-        a->ledger.op[i].calls =
-            extrapolate_line(a->ledger.op[i].calls, b->ledger.op[i].calls, at);
-        x->flops += (y->flops - x->flops) * at;
-        x->bytes += (y->bytes - x->bytes) * at;
-    }
-    a->ledger.memory = extrapolate_memory(&a->ledger.memory, &b->ledger.memory, at);
-    a->ledger.scratch_bytes = mds_max(a->ledger.scratch_bytes, b->ledger.scratch_bytes);
-    for (int i = 0; i < a->groups; i++)
-        for (int k = 0; k < MDS_COMM_KINDS; k++) {
-            struct mds_comm_count *x = &a->traffic[i].comm.of[k];
-            const struct mds_comm_count *y = &b->traffic[i].comm.of[k];
-
-            x->calls = extrapolate_line(x->calls, y->calls, at);
-            x->wire_bytes = extrapolate_line(x->wire_bytes, y->wire_bytes, at);
-        }
+    a->memory = extrapolate_memory(&a->memory, &b->memory, at);
+    a->scratch_bytes = mds_max(a->scratch_bytes, b->scratch_bytes);
     a->host_bytes = extrapolate_line(a->host_bytes, b->host_bytes, at);
-    a->host_weights = extrapolate_line(a->host_weights, b->host_weights, at);
     a->nccl_bytes = mds_max(a->nccl_bytes, b->nccl_bytes);
+    for (int i = 0; i < MDS_TIMES; i++)
+        a->s[i] += (b->s[i] - a->s[i]) * at;
 }
 
 /* ---- which counts are extrapolated ---- */
@@ -328,7 +346,7 @@ enum mds_rc mds_plan_dry_run_lower_bound(const struct mds_config *c,
         part = config_with_count(&part, BLOCKS, 2);
     if (batches.high > 0)
         part = config_with_count(&part, BATCHES, batches.low);
-    return mds_plan_dry_run(&part, k, out);
+    return dry_run(&part, k, 0, out);
 }
 
 int mds_plan_can_extrapolate(const struct mds_config *c)

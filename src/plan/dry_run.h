@@ -1,41 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Dry runs of one step of one rank.  For predict.c and time.c. */
+/* Dry runs of one step of one rank, with the time that it takes.  For predict.c. */
 #ifndef MDS_PLAN_DRY_RUN_H
 #define MDS_PLAN_DRY_RUN_H
 
 #include "config/config.h"
 #include "device/device.h"
-#include "parallel/groups.h"
+#include "plan/machine.h"
 
-/* What a rank sent and received in the group of these axes. */
-struct mds_traffic {
-    unsigned axes;
-    struct mds_rank_span span;
-    struct mds_comm_stats comm;
+/* Where the seconds of a step go: operations, and what of messages and copies shows. */
+enum mds_time {
+    MDS_TIME_COMPUTE,
+    MDS_TIME_TENSOR,
+    MDS_TIME_SEQUENCE,
+    MDS_TIME_DATA,
+    MDS_TIME_PIPELINE,
+    MDS_TIME_HOST,
+    MDS_TIMES,
 };
 
-/* The ledgers of one rank after one step. */
+/* Of one rank, after one step. */
 struct mds_dry_step {
-    struct mds_ledger ledger;
-    int groups;
-    struct mds_traffic traffic[MDS_GROUPS_MOST];
+    struct mds_mem_account memory;
+    int64_t scratch_bytes; /* of attention's kernels */
     int64_t host_bytes;
-    int64_t host_weights; /* number of weights whose states are not on the device */
-    int64_t nccl_bytes;   /* comm/buffers.c; for GPUs */
+    int64_t nccl_bytes; /* comm/buffers.c; for GPUs */
+    double s[MDS_TIMES];
 };
 
 /* Which rank, and where. */
 struct mds_dry_rank {
     int world, rank, per_node;
-    struct mds_comm_channels channels;
+    const struct mds_machine *machine; /* borrowed */
 };
 
 /* Run the whole step. */
 enum mds_rc mds_plan_dry_run(const struct mds_config *c, const struct mds_dry_rank *k,
                              struct mds_dry_step *out);
 
-/* Run only a few blocks and micro-batches: the quickest, and a lower bound of
- * memory. */
+/* Run only a few blocks and micro-batches: the quickest, and a lower bound of memory.
+ * Times are 0. */
 enum mds_rc mds_plan_dry_run_lower_bound(const struct mds_config *c,
                                          const struct mds_dry_rank *k,
                                          struct mds_dry_step *out);

@@ -16,10 +16,10 @@ src_plan_libmds_plan_a_SOURCES = \
   src/plan/plan.h \
   src/plan/predict.c src/plan/predict.h \
   src/plan/print.c \
+  src/plan/rates.c src/plan/rates.h \
   src/plan/dry_run.c src/plan/dry_run.h \
   src/plan/search.c src/plan/search.h \
-  src/plan/search_space.c src/plan/search_space.h \
-  src/plan/time.c src/plan/time.h
+  src/plan/search_space.c src/plan/search_space.h
 
 machinesdir = $(pkgdatadir)/machines
 dist_machines_DATA = machines/dgx2.yaml machines/gh200.yaml machines/h100.yaml machines/h200.yaml \

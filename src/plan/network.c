@@ -25,6 +25,13 @@ static int goes_to_all(const struct mds_network *n, enum mds_comm_kind kind)
            (n->direct && !is_message(kind));
 }
 
+/* Bytes a second of one rank in a group of so many GPUs of a node. */
+static double node_rate(const struct mds_machine *m, int ranks)
+{
+    return ranks == 2 && m->links.pair_bytes_s > 0 ? m->links.pair_bytes_s
+                                                   : m->links.gpu_bytes_s;
+}
+
 /* Bytes a second of one rank.  Inside a node: its link.  Beyond: the node's adapters
  * are shared by the groups that cross there; of what goes to the next rank each node
  * sends what one member does, of what goes to all ranks what all its members do. */
@@ -36,8 +43,7 @@ static double link_rate(const struct mds_network *n, struct mds_rank_span s,
     double share, beyond;
 
     if (here == s.size)
-        return s.size == 2 && m->links.pair_bytes_s > 0 ? m->links.pair_bytes_s
-                                                        : m->links.gpu_bytes_s;
+        return node_rate(m, is_message(kind) ? 2 : s.size);
     share = m->links.net_bytes_s / n->per_node;
     if (goes_to_all(n, kind)) {
         beyond = (double)(s.size - here) / (s.size - 1);
@@ -67,7 +73,7 @@ static double group_hops(const struct mds_network *n, struct mds_rank_span s,
     switch (kind) {
     case MDS_COMM_SEND:
     case MDS_COMM_RECV:
-        return inside + (nodes > 1);
+        return 1 + (nodes > 1);
     case MDS_COMM_ALL_GATHER:
     case MDS_COMM_REDUCE_SCATTER:
         return inside + nodes - 1;
@@ -78,21 +84,24 @@ static double group_hops(const struct mds_network *n, struct mds_rank_span s,
     }
 }
 
-double mds_network_collective_s(const struct mds_network *n, struct mds_rank_span s,
-                                const struct mds_comm_stats *stats,
-                                enum mds_comm_kind kind)
+double mds_network_call_s(const struct mds_network *n, struct mds_rank_span s,
+                          enum mds_comm_kind kind, int64_t wire_bytes)
 {
-    return (double)stats->of[kind].wire_bytes / link_rate(n, s, kind) +
-           (double)stats->of[kind].calls * group_hops(n, s, kind) *
-               n->machine->links.latency_s;
+    return (double)wire_bytes / link_rate(n, s, kind) +
+           group_hops(n, s, kind) * n->machine->links.latency_s;
 }
 
-double mds_network_s(const struct mds_network *n, struct mds_rank_span s,
-                     const struct mds_comm_stats *stats)
+/* One collective reaches 325e9 of the 450e9 bytes a second of an H200's links (NVLink 4,
+ * data sheet; machines/h200.yaml).  Adapters are taken to be full. */
+double mds_network_shared(const struct mds_network *n, struct mds_rank_span s,
+                          enum mds_comm_kind kind)
 {
-    double sum = 0;
+    const double reached = 325e9 / 450e9;
 
-    for (int k = 0; k < MDS_COMM_KINDS; k++)
-        sum += mds_network_collective_s(n, s, stats, (enum mds_comm_kind)k);
-    return sum;
+    if (mds_span_in_node(s, n->per_node) < s.size)
+        return 1;
+    return fmax((link_rate(n, s, kind) + node_rate(n->machine, n->per_node)) * reached /
+                        n->machine->links.gpu_bytes_s -
+                    1,
+                0);
 }

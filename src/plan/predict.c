@@ -2,7 +2,7 @@
 #include "plan/predict.h"
 #include "metrics/flops.h"
 #include "pipeline/split.h"
-#include "plan/time.h"
+#include "plan/dry_run.h"
 
 /* A tenth is left to the system.  For a machine without a batch system, which is this
  * host, the memory that is free now counts. */
@@ -80,18 +80,34 @@ static struct mds_untracked untracked_bytes(const struct mds_machine *m,
         return (struct mds_untracked){.libraries = m->overhead.bytes};
     return (struct mds_untracked){.libraries = m->overhead.bytes,
                                   .messages = r->nccl_bytes,
-                                  .attention = r->ledger.scratch_bytes};
+                                  .attention = r->scratch_bytes};
+}
+
+/* A stage idles for (p-1)/(m v) of its work: Narayanan et al. 2021, arXiv:2104.04473,
+ * section 2.2. */
+static void set_times(const struct mds_config *c, const double s[MDS_TIMES],
+                      struct mds_estimate *e)
+{
+    const struct mds_parallel_config *p = &c->parallel;
+    double v = p->virtual_stages > 0 ? (double)p->virtual_stages : 1, passes;
+
+    e->compute_s = s[MDS_TIME_COMPUTE];
+    e->tensor_s = s[MDS_TIME_TENSOR];
+    e->sequence_s = s[MDS_TIME_SEQUENCE];
+    e->data_s = s[MDS_TIME_DATA];
+    e->pipeline_s = s[MDS_TIME_PIPELINE];
+    e->host_s = s[MDS_TIME_HOST];
+    passes = e->compute_s + e->tensor_s + e->sequence_s + e->pipeline_s;
+    e->idle_s =
+        passes * (double)(p->pipeline - 1) / ((double)c->batch.accumulation * v);
+    e->step_s = passes + e->data_s + e->host_s + e->idle_s;
 }
 
 static enum mds_rc predict_rank(const struct prediction *p, int rank,
                                 struct mds_estimate *e)
 {
     const struct mds_machine *m = p->m;
-    const struct mds_dry_rank k = {
-        p->world,
-        rank,
-        p->per_node,
-        {(int)m->overhead.channels, (int)m->overhead.peer_channels}};
+    const struct mds_dry_rank k = {p->world, rank, p->per_node, m};
     static enum mds_rc (*const dry_run[])(const struct mds_config *,
                                           const struct mds_dry_rank *,
                                           struct mds_dry_step *) = {
@@ -99,12 +115,12 @@ static enum mds_rc predict_rank(const struct prediction *p, int rank,
     struct mds_dry_step r;
 
     MDS_TRY(dry_run[p->how](p->c, &k, &r));
-    *e = (struct mds_estimate){.memory = r.ledger.memory,
+    *e = (struct mds_estimate){.memory = r.memory,
                                .untracked = untracked_bytes(m, &r),
                                .host_bytes = r.host_bytes};
     e->device_bytes = e->memory.total_peak + e->untracked.libraries +
                       e->untracked.messages + e->untracked.attention;
-    mds_plan_time(m, p->c, p->per_node, &r, e);
+    set_times(p->c, r.s, e);
     return MDS_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Predicts memory and time of a training step on a machine: memory from a dry run of
- * the real engine, time from a roofline over the ledger of that run. */
+ * the real engine, time from a clock that this run advances. */
 #ifndef MDS_PLAN_PREDICT_H
 #define MDS_PLAN_PREDICT_H
 
@@ -47,8 +47,7 @@ double mds_estimate_memory_fraction(const struct mds_estimate *e);
 /* c is resolved for `world` ranks, and its vocabulary is known.  Ranks are placed
  * per_node to a node, in order.
  *
- * Limits of the time: operations do not overlap; of what travels behind computing a
- * part shows (time.c); links are shared fairly. */
+ * The time is that of a clock (rates.h); stages that idle are a formula. */
 enum mds_rc mds_predict(const struct mds_config *c, int world, int per_node,
                         const struct mds_machine *m, struct mds_estimate *out);
 

@@ -36,7 +36,7 @@ static enum mds_rc finish_launch(struct mds_dev *dev, const char *op, int err)
         const struct mdsk_table *kern = mds_dev_kernels(dev);                          \
                                                                                        \
         MDS_TRY(mds_check_##name(dev, a));                                             \
-        mds_dev_charge(dev, MDS_OP_##NAME, mdsk_##name##_cost(a));                     \
+        mds_dev_charge(dev, MDS_OP_##NAME, a, mdsk_##name##_cost(a));                  \
         if (!kern)                                                                     \
             return MDS_OK;                                                             \
         return finish_launch(dev, #name, kern->name(mds_dev_stream(dev), a));          \

@@ -171,7 +171,7 @@ static void operate(struct mds_dev *dev, enum mds_op op, double flops)
 {
     const struct timespec nap = {.tv_nsec = 1000000};
 
-    mds_dev_charge(dev, op, (struct mdsk_cost){flops, 8});
+    mds_dev_charge(dev, op, NULL, (struct mdsk_cost){flops, 8});
     nanosleep(&nap, NULL);
     mds_dev_launched(dev);
 }
@@ -257,7 +257,7 @@ static void a_long_profile_is_complete(void **state)
     assert_int_equal(mds_profile_start(dev, 1), MDS_OK);
     mds_profile_begin(dev, MDS_PROFILE_WAIT, 0, (struct mdsk_cost){0, 0}, NULL);
     for (int i = 0; i < calls; i++) {
-        mds_dev_charge(dev, (enum mds_op)(i % 5), (struct mdsk_cost){i, 0});
+        mds_dev_charge(dev, (enum mds_op)(i % 5), NULL, (struct mdsk_cost){i, 0});
         mds_dev_launched(dev);
     }
     mds_profile_end(dev, MDS_PROFILE_WAIT, NULL);
