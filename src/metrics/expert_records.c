@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What --moe-per-layer-logging writes to files: each block's load, and the losses of its
- * router by Megatron's names. */
+/* What --moe-per-layer-logging writes to files: each block's load, and the losses of
+ * its router by Megatron's names. */
 #include "io/jsonl.h"
 #include "metrics/metrics_impl.h"
 
