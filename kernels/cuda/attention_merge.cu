@@ -121,7 +121,8 @@ extern "C" int mdsk_attention_most_cuda(void *stream,
 {
     int64_t rows = ceil_div(a->B * a->Sq, 8 * threads);
 
-    return launch(most_kernel, dim3(mdsk_cuda_blocks(a->A), rows < 64 ? rows : 64),
+    return launch(most_kernel,
+                  dim3(mdsk_cuda_blocks(a->A), (unsigned)(rows < 64 ? rows : 64)),
                   threads, stream, *a);
 }
 
