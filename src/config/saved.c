@@ -9,35 +9,35 @@
 
 /* ---- which settings ---- */
 
-/* What a setting decides of which function the weights compute, by the kind of the
- * model's positions. */
-enum relevance { NEVER, ALWAYS, WITH_ROPE, WITH_LEARNED };
+/* What a setting decides: which function the weights compute, always or by the kind of
+ * the model's positions; what training makes of them; or neither. */
+enum relevance { NEVER, TRAINING, ALWAYS, WITH_ROPE, WITH_LEARNED };
 
-/* A setting of the model that is not named here always does. */
+/* A setting of the model that is not named here decides the function. */
 static const struct {
     const char *key;
     enum relevance relevance;
 } exceptions[] = {
     {"model.size_key", NEVER},
     {"model.table", NEVER},
-    {"model.seq_length", NEVER},
+    {"model.seq_length", TRAINING},
     {"model.vocab", NEVER},
     {"model.vocab_divisor", NEVER},
     {"model.init_std", NEVER},
-    {"model.hidden_dropout", NEVER},
-    {"model.attention_dropout", NEVER},
-    {"model.expert_balance", NEVER},
-    {"model.expert_balance_loss", NEVER},
-    {"model.expert_z_loss", NEVER},
-    {"model.expert_bias_rate", NEVER},
+    {"model.hidden_dropout", TRAINING},
+    {"model.attention_dropout", TRAINING},
+    {"model.expert_balance", TRAINING},
+    {"model.expert_balance_loss", TRAINING},
+    {"model.expert_z_loss", TRAINING},
+    {"model.expert_bias_rate", TRAINING},
     {"model.type", NEVER},
-    {"model.dtype", NEVER},
-    {"model.fp8_format", NEVER},
-    {"model.fp8_recipe", NEVER},
-    {"model.fp8_wgrad", NEVER},
-    {"model.first_last_layers_bf16", NEVER},
-    {"model.layers_at_start_in_bf16", NEVER},
-    {"model.layers_at_end_in_bf16", NEVER},
+    {"model.dtype", TRAINING},
+    {"model.fp8_format", TRAINING},
+    {"model.fp8_recipe", TRAINING},
+    {"model.fp8_wgrad", TRAINING},
+    {"model.first_last_layers_bf16", TRAINING},
+    {"model.layers_at_start_in_bf16", TRAINING},
+    {"model.layers_at_end_in_bf16", TRAINING},
     {"model.flash_attn", NEVER},
     {"model.max_positions", WITH_LEARNED},
     {"model.rotary_percent", WITH_ROPE},
@@ -62,7 +62,7 @@ static enum relevance relevance_of(const char *key)
 
 int mds_config_affects_model(const char *key)
 {
-    return relevance_of(key) != NEVER;
+    return relevance_of(key) > TRAINING;
 }
 
 static const char *const fp8_keys[] = {"model.fp8_format",
@@ -76,24 +76,16 @@ static const char *const fp8_keys[] = {"model.fp8_format",
 /* Settings that a run may change when it resumes, and that affect the losses. */
 static int is_reported_change(const char *key)
 {
-    static const char *const others[] = {"model.hidden_dropout",
-                                         "model.attention_dropout",
-                                         "model.seq_length",
-                                         "train.seed",
-                                         "train.iters",
-                                         "train.samples",
-                                         "train.tokens",
-                                         "model.dtype",
-                                         "batch.rampup",
-                                         "batch.steps",
-                                         NULL};
+    static const char *const others[] = {
+        "train.seed",  "train.iters", "train.samples", "train.tokens", "batch.rampup",
+        "batch.steps", NULL};
 
     if (strncmp(key, "optim.", 6) == 0 || strncmp(key, "data.", 5) == 0)
         return 1;
     if (strncmp(key, "parallel.", 9) == 0)
         return strcmp(key, "parallel.nvme_path") != 0 &&
                strcmp(key, "parallel.timeout") != 0;
-    return mds_str_is_in(key, others) || mds_str_is_in(key, fp8_keys);
+    return relevance_of(key) == TRAINING || mds_str_is_in(key, others);
 }
 
 /* ---- a saved configuration ---- */

@@ -310,6 +310,56 @@ static void test_changes_since_a_checkpoint(void **state)
                  "ck/iter_1");
 }
 
+/* Whether a resumed run says that a setting has changed, of a model with such positions. */
+static int change_is_said(const struct mds_option *o, const char *position)
+{
+    const char *values[] = {o->choices                ? o->choices[0]
+                            : o->type == MDS_OPT_FLAG ? "0"
+                                                      : "1",
+                            o->choices                ? o->choices[1]
+                            : o->type == MDS_OPT_FLAG ? "1"
+                                                      : "2"};
+    struct mds_config_changes c;
+    char text[2][128];
+    int said;
+
+    for (int i = 0; i < 2; i++)
+        snprintf(text[i], sizeof text[i], "model: {position: %s, %s: '%s'}\n", position,
+                 o->key + strlen("model."), values[i]);
+    assert_int_equal(mds_config_compare(text[0], "ck", text[1], &c), MDS_OK);
+    said = (c.function.s && strstr(c.function.s, o->flag)) ||
+           (c.others.s && strstr(c.others.s, o->flag));
+    mds_config_changes_fini(&c);
+    return said;
+}
+
+/* A new setting of the model belongs to one or the other. */
+static void test_changes_are_said_or_have_no_effect(void **state)
+{
+    static const char *const without[] = {
+        "model.size_key", /* a name, as is the next */
+        "model.table",
+        "model.vocab",         /* the data's, which are checked */
+        "model.vocab_divisor", /* padding */
+        "model.init_std",      /* of a run that begins */
+        "model.type",          /* there is one */
+        "model.flash_attn",    /* the same, up to rounding */
+        NULL};
+    int n = 0;
+
+    (void)state;
+    for (const struct mds_option *o = mds_pretrain_options.options; o->help; o++) {
+        if (!o->key || strncmp(o->key, "model.", 6) != 0 ||
+            strcmp(o->key, "model.position") == 0)
+            continue;
+        if ((change_is_said(o, "rope") || change_is_said(o, "learned_absolute")) ==
+            mds_str_is_in(o->key, without))
+            fail_msg("%s: %s", o->key, "resuming with another value: is it said?");
+        n++;
+    }
+    assert_true(n > 40);
+}
+
 /* Checkpoints without data.split_at are of runs that cut by tokens. */
 static void test_where_a_run_splits_its_data(void **state)
 {
@@ -543,6 +593,7 @@ int main(void)
         cmocka_unit_test_setup(test_length_and_number_types_of_a_checkpoint, setup),
         cmocka_unit_test_setup(test_rows_of_a_position_table, setup),
         cmocka_unit_test_setup(test_changes_since_a_checkpoint, setup),
+        cmocka_unit_test(test_changes_are_said_or_have_no_effect),
         cmocka_unit_test_setup(test_where_a_run_splits_its_data, setup),
         cmocka_unit_test_setup(test_documents_of_a_checkpoint, setup),
         cmocka_unit_test_setup(test_slips_in_the_environment, setup),
