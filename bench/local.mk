@@ -11,7 +11,7 @@ EXTRA_DIST += \
 	bench/gpu \
 	bench/lib.sh \
 	bench/longseq \
-	bench/mup bench/offload \
+	bench/muon bench/mup bench/offload \
 	bench/packing \
 	bench/peers/alst.py \
 	bench/peers/gpt.py \

@@ -62,6 +62,13 @@ test_expect_success 'time-to-loss: AdamW, and Muon in fewer steps, at their best
     test "$(grep -c "^adamw 1e-[23] 12 1 [0-9.]* [0-9.]*$" results)" -eq 2 && grep -q "^adamw 1e-[23] 12 2 " results &&
     test "$(grep -cE "^muon 1e-2 8 [12] [0-9.]+ [0-9.]+   [-+][0-9.]+ 1\.50 [0-9.]+$" results)" -eq 2
 '
+test_expect_success 'muon: steps with both optimizers, layout by layout; one that fails is a line' '
+    "$srcdir/bench/muon" --results results --micro 2 --batch 4 --steps 5 --one ",--no-such-option 1" \
+        --two "--zero-stage 1" --profile yes "$builddir" >out 2>&1 && cat out &&
+    grep -E "^ +1( +-?[0-9.]+){4} %  +0.0   $" results && grep -E "^ +2( +-?[0-9.]+){4} %  +0.0   --zero-stage 1$" results &&
+    grep "^1 rank(s) --no-such-option 1: failed" results && grep "muon_product" results &&
+    test_must_fail "$srcdir/bench/muon" --steps 3 "$builddir" 2>err && grep "steps 3: the first three do not count" err
+'
 test_expect_success 'mup: a loss for each width and rate, without and with muP' '
     "$srcdir/bench/mup" --results results --widths "32 64" --rates "1e-3 4e-3" --steps 10 "$builddir" text >out 2>&1 && cat out &&
     grep "^# 10 steps of 8 x 64 tokens, text of 8894 tokens, seeds 1234; base width 32" results &&
