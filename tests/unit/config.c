@@ -310,7 +310,7 @@ static void test_changes_since_a_checkpoint(void **state)
                  "ck/iter_1");
 }
 
-/* Whether a resumed run says that a setting has changed, of a model with such positions. */
+/* Whether a resumed run says that a setting changed, of a model with such positions. */
 static int change_is_said(const struct mds_option *o, const char *position)
 {
     const char *values[] = {o->choices                ? o->choices[0]
