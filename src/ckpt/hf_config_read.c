@@ -23,23 +23,24 @@ struct fixed {
 };
 
 struct form {
-    const struct number *numbers[5]; /* lists; NULL ends */
+    const struct number *numbers[4]; /* lists; NULL ends */
     const struct fixed *fixed;
     const char *activation,
         *activation_fallback; /* its key, and the value if that is missing */
     int gated;
-    const char *constant; /* settings that follow from the architecture */
-    const char *tied;     /* if tie_word_embeddings is missing */
+    const char *constant;    /* settings that follow from the architecture */
+    const char *tied;        /* if tie_word_embeddings is missing */
+    const char *of_llama[4]; /* fallbacks of llama_names; NULL: it has none of these */
 };
 
 static const struct number gpt2_numbers[] = {
-    {.theirs = "n_layer", .ours = "layers"},
-    {.theirs = "n_embd", .ours = "hidden"},
-    {.theirs = "n_head", .ours = "heads"},
-    {.theirs = "n_inner", .ours = "ffn_hidden", .fallback = "0"},
-    {.theirs = "n_positions", .ours = "max_positions"},
-    {.theirs = "vocab_size", .ours = "vocab"},
-    {.theirs = "layer_norm_epsilon", .ours = "norm_eps", .fallback = "1e-5"},
+    {"n_layer", "layers", NULL, NULL, NULL},
+    {"n_embd", "hidden", NULL, NULL, NULL},
+    {"n_head", "heads", NULL, NULL, NULL},
+    {"n_inner", "ffn_hidden", "0", NULL, NULL},
+    {"n_positions", "max_positions", NULL, NULL, NULL},
+    {"vocab_size", "vocab", NULL, NULL, NULL},
+    {"layer_norm_epsilon", "norm_eps", "1e-5", NULL, NULL},
     {0},
 };
 static const struct fixed gpt2_fixed[] = {
@@ -50,78 +51,33 @@ static const struct fixed gpt2_fixed[] = {
 };
 /* The names that gpt_neox, llama, qwen2 and qwen3 share. */
 static const struct number size_numbers[] = {
-    {.theirs = "num_hidden_layers", .ours = "layers"},
-    {.theirs = "hidden_size", .ours = "hidden"},
-    {.theirs = "num_attention_heads", .ours = "heads"},
-    {.theirs = "intermediate_size", .ours = "ffn_hidden"},
-    {.theirs = "max_position_embeddings", .ours = "max_positions"},
-    {.theirs = "vocab_size", .ours = "vocab"},
+    {"num_hidden_layers", "layers", NULL, NULL, NULL},
+    {"hidden_size", "hidden", NULL, NULL, NULL},
+    {"num_attention_heads", "heads", NULL, NULL, NULL},
+    {"intermediate_size", "ffn_hidden", NULL, NULL, NULL},
+    {"max_position_embeddings", "max_positions", NULL, NULL, NULL},
+    {"vocab_size", "vocab", NULL, NULL, NULL},
     {0},
 };
 static const struct number neox_numbers[] = {
-    {.theirs = "layer_norm_eps", .ours = "norm_eps", .fallback = "1e-5"},
-    {.theirs = "rotary_pct",
-     .ours = "rotary_percent",
-     .fallback = "0.25",
-     .rope = "partial_rotary_factor"},
-    {.theirs = "rotary_emb_base",
-     .ours = "rotary_base",
-     .fallback = "10000",
-     .rope = "rope_theta"},
+    {"layer_norm_eps", "norm_eps", "1e-5", NULL, NULL},
+    {"rotary_pct", "rotary_percent", "0.25", "partial_rotary_factor", NULL},
+    {"rotary_emb_base", "rotary_base", "10000", "rope_theta", NULL},
     {0},
 };
 static const struct fixed neox_fixed[] = {
     {"attention_bias", " true ", "true"},
     {0},
 };
-/* The names that llama, qwen2 and qwen3 share; their defaults for heads differ. */
-static const struct number llama_numbers[] = {
-    {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-6"},
-    {.theirs = "rope_theta",
-     .ours = "rotary_base",
-     .fallback = "10000",
-     .rope = "rope_theta"},
-    {0},
-};
-static const struct number llama_heads[] = {
-    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "0"},
-    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
-    {0},
-};
-static const struct number mistral_heads[] = {
-    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "8"},
-    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
-    {0},
-};
-static const struct number qwen2_heads[] = {
-    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "32"},
-    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
-    {0},
-};
-static const struct number qwen3_heads[] = {
-    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "32"},
-    {.theirs = "head_dim", .ours = "head_dim", .fallback = "128"},
-    {0},
-};
 static const struct number mixtral_numbers[] = {
-    {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-5"},
-    {.theirs = "rope_theta",
-     .ours = "rotary_base",
-     .fallback = "1000000",
-     .rope = "rope_theta"},
-    {.theirs = "num_local_experts", .ours = "experts", .fallback = "8"},
-    {.theirs = "num_experts_per_tok", .ours = "expert_topk", .fallback = "2"},
+    {"num_local_experts", "experts", "8", NULL, NULL},
+    {"num_experts_per_tok", "expert_topk", "2", NULL, NULL},
     {0},
 };
 static const struct number qwen3_moe_numbers[] = {
-    {.theirs = "num_key_value_heads", .ours = "kv_heads", .fallback = "4"},
-    {.theirs = "head_dim", .ours = "head_dim", .fallback = "0"},
-    {.theirs = "num_experts",
-     .ours = "experts",
-     .fallback = "128",
-     .also = "num_local_experts"},
-    {.theirs = "num_experts_per_tok", .ours = "expert_topk", .fallback = "8"},
-    {.theirs = "moe_intermediate_size", .ours = "expert_ffn_hidden", .fallback = "768"},
+    {"num_experts", "experts", "128", NULL, "num_local_experts"},
+    {"num_experts_per_tok", "expert_topk", "8", NULL, NULL},
+    {"moe_intermediate_size", "expert_ffn_hidden", "768", NULL, NULL},
     {0},
 };
 static const struct fixed mixtral_fixed[] = {
@@ -133,20 +89,9 @@ static const struct fixed qwen3_moe_fixed[] = {
     {"use_sliding_window", " false ", "false"},
     {0},
 };
-static const struct number olmo2_numbers[] = {
-    {.theirs = "rms_norm_eps", .ours = "norm_eps", .fallback = "1e-5"},
-    {.theirs = "rope_theta",
-     .ours = "rotary_base",
-     .fallback = "10000",
-     .rope = "rope_theta"},
-    {0},
-};
 static const struct number olmoe_numbers[] = {
-    {.theirs = "num_experts",
-     .ours = "experts",
-     .fallback = "64",
-     .also = "num_local_experts"},
-    {.theirs = "num_experts_per_tok", .ours = "expert_topk", .fallback = "8"},
+    {"num_experts", "experts", "64", NULL, "num_local_experts"},
+    {"num_experts_per_tok", "expert_topk", "8", NULL, NULL},
     {0},
 };
 static const struct fixed olmoe_fixed[] = {
@@ -181,63 +126,63 @@ static const struct form neox_form = {
     .tied = "false",
 };
 /* What llama and those of its shape have in common. */
-#define OF_LLAMA                                                                       \
+#define OF_LLAMA(EPSILON, BASE, KV_HEADS, HEAD_DIM)                                    \
     .activation = "hidden_act", .activation_fallback = "silu", .gated = 1,             \
-    .tied = "false"
+    .tied = "false", .of_llama = {EPSILON, BASE, KV_HEADS, HEAD_DIM}
 
 static const struct form llama_form = {
-    .numbers = {size_numbers, llama_numbers, llama_heads},
+    .numbers = {size_numbers},
     .fixed = llama_fixed,
-    OF_LLAMA,
+    OF_LLAMA("1e-6", "10000", "0", "0"),
     .constant = "  position: rope\n  norm: RMSNorm\n",
 };
 static const struct form mistral_form = {
-    .numbers = {size_numbers, llama_numbers, mistral_heads},
+    .numbers = {size_numbers},
     .fixed = llama_fixed,
-    OF_LLAMA,
+    OF_LLAMA("1e-6", "10000", "8", "0"),
     .constant = "  position: rope\n  norm: RMSNorm\n"
                 "  linear_bias: false\n",
 };
 static const struct form qwen2_form = {
-    .numbers = {size_numbers, llama_numbers, qwen2_heads},
+    .numbers = {size_numbers},
     .fixed = llama_fixed,
-    OF_LLAMA,
+    OF_LLAMA("1e-6", "10000", "32", "0"),
     .constant = "  position: rope\n  norm: RMSNorm\n"
                 "  linear_bias: false\n  qkv_bias: true\n",
 };
 static const struct form qwen3_form = {
-    .numbers = {size_numbers, llama_numbers, qwen3_heads},
+    .numbers = {size_numbers},
     .fixed = qwen3_fixed,
-    OF_LLAMA,
+    OF_LLAMA("1e-6", "10000", "32", "128"),
     .constant = "  position: rope\n  norm: RMSNorm\n"
                 "  qk_layernorm: true\n  linear_bias: false\n",
 };
 
 static const struct form mixtral_form = {
-    .numbers = {size_numbers, mixtral_numbers, mistral_heads},
+    .numbers = {size_numbers, mixtral_numbers},
     .fixed = mixtral_fixed,
-    OF_LLAMA,
+    OF_LLAMA("1e-5", "1000000", "8", "0"),
     .constant = "  position: rope\n  norm: RMSNorm\n  linear_bias: false\n",
 };
 static const struct form qwen3_moe_form = {
-    .numbers = {size_numbers, llama_numbers, qwen3_moe_numbers},
+    .numbers = {size_numbers, qwen3_moe_numbers},
     .fixed = qwen3_moe_fixed,
-    OF_LLAMA,
+    OF_LLAMA("1e-6", "10000", "4", "0"),
     .constant = "  position: rope\n  norm: RMSNorm\n"
                 "  qk_layernorm: true\n  linear_bias: false\n",
 };
 static const struct form olmo2_form = {
-    .numbers = {size_numbers, olmo2_numbers, llama_heads},
+    .numbers = {size_numbers},
     .fixed = qwen3_fixed,
-    OF_LLAMA,
+    OF_LLAMA("1e-5", "10000", "0", "0"),
     .constant = "  position: rope\n  norm: RMSNorm\n  norm_placement: after\n"
                 "  qk_layernorm: true\n  qk_norm_across_heads: true\n"
                 "  linear_bias: false\n",
 };
 static const struct form olmoe_form = {
-    .numbers = {size_numbers, olmo2_numbers, llama_heads, olmoe_numbers},
+    .numbers = {size_numbers, olmoe_numbers},
     .fixed = olmoe_fixed,
-    OF_LLAMA,
+    OF_LLAMA("1e-5", "10000", "0", "0"),
     .constant = "  position: rope\n  norm: RMSNorm\n"
                 "  qk_layernorm: true\n  qk_norm_across_heads: true\n"
                 "  linear_bias: false\n",
@@ -252,6 +197,11 @@ static const struct form *const forms[] = {
     [MDS_HF_QWEN3_MOE] = &qwen3_moe_form, [MDS_HF_OLMO2] = &olmo2_form,
     [MDS_HF_OLMOE] = &olmoe_form,
 };
+
+static const char *const llama_names[4][2] = {{"rms_norm_eps", "norm_eps"},
+                                              {"rope_theta", "rotary_base"},
+                                              {"num_key_value_heads", "kv_heads"},
+                                              {"head_dim", "head_dim"}};
 
 /* The value of a key; NULL if it is missing, null or not a scalar. */
 static const char *get_value(const struct mds_tree *t, const char *key)
@@ -418,6 +368,12 @@ static enum mds_rc parse_config(const struct mds_tree *t, struct mds_hf_source *
     for (const struct number *const *list = f->numbers; *list; list++)
         for (const struct number *i = *list; i->theirs; i++)
             MDS_TRY(get_number(t, rope, i, out));
+    for (int i = 0; i < 4 && f->of_llama[0]; i++)
+        MDS_TRY(get_number(t, rope,
+                           &(struct number){llama_names[i][0], llama_names[i][1],
+                                            f->of_llama[i],
+                                            i == 1 ? "rope_theta" : NULL, NULL},
+                           out));
     MDS_TRY(add_flag(t, "tie_word_embeddings", f->tied, "tied_head", 0, out));
     if (source->kind == MDS_HF_QWEN3_MOE || source->kind == MDS_HF_OLMOE)
         MDS_TRY(get_experts(t, out));

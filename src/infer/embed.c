@@ -128,7 +128,7 @@ static enum mds_rc write_last(struct embedding *g, const struct record *r,
 
         if (next % w == 0 || next == r->tokens)
             MDS_TRY(mds_h5_dataset_write(g->hidden, r->row + (next - 1) / w, 1,
-                                      values + i * g->H));
+                                         values + i * g->H));
     }
     return MDS_OK;
 }

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* As one safetensors file in f32, with the names of the registry of the unsharded model,
- * `whole`. */
+/* As one safetensors file in f32, with the names of the registry of the unsharded
+ * model, `whole`. */
 static int shape_of(const struct mds_param *p, int64_t shape[2])
 {
     shape[0] = p->spec.rows;
