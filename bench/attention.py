@@ -6,10 +6,13 @@ GPU, causal, bf16, random data.
     make bench/libattention.so
     attention.py [options] [ROW...]
 
-A ROW is SEQUENCES,TOKENS,HEADS/KEY_HEADS,HEAD_SIZE[,WINDOW], by default those of ROWS below.
+A ROW is SEQUENCES,TOKENS,HEADS/KEY_HEADS,HEAD_SIZE[,WINDOW[,QUERIES[,DROPOUT]]], by default
+those of ROWS below. QUERIES are the last ones of a row of keys, as in generation (0: all);
+DROPOUT is the part of the probabilities that is dropped.
 A pass is repeated until the GPU is hot, then for --seconds; sides follow each other, first
 with the forward pass, then with the backward pass. Prints milliseconds a pass, TFLOP/s of
-pairs that are seen (4 D FLOPs a pair forward, 10 D backward) with watts and MHz in the second
+pairs that are seen (4 D FLOPs a pair forward, 10 D backward; for fewer than 64 queries GB/s of
+keys and values) with watts and MHz in the second
 half, and ratios of the time of both passes together.
 
 FlashAttention-4 is the package flash-attn-4. It compiles kernels at run time:
@@ -38,21 +41,28 @@ class Row:
     def __init__(self, text):
         self.text = text
         words = text.replace("/", ",").split(",")
-        self.B, self.S, self.A, self.G, self.D, self.window = map(int, (words + ["0"])[:6])
+        words += ["0"] * (8 - len(words))
+        self.B, self.S, self.A, self.G, self.D, self.window = map(int, words[:6])
+        self.queries, self.dropout = int(words[6]) or self.S, float(words[7])
 
     def pairs(self):
         w = min(self.window or self.S, self.S)
-        return self.B * self.A * (w * (w + 1) / 2 + (self.S - w) * w)
+        up_to = lambda n: min(n, w) * (min(n, w) + 1) / 2 + max(n - w, 0) * w
+        return self.B * self.A * (up_to(self.S) - up_to(self.S - self.queries))
+
+    def key_bytes(self):
+        return 4 * self.B * self.S * self.G * self.D
 
 
 class Data:
     """Tensors [B, S, heads, D] of a row. Sides write o, lse, and dq, dk and dv."""
 
     def __init__(self, row):
-        make = lambda heads: torch.randn(
-            row.B, row.S, heads, row.D, dtype=torch.bfloat16, device="cuda"
+        make = lambda *heads: torch.randn(
+            row.B, *heads, row.D, dtype=torch.bfloat16, device="cuda"
         )
-        self.q, self.k, self.v, self.do = make(row.A), make(row.G), make(row.G), make(row.A)
+        self.q, self.do = make(row.queries, row.A), make(row.queries, row.A)
+        self.k, self.v = make(row.S, row.G), make(row.S, row.G)
         self.scale = row.D**-0.5
         self.o = self.lse = self.grads = None
 
@@ -60,13 +70,16 @@ class Data:
 class Shape(ctypes.Structure):
     """As in bench/attention_library.c."""
 
-    _fields_ = [(n, ctypes.c_int64) for n in ("B", "S", "A", "G", "D", "window")]
-    _fields_ += [("scale", ctypes.c_double)]
+    _fields_ = [
+        (n, ctypes.c_int64) for n in ("B", "S", "A", "G", "D", "window", "queries", "plain")
+    ]
+    _fields_ += [("scale", ctypes.c_double), ("dropout", ctypes.c_double)]
 
 
 class Mds:
-    def __init__(self, path, repeatable=False):
+    def __init__(self, path, repeatable=False, plain=False):
         self.library, self.repeatable = ctypes.CDLL(path), repeatable
+        self.plain = plain
 
     def call(self, name, *arguments):
         self.library.bench_attention_repeatable(int(self.repeatable))
@@ -76,9 +89,11 @@ class Mds:
             raise RuntimeError(f"{name} returned {code}")
 
     def start(self, row, x):
-        self.shape = Shape(row.B, row.S, row.A, row.G, row.D, row.window, x.scale)
+        sizes = row.B, row.S, row.A, row.G, row.D, row.window, row.queries
+        self.shape = Shape(*sizes, int(self.plain), x.scale, row.dropout)
         x.o = torch.empty_like(x.q)
-        x.lse = torch.empty(row.B, row.A, row.S, device="cuda")
+        x.lse = torch.empty(row.B, row.A, row.queries, device="cuda")
+        self.delta = torch.empty_like(x.lse)
         x.grads = [torch.empty_like(t) for t in (x.q, x.k, x.v)]
 
     def forward(self, row, x):
@@ -88,8 +103,8 @@ class Mds:
     def backward(self, row, x):
         tensors = [t.data_ptr() for t in (x.q, x.k, x.v, x.o, x.do, *x.grads)]
         pointers = (ctypes.c_void_p * 8)(*tensors)
-        lse = ctypes.c_void_p(x.lse.data_ptr())
-        self.call("bench_attention_bwd", ctypes.byref(self.shape), pointers, lse)
+        rows = [ctypes.c_void_p(t.data_ptr()) for t in (x.lse, self.delta)]
+        self.call("bench_attention_bwd", ctypes.byref(self.shape), pointers, *rows)
 
 
 class Fa4:
@@ -99,6 +114,8 @@ class Fa4:
         self.calls = interface
 
     def start(self, row, x):
+        if row.dropout:
+            raise RuntimeError("no dropout")
         left, right = (row.window - 1, 0) if row.window else (None, None)
         self.how = {
             "softmax_scale": x.scale,
@@ -120,13 +137,18 @@ class Cudnn:
     def start(self, row, x):
         if row.window:
             raise RuntimeError("no windows")
+        if 1 < row.queries < row.S:
+            raise RuntimeError("no last queries")
         self.x = [t.transpose(1, 2).detach().requires_grad_() for t in (x.q, x.k, x.v)]
         self.shared = row.A > row.G
 
     def forward(self, row, x):
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.CUDNN_ATTENTION):
             self.o = torch.nn.functional.scaled_dot_product_attention(
-                *self.x, is_causal=True, enable_gqa=self.shared
+                *self.x,
+                dropout_p=row.dropout,
+                is_causal=row.queries > 1,
+                enable_gqa=self.shared,
             )
         x.o = self.o.detach().transpose(1, 2)
 
@@ -171,23 +193,34 @@ def loop(call, seconds):
     return total / done
 
 
-def measure(call, seconds):
+def captured(call, n=10):
+    """n calls as one graph."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(n):
+            call()
+    return graph.replay, n
+
+
+def measure(call, seconds, graphs):
     call()
     torch.cuda.synchronize()
+    call, n = captured(call) if graphs else (call, 1)
     loop(call, seconds / 2)
     meter = Meter()
     meter.start()
-    each = loop(call, seconds)
+    each = loop(call, seconds) / n
     return each, *meter.stop()
 
 
 def reference(row, x):
     """o, dq, dk and dv in double, head by head."""
     out = [torch.empty_like(t, dtype=torch.float64) for t in (x.q, x.q, x.k, x.v)]
-    i = torch.arange(row.S, device="cuda")
-    seen = i[:, None] >= i
+    j = torch.arange(row.S, device="cuda")
+    i = j[row.S - row.queries :, None]
+    seen = i >= j
     if row.window:
-        seen &= i[:, None] < i + row.window
+        seen &= i < j + row.window
     for b in range(row.B):
         for g in range(row.G):
             heads = range(g * row.A // row.G, (g + 1) * row.A // row.G)
@@ -203,7 +236,8 @@ def reference(row, x):
 
 
 def check(row, sides):
-    row.S = min(row.S, 1111)
+    if row.queries == row.S:
+        row.S = row.queries = min(row.S, 1111)
     x = Data(row)
     right = reference(row, x)
     for name, side in sides.items():
@@ -221,13 +255,16 @@ def check(row, sides):
         print(f"{row.text:28}{name:8}" + "".join(f"  {e:.2e}" for e in errors), flush=True)
 
 
-def tell(name, each, watts, mhz, flops):
-    return f"{name} {each * 1e3:9.3f} ms {flops / each / 1e12:4.0f} ({watts:3.0f} W, {mhz:4.0f} MHz)"
+def tell(name, each, watts, mhz, flops, key_bytes):
+    rate = f"{flops / each / 1e12:4.0f}"
+    if key_bytes:
+        rate = f"{key_bytes / each / 1e9:5.0f} GB/s"
+    return f"{name} {each * 1e3:9.4f} ms {rate} ({watts:3.0f} W, {mhz:4.0f} MHz)"
 
 
-def compare(row, sides, passes, seconds):
+def compare(row, sides, passes, seconds, graphs):
     x, both, kept = Data(row), {}, {}
-    flops = 4 * row.D * row.pairs()
+    flops, key_bytes = 4 * row.D * row.pairs(), row.key_bytes() if row.queries < 64 else 0
     for what, factor in (("forward", 1), ("backward", 2.5)):
         for name, side in sides.items():
             try:
@@ -236,7 +273,7 @@ def compare(row, sides, passes, seconds):
                 else:
                     x.o, x.lse, x.grads = kept[name]
                 if what in passes:
-                    figures = measure(lambda: getattr(side, what)(row, x), seconds)
+                    figures = measure(lambda: getattr(side, what)(row, x), seconds, graphs)
                 else:
                     side.forward(row, x)
             except (RuntimeError, KeyError) as e:
@@ -246,7 +283,7 @@ def compare(row, sides, passes, seconds):
             if what not in passes:
                 continue
             both[name] = both.get(name, 0) + figures[0]
-            print(f"{row.text:28}{what:9}" + tell(f"{name:8}", *figures, factor * flops), flush=True)
+            print(f"{row.text:28}{what:9}" + tell(f"{name:8}", *figures, factor * flops, key_bytes), flush=True)
     first = next(iter(sides))
     ratios = [f"{both[n] / both[first]:.3f} of {n}" for n in both if n != first]
     print(f"{row.text:28}{first} has the speed of " + ", ".join(ratios), flush=True)
@@ -256,14 +293,16 @@ def main():
     p = argparse.ArgumentParser(usage="attention.py [options] [ROW...]")
     p.add_argument("rows", nargs="*", default=ROWS)
     p.add_argument("--library", default="bench/libattention.so", help="built by make")
-    p.add_argument("--sides", default="mds,fa4,cudnn", help="of mds, repeatable, fa4, cudnn")
+    p.add_argument("--sides", default="mds,fa4,cudnn", help="of mds, plain, repeatable, fa4, cudnn")
     p.add_argument("--passes", default="forward,backward")
     p.add_argument("--seconds", type=float, default=1.0, help="a loop takes (1)")
+    p.add_argument("--graphs", action="store_true", help="no host time: calls in CUDA graphs")
     p.add_argument("--check", action="store_true", help="compare with double instead")
     o = p.parse_args()
     make = {
         "mds": lambda: Mds(o.library),
         "repeatable": lambda: Mds(o.library, True),
+        "plain": lambda: Mds(o.library, plain=True),
         "fa4": Fa4,
         "cudnn": Cudnn,
     }
@@ -276,7 +315,7 @@ def main():
           f"cuDNN {torch.backends.cudnn.version()}", flush=True)
     for text in o.rows:
         row = Row(text)
-        check(row, sides) if o.check else compare(row, sides, o.passes, o.seconds)
+        check(row, sides) if o.check else compare(row, sides, o.passes, o.seconds, o.graphs)
         torch.cuda.empty_cache()
 
 

@@ -214,52 +214,8 @@ struct mdsk_attention_most {
     float *most;
 };
 
-/* How many sequences and query heads the fused backward pass on GPUs processes at once,
- * if each head needs bytes_per_head of scratch: all, if they fit in
- * MDSK_ATTENTION_SCRATCH; otherwise equal parts of the heads of one sequence, at least
- * one group of query heads.  copies: o, d_o and dq are copied to scratch memory,
- * because their offsets within the part exceed 32 bits. */
-#define MDSK_ATTENTION_SCRATCH (INT64_C(1) << 30)
-struct mdsk_attention_part {
-    int64_t B, A;
-    int copies;
-};
-struct mdsk_attention_part mdsk_attention_bwd_part(const struct mdsk_attention_bwd *a,
-                                                   int64_t bytes_per_head);
-
-/* How the fused forward pass on GPUs is split: `queries` at a time.  Keys that all of
- * these see go into one call without a mask, rounded down to a multiple of `keys`; the
- * others go into a second call with the mask.  keys == Sk: everything in one call.
- *
- * If the keys and values of a head fit in the L2 cache, one call is fastest.  If they
- * do not, one call reads them from memory again and again, which costs power; blocks
- * that run concurrently share what they read through L2.  On an H200, head size 128,
- * 2^20 tokens: 464 TFLOP/s in one call, 580 in blocks (docs/adr/0021). */
-struct mdsk_attention_blocks {
-    int64_t queries, keys;
-};
-struct mdsk_attention_blocks
-mdsk_attention_fwd_blocks(const struct mdsk_attention_shape *s);
-
-/* With a window: how many queries at a time fused attention on GPUs takes, each time
- * with the keys that they see.
- *
- * The forward pass skips what the mask hides, so its blocks are large.  The backward
- * pass does not: a query costs as many keys as its block and the window have together.
- * Its blocks have as few queries as keep the GPU busy with one block of A heads, and at
- * least as many as the window has keys: so no key is in more than two such calls, and
- * its gradient is a sum of two numbers that were rounded, at most. */
-int64_t mdsk_attention_window_block(const struct mdsk_attention_shape *s);
-int64_t mdsk_attention_window_bwd_block(const struct mdsk_attention_shape *s);
-
-/* The heads whose gradients are computed at once within a window. */
-struct mdsk_attention_part
-mdsk_attention_window_part(const struct mdsk_attention_bwd *a);
-
-/* Bytes of scratch memory on GPUs.  Fused, 16-bit types: forward o and lse of one
- * block, or 0 without blocks; backward dq in f32, lse and delta of a part, and copies
- * of o, d_o and dq if `copies`.  Fused, f32: 0.  Unfused:
- * mdsk_unfused_attention_bytes. */
+/* Bytes of scratch memory on GPUs, whatever computes it there
+ * (attention_scratch.h). */
 int64_t mdsk_attention_fwd_scratch(const struct mdsk_attention_fwd *a);
 int64_t mdsk_attention_bwd_scratch(const struct mdsk_attention_bwd *a);
 

@@ -25,6 +25,7 @@ kernels_cudnn_c = \
 kernels_hopper_c = \
   kernels/cuda/hopper/attention.c \
   kernels/cuda/hopper/backward.c \
+  kernels/cuda/hopper/dropout.h \
   kernels/cuda/hopper/forward.h \
   kernels/cuda/hopper/tensor_map.c kernels/cuda/hopper/tensor_map.h
 kernels_hopper_cu = \
@@ -52,7 +53,8 @@ kernels_cuda_cu = \
   kernels/cuda/unfused_rows.cu \
   kernels/cuda/rope.cu
 EXTRA_DIST += $(kernels_cuda_c) $(kernels_cudnn_c) $(kernels_cuda_cu) \
-  $(kernels_hopper_c) $(kernels_hopper_cu) kernels/cuda/hopper/forward.cuh \
+  $(kernels_hopper_c) $(kernels_hopper_cu) kernels/cuda/hopper/dropout.cuh \
+  kernels/cuda/hopper/forward.cuh \
   kernels/cuda/hopper/forward_widths.cuh kernels/cuda/hopper/ptx.cuh \
   kernels/cuda/hopper/backward.cuh kernels/cuda/hopper/backward_copies.cuh \
   kernels/cuda/hopper/backward_kernel.cuh kernels/cuda/hopper/backward_wide.cuh \
@@ -90,7 +92,8 @@ endif
 
 # For bench/attention.py: "make bench/libattention.so".
 bench_libattention_sources = bench/attention_library.c $(kernels_hopper_cu) \
-  $(filter %.c,$(kernels_hopper_c)) kernels/cuda/common.c kernels/cost/cost.c \
+  $(filter %.c,$(kernels_hopper_c)) kernels/cuda/common.c kernels/cost/attention.c \
+  kernels/cuda/attention_fwd.cu kernels/cuda/attention_bwd.cu kernels/cuda/attention_merge.cu \
   kernels/unfused/attention.c
 bench/libattention.so: $(bench_libattention_sources) kernels/libmdsk_cuda.a
 	$(AM_V_NVCC)$(MKDIR_P) $(@D) && cd $(srcdir) && \
@@ -124,8 +127,9 @@ tests_kernels_cudnn_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CF
   $(CMOCKA_LIBS) -lm
 tests_kernels_hopper_calls_SOURCES = tests/kernels/hopper_calls.c \
   kernels/cuda/hopper/attention.c kernels/cuda/hopper/tensor_map.c
-tests_kernels_hopper_calls_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CUDA_CFLAGS)
-tests_kernels_hopper_calls_LDADD = $(CMOCKA_LIBS) -lm
+tests_kernels_hopper_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)
+tests_kernels_hopper_calls_LDADD = kernels/libmdsk.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) \
+  $(CMOCKA_LIBS) -lm
 tests_kernels_hopper_bwd_calls_SOURCES = tests/kernels/hopper_bwd_calls.c \
   kernels/cuda/hopper/backward.c
 tests_kernels_hopper_bwd_calls_CFLAGS = $(kernels_cflags) $(CUDA_CFLAGS)

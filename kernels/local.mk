@@ -5,6 +5,7 @@ kernels_libmdsk_a_SOURCES = \
   kernels/activation.h kernels/attention.h kernels/attention_scratch.h kernels/elementwise.h kernels/embedding.h kernels/experts.h \
   kernels/fp8.h kernels/half.h kernels/inline.h kernels/library.c kernels/library.h kernels/linear.h kernels/loss.h kernels/norm.h \
   kernels/normal.h kernels/operations.h kernels/optimizer.h kernels/philox.h kernels/rope.h kernels/table.h kernels/types.h \
+  kernels/cost/attention.c \
   kernels/cost/cost.c \
   kernels/cpu/activation.c \
   kernels/cpu/attention.h \

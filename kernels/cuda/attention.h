@@ -18,6 +18,12 @@ int mdsk_own_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bwd 
 int mdsk_cuda_attention_merge_16(cudaStream_t stream,
                                  const struct mdsk_attention_merge *a);
 
+/* o and lse of f, from those of `parts` parts of its keys (hopper/forward.h).  D is a
+ * multiple of 8. */
+int mdsk_cuda_attention_merge_parts(cudaStream_t stream,
+                                    const struct mdsk_attention_fwd *f, int parts,
+                                    const float *o, const float *lse);
+
 /* y += x for s->Sk tokens of s->A heads of s->B sequences, or y = 0 if x->data is NULL.
  */
 int mdsk_cuda_heads_add(cudaStream_t stream, const struct mdsk_attention_shape *s,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Merge attention over some keys with attention over other keys, by log-sum-exp; the
- * largest log-sum-exp of each head. */
+/* Merge attention over some keys with attention over other keys, by log-sum-exp: two
+ * results, or all parts of a split forward pass; the largest log-sum-exp of each
+ * head. */
 #include "kernels/cuda/attention.h"
 
 #include <type_traits>
@@ -114,6 +115,43 @@ __global__ __launch_bounds__(threads) void most_kernel(struct mdsk_attention_mos
     raise_amax<threads>(most, seen, here);
 }
 
+/* Row (b A + h) Sq + i is query i of head h of sequence b; `rows` are a part's. */
+template <class T> struct merge_parts {
+    struct mdsk_heads o;
+    float *lse;
+    const float *part_o, *part_lse;
+    int64_t lse_stride, A, Sq, D, rows;
+    int parts;
+
+    template <int N> __device__ void run(int64_t row, int64_t d) const
+    {
+        int64_t i = row % Sq, h = row / Sq % A, b = row / Sq / A;
+        float top = -INFINITY, total = 0, sum[N] = {0};
+
+#pragma unroll 8
+        for (int p = 0; p < parts; p++)
+            top = fmaxf(top, part_lse[p * rows + row]);
+#pragma unroll 4
+        for (int p = 0; p < parts; p++) {
+            float l = part_lse[p * rows + row], x[N];
+
+            if (l == -INFINITY) /* no keys, and no o */
+                continue;
+            load(part_o + (p * rows + row) * D + d, x);
+            l = expf(l - top);
+            total += l;
+            for (int j = 0; j < N; j++)
+                sum[j] += l * x[j];
+        }
+        for (int j = 0; j < N; j++)
+            sum[j] = total > 0 ? sum[j] / total : 0;
+        store(sum, (T *)o.data + b * o.batch_stride + h * o.head_stride +
+                       i * o.token_stride + d);
+        if (d == 0)
+            lse[(b * A + h) * lse_stride + i] = top + logf(total);
+    }
+};
+
 } // namespace
 
 extern "C" int mdsk_attention_most_cuda(void *stream,
@@ -124,6 +162,23 @@ extern "C" int mdsk_attention_most_cuda(void *stream,
     return launch(most_kernel,
                   dim3(mdsk_cuda_blocks(a->A), (unsigned)(rows < 64 ? rows : 64)),
                   threads, stream, *a);
+}
+
+extern "C" int mdsk_cuda_attention_merge_parts(cudaStream_t stream,
+                                               const struct mdsk_attention_fwd *f,
+                                               int parts, const float *o,
+                                               const float *lse)
+{
+    const struct mdsk_attention_shape *s = &f->shape;
+    const int64_t rows = s->B * s->A * s->Sq;
+
+    return with_storage(s->dtype, true, [&](auto type, auto width) {
+        return each_row<width()>(
+            stream, rows, s->D,
+            merge_parts<decltype(type)>{f->o, f->lse, o, lse,
+                                        f->lse_stride ? f->lse_stride : s->Sq, s->A,
+                                        s->Sq, s->D, rows, parts});
+    });
 }
 
 extern "C" int mdsk_attention_merge_cuda(void *stream,

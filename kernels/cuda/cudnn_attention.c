@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kernels/attention_scratch.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/cudnn_plan.h"
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "kernels/attention_scratch.h"
 #include "kernels/cuda/attention.h"
 
 /* Blocks of keys begin at multiples of ALIGNED: few plans of cuDNN serve all. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kernels: causal attention, fused and plain, against the whole matrix in double. */
+#include "kernels/attention_scratch.h"
 #include "tests/kernels/problem.h"
 #include "tests/sample.h"
 
@@ -62,6 +63,24 @@ static const struct shape shapes[] = {
     {1, 4, 2, 97, 65, 192, 30, 20, 0, HEAD_MAJOR, JOINED},
     {2, 2, 2, 130, 130, 256, 130, 0, 0, PACKED, MIXED},
     {3, 3, 1, 193, 193, 256, 0, 0, 0, PACKED, MIXED},
+    /* dropout, likewise; also keys that begin between four random words */
+    {1, 4, 2, 300, 300, 64, 0, 0, 0.2f, PACKED, JOINED},
+    {2, 2, 1, 386, 386, 64, 0, 0, 0.5f, HEAD_MAJOR, MIXED},
+    {1, 3, 3, 199, 199, 80, 0, 0, 0.1f, PACKED, JOINED},
+    {1, 4, 2, 257, 257, 128, 0, 0, 0.1f, PACKED, MIXED},
+    {2, 2, 1, 260, 260, 128, 0, 0, 0.3f, HEAD_MAJOR, JOINED},
+    {1, 2, 1, 150, 278, 128, 127, 60, 0.2f, PACKED, JOINED},
+    {1, 4, 2, 97, 65, 96, 30, 20, 0.1f, HEAD_MAJOR, JOINED},
+    {1, 2, 1, 323, 323, 136, 0, 0, 0.1f, PACKED, JOINED},
+    {2, 4, 2, 260, 260, 256, 0, 70, 0.3f, PACKED, MIXED},
+    {1, 2, 2, 130, 130, 256, 130, 0, 0.1f, PACKED, MIXED},
+    /* few queries and many keys, as in generation, which some kernels split */
+    {1, 8, 2, 1, 3000, 128, 2999, 0, 0, PACKED, JOINED},
+    {2, 4, 4, 1, 2001, 64, 2000, 0, 0, PACKED, MIXED},
+    {1, 6, 2, 1, 1900, 256, 1850, 700, 0, PACKED, JOINED},
+    {2, 4, 1, 5, 2500, 96, 2495, 0, 0, HEAD_MAJOR, JOINED},
+    {1, 1, 1, 150, 2000, 128, 1900, 1500, 0, PACKED, MIXED},
+    {1, 1, 1, 1100, 1100, 40, 0, 0, 0, PACKED, JOINED},
     /* unfused only: wide heads, and more queries than one block has */
     {1, 2, 1, 40, 40, 300, 0, 0, 0, FUSED, JOINED},
     {1, 1, 1, 3000, 3000, 3, 0, 0, 0, FUSED, JOINED},
@@ -94,7 +113,7 @@ static void against_the_matrix(int unfused, int n, int64_t alibi)
         p.s.dtype = type;
         p.s.unfused = unfused;
         p.s.alibi_heads = alibi;
-        more = grown(&p.s) * (alibi ? 4 : 1);
+        more = grown(&p.s) * (alibi ? 4 * grown(&p.s) : 1); /* as distances do */
         run_fwd(&p);
         reference_fwd(&p);
         assert_near_as(type, "attention o", &p.o, more * tolerance.o + near);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "kernels/attention_scratch.h"
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/hopper/attention.h"
 #include "kernels/cuda/hopper/forward.h"
 
@@ -16,6 +18,9 @@ static int capability;
 static struct {
     const char *name;
     struct forward_args args;
+    struct mdsk_attention_fwd problem;
+    int64_t scratch;
+    int merged;
 } called;
 
 int mdsk_cuda_capability(void)
@@ -36,6 +41,27 @@ void *mdsk_cuda_alloc(cudaStream_t stream, int64_t bytes)
     (void)stream;
     assert_int_equal(bytes, sizeof memory);
     return memory;
+}
+
+void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t bytes)
+{
+    static float memory;
+
+    (void)stream;
+    assert_int_equal(use, MDSK_CUDA_ATTEND);
+    called.scratch = bytes;
+    return &memory;
+}
+
+int mdsk_cuda_attention_merge_parts(cudaStream_t stream,
+                                    const struct mdsk_attention_fwd *f, int parts,
+                                    const float *o, const float *lse)
+{
+    (void)stream;
+    assert_non_null(called.name);
+    assert_true(lse - o == parts * f->shape.B * f->shape.A * f->shape.Sq * f->shape.D);
+    called.merged = parts;
+    return 0;
 }
 
 cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t stream)
@@ -74,9 +100,9 @@ cudaError_t cudaGetDriverEntryPoint(const char *name, void **found,
                                       const struct mdsk_attention_fwd *f)              \
     {                                                                                  \
         (void)stream;                                                                  \
-        (void)f;                                                                       \
         called.name = #type "_" #width;                                                \
         called.args = *a;                                                              \
+        called.problem = *f;                                                           \
         return 0;                                                                      \
     }
 KERNEL(bf16, 64)
@@ -160,6 +186,7 @@ static void what_they_cannot_do_is_refused(void **state)
     refused(&f);
     f = good;
     f.shape.dropout.p = 0.1f;
+    f.shape.first_query = UINT32_MAX - 99;
     refused(&f);
     f = problem(100, 4, 2, 60);
     refused(&f);
@@ -242,6 +269,91 @@ static void strides_have_defaults(void **state)
     assert_int_equal(called.args.start_stride, 7);
 }
 
+static void dropout_is_described(void **state)
+{
+    struct mdsk_attention_fwd f = problem(100, 4, 2, 64);
+
+    (void)state;
+    assert_int_equal(forward(&f), 0);
+    assert_false(called.args.has_dropout);
+    f.shape.dropout = (struct mdsk_dropout_key){0.25f, 7, 8, 9};
+    f.shape.first_key = 4003;
+    assert_int_equal(forward(&f), 0);
+    assert_true(called.args.has_dropout && called.args.dropout.scale == 1 / 0.75f);
+    assert_int_equal(called.args.dropout.threshold, UINT32_C(1) << 30);
+    assert_int_equal(called.args.dropout.first_block, 1000);
+    assert_int_equal(called.args.dropout.skew, 3);
+}
+
+/* A row of keys is split if queries alone leave multiprocessors idle: not more than
+ * needed, and into parts that all of them work on at once. */
+static void keys_are_split(void **state)
+{
+    static const struct {
+        int64_t Sq, Sk, A, G, D, window;
+        float p;
+        int parts, tiles;
+    } rows[] = {
+        {8192, 8192, 1, 1, 128, 0, 0, 4, 16},   /* half of a square, 64 x 64 tiles */
+        {32768, 32768, 1, 1, 128, 0, 0, 1, 0},  /* 256 x 256: enough */
+        {8192, 8192, 16, 16, 128, 0, 0, 1, 0},  /* likewise */
+        {8192, 8192, 1, 1, 128, 0, 0.1f, 1, 0}, /* dropout never */
+        {128, 128, 1, 1, 128, 0, 0, 1, 0},      /* a tile */
+        {1, 8192, 32, 32, 128, 0, 0, 4, 16},    /* generation: 32 heads, */
+        {1, 131072, 32, 8, 128, 0, 0, 16, 64},  /* and 8 with 4 queries each */
+        {1, 131072, 1, 1, 64, 0, 0, 128, 8},
+        {1, 131072, 32, 8, 128, 1024, 0, 8, 1},     /* eight tiles are seen */
+        {1, 131072, 1, 1, 256, 131072, 0, 127, 13}, /* tiles of 80 keys */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct mdsk_attention_fwd f =
+            problem(rows[i].Sq, rows[i].A, rows[i].G, rows[i].D);
+
+        f.shape.Sk = rows[i].Sk;
+        f.shape.q_offset = rows[i].Sk - rows[i].Sq;
+        f.shape.window = rows[i].window;
+        f.shape.dropout.p = rows[i].p;
+        assert_int_equal(forward(&f), 0);
+        assert_int_equal(called.args.parts, rows[i].parts);
+        assert_int_equal(called.merged, rows[i].parts > 1 ? rows[i].parts : 0);
+        if (rows[i].parts == 1)
+            continue;
+        assert_int_equal(called.args.part_tiles, rows[i].tiles);
+        assert_in_range(called.scratch, 1, mdsk_attention_fwd_scratch(&f));
+    }
+}
+
+/* Heads that share keys are queries of one, where nothing tells them apart. */
+static void single_queries_share_keys(void **state)
+{
+    struct mdsk_attention_fwd f = problem(1, 8, 2, 64);
+    int32_t start[100] = {0};
+
+    (void)state;
+    f.shape.Sk = 100;
+    f.shape.q_offset = 89;
+    f.shape.window = 20;
+    assert_int_equal(forward(&f), 0);
+    assert_int_equal(called.args.A, 2);
+    assert_int_equal(called.args.Sq, 4);
+    assert_int_equal(called.args.Sk, 20);
+    assert_int_equal(called.args.window, 0);
+    assert_int_equal(called.args.lse_stride, 4);
+    assert_int_equal(called.problem.q.token_stride, 64);
+    assert_int_equal(called.problem.o.head_stride, 4 * 64);
+    assert_ptr_equal(called.problem.k.data,
+                     (char *)f.k.data + 70 * f.k.token_stride * 2);
+    f.shape.alibi_heads = 8;
+    assert_int_equal(forward(&f), 0);
+    assert_int_equal(called.args.Sq, 1);
+    f.shape.alibi_heads = 0;
+    f.shape.start = start;
+    assert_int_equal(forward(&f), 0);
+    assert_int_equal(called.args.Sq, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +362,9 @@ int main(void)
         cmocka_unit_test_setup(tensors_are_those_that_can_be_addressed, set_up),
         cmocka_unit_test_setup(sections_fit_the_cache, set_up),
         cmocka_unit_test_setup(strides_have_defaults, set_up),
+        cmocka_unit_test_setup(dropout_is_described, set_up),
+        cmocka_unit_test_setup(keys_are_split, set_up),
+        cmocka_unit_test_setup(single_queries_share_keys, set_up),
     };
 
     return cmocka_run_group_tests_name("hopper_calls", tests, NULL, NULL);

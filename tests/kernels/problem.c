@@ -90,7 +90,7 @@ void problem_init(struct problem *p, const struct shape *c)
                                 .first_sample = 3,
                                 .first_head = 1,
                                 .first_query = 1000,
-                                .first_key = 1002}};
+                                .first_key = 1000 + c->Sk % 4}};
     if (c->documents)
         set_starts(p, c->documents);
     p->at_q = strides(c->layout, c->A, c->Sq, c->D);

@@ -53,11 +53,33 @@ static struct mds_machine *machine(const char *name)
     return m;
 }
 
+/* An H200 whose attention is cuDNN 9.19's, as when steps were measured that predictions
+ * are compared with: in hot loops on one H200, times 0.925, as in steps a GPU draws all
+ * of its 700 W and clocks lower. */
+static struct mds_machine *h200_with_cudnn(void)
+{
+    static const struct mds_attention_rate rates[] = {
+        {64, 8192, 337e12, 290e12},    {64, 32768, 426e12, 381e12},
+        {64, 131072, 441e12, 399e12},  {80, 8192, 305e12, 283e12},
+        {80, 32768, 409e12, 350e12},   {80, 131072, 367e12, 344e12},
+        {96, 8192, 374e12, 328e12},    {96, 32768, 480e12, 410e12},
+        {96, 131072, 424e12, 400e12},  {128, 2048, 470e12, 418e12},
+        {128, 8192, 485e12, 431e12},   {128, 32768, 619e12, 524e12},
+        {128, 131072, 606e12, 500e12},
+    };
+    struct mds_machine *m = machine("h200");
+
+    assert_true(m->attention_count >= sizeof rates / sizeof *rates);
+    memcpy(m->attention, rates, sizeof rates);
+    m->attention_count = sizeof rates / sizeof *rates;
+    return m;
+}
+
 /* On a node of so many GPUs, with 14 cores for each. */
 static struct mds_estimate predict(const char *options, const char *more, int world)
 {
     struct mds_config_run *run = read_run(options, more, world);
-    struct mds_machine *m = machine("h200");
+    struct mds_machine *m = h200_with_cudnn();
     struct mds_estimate e;
 
     m->node.cores = 14 * (int64_t)world;
@@ -390,7 +412,6 @@ static void predicted_time_matches_h200(void **state)
 
 /* Of six blocks the stages in the middle have two, the first and the last one: memory
  * and time are those of four times two, but for an embedding and a micro-batch. */
-/* Seconds that plans expect for attention of 131,072 tokens on an H200. */
 /* Seconds of a step and GiB on the GPU, FP8 beside bf16, one H200:
  * bench/results/gpu-2026-11-24.txt.  Since then blocks in FP8 run by lists, and
  * need up to two vectors a token less. */
@@ -502,7 +523,7 @@ static void attention_in_windows_by_cudnn_matches_h200(void **state)
          "--window-size 8192",
          {0.01017, 0.05459}}, /* gpu-2026-11-23.txt */
     };
-    struct mds_machine *m = machine("h200");
+    struct mds_machine *m = h200_with_cudnn();
 
     (void)state;
     m->gpu.capability = 8.0;
@@ -737,8 +758,6 @@ static void attention_backward_on_hopper(void **state)
     assert_int_equal(
         mdsk_attention_bwd_scratch(&(struct mdsk_attention_bwd){.shape = s}),
         mdsk_attention_bwd_hopper_head(&s));
-    s.dropout.p = 0.1f;
-    assert_int_equal(mdsk_attention_bwd_hopper_head(&s), 0);
 }
 
 /* The longest sequence for which the model table says that a layout is known to be good

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention by our own kernels for Hopper (compute capability 9.0): 16-bit types, D at
- * most 256 and a multiple of 8, tensors that the copy engine can address, no dropout.
- * -ENOTSUP for all else. */
+ * most 256 and a multiple of 8, tensors that the copy engine can address.  -ENOTSUP for
+ * all else. */
 #ifndef MDSK_HOPPER_ATTENTION_H
 #define MDSK_HOPPER_ATTENTION_H
 

@@ -15,7 +15,8 @@ static int is_supported(const struct mdsk_attention_bwd *a)
     const int64_t most = INT64_C(1) << 29, most_heads = 65535;
 
     if (mdsk_cuda_capability() != 90 || mdsk_attention_bwd_hopper_head(s) == 0 ||
-        s->Sq > most || s->Sk > most || s->B * s->A > most_heads)
+        s->Sq > most || s->Sk > most || s->B * s->A > most_heads ||
+        (s->dropout.p > 0 && !mdsk_hopper_dropout_fits(s)))
         return 0;
     for (int i = 0; i < 4; i++)
         if (!mdsk_tensor_map_can(queries[i], s->B, s->A, s->Sq, s->D) ||
@@ -98,12 +99,13 @@ int mdsk_hopper_attention_bwd(cudaStream_t stream, const struct mdsk_attention_b
         .limited = s->window > 0 || s->start,
         .scale = s->scale,
         .repeatable = mdsk_cuda_is_repeatable(),
+        .dropout = mdsk_hopper_dropout_of(s),
     };
     int err;
 
     if (!is_supported(a))
         return -ENOTSUP;
-    part = mdsk_attention_bwd_part(a, head);
+    part = mdsk_attention_bwd_hopper_part(s);
     w.A = (int)s->A;
     w.group = (int)(s->A / s->G);
     w.Sq = (int)s->Sq;

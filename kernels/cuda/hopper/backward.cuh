@@ -12,6 +12,9 @@
  * ALiBi is part of the exponent: slope log2(e) times the number of a query in its tile
  * is in its row's lse, and the tile's distance from a key is subtracted from that.
  *
+ * With dropout, a pair's factor f (0 or 1 / (1 - p)) makes it dv += (f p)^T d_o and
+ * ds = p (f dp - delta); its bits are asked for while the next scores are computed.
+ *
  * Scores are computed transposed, so p^T and ds^T are, as they lie in
  * registers, operands of the products for dv and dk; ds^T also goes to shared
  * memory, for dq.
@@ -24,6 +27,7 @@
 #define MDSK_HOPPER_BACKWARD_CUH
 
 #include "kernels/cuda/hopper/backward_copies.cuh"
+#include "kernels/cuda/hopper/dropout.cuh"
 
 namespace mdsk::hopper
 {
@@ -214,11 +218,51 @@ __device__ void exponentials(float (&s)[M / 2], float factor, float2 shift,
     }
 }
 
+/* Dropout's bits of the pairs that a thread has of a tile of M queries and 64 keys of
+ * its warp group, or nothing. */
+template <bool DROPOUT, int M> struct kept_pairs {
+    uint32_t bits[M / 64];
+
+    __device__ void find(const backward_args &w, int b, int head, int query, int key)
+    {
+        if constexpr (DROPOUT)
+            kept_of_columns<M / 2>(w.dropout, b, head, query, key, bits);
+    }
+
+    /* p and dp of what is dropped become 0, and other dp's are scaled; p is scaled with
+     * the sums that it is in. */
+    __device__ void apply(const backward_args &w, float (&dp)[M / 2]) const
+    {
+        if constexpr (DROPOUT) {
+#pragma unroll
+            for (int i = 0; i < M / 2; i++)
+                dp[i] = keep_or_zero(bits, i, dp[i]) * w.dropout.scale;
+        }
+    }
+
+    /* p of what is dropped becomes negative. */
+    __device__ void mark(float (&p)[M / 2]) const
+    {
+        if constexpr (DROPOUT) {
+#pragma unroll
+            for (int i = 0; i < M / 2; i++)
+                p[i] = bits[i / 32] >> i % 32 & 1 ? p[i] : -p[i];
+        }
+    }
+
+    __device__ float left_of(int i, float p) const
+    {
+        if constexpr (DROPOUT)
+            return keep_or_zero(bits, i, p);
+        return p;
+    }
+};
+
 /* p and ds = p (dp - delta) in 16 bits. */
-template <class T, int M>
+template <class T, int M, bool DROPOUT>
 __device__ void round_scores(const float (&p)[M / 2], float (&dp)[M / 2],
-                             const float *delta, uint32_t (&p16)[M / 4],
-                             uint32_t (&ds16)[M / 4])
+                             const float *delta, const kept_pairs<DROPOUT, M> &kept,
+                             uint32_t (&p16)[M / 4], uint32_t (&ds16)[M / 4])
 {
 #pragma unroll
     for (int j = 0; j < M / 8; j++) {
@@ -228,8 +272,10 @@ __device__ void round_scores(const float (&p)[M / 2], float (&dp)[M / 2],
         dp[4 * j + 1] = p[4 * j + 1] * (dp[4 * j + 1] - d.y);
         dp[4 * j + 2] = p[4 * j + 2] * (dp[4 * j + 2] - d.x);
         dp[4 * j + 3] = p[4 * j + 3] * (dp[4 * j + 3] - d.y);
-        p16[2 * j] = hopper::pack<T>(p[4 * j], p[4 * j + 1]);
-        p16[2 * j + 1] = hopper::pack<T>(p[4 * j + 2], p[4 * j + 3]);
+        p16[2 * j] = hopper::pack<T>(kept.left_of(4 * j, p[4 * j]),
+                                     kept.left_of(4 * j + 1, p[4 * j + 1]));
+        p16[2 * j + 1] = hopper::pack<T>(kept.left_of(4 * j + 2, p[4 * j + 2]),
+                                         kept.left_of(4 * j + 3, p[4 * j + 3]));
         ds16[2 * j] = hopper::pack<T>(dp[4 * j], dp[4 * j + 1]);
         ds16[2 * j + 1] = hopper::pack<T>(dp[4 * j + 2], dp[4 * j + 3]);
     }
@@ -249,13 +295,13 @@ __device__ void hand_over(const float (&dq)[32], int half, int number,
     barrier_arrive(&sh.dq_full[half][number & 1]);
 }
 
-template <class T, int D, bool ALIBI>
+template <class T, int D, bool ALIBI, bool DROPOUT>
 __device__ void sum_group(const backward_args &w, const place &at, walk to, int length,
                           bwd_shared<D> &sh)
 {
     using t = bwd_tile<D>;
     using shared = bwd_shared<D>;
-    constexpr int M = t::queries;
+    constexpr int M = t::queries, KEPT = DROPOUT ? t::kept_with_dropout : t::kept;
     const int half = __shfl_sync(~0u, threadIdx.x / GROUP, 0) - 1;
     const int lane = threadIdx.x % 32, row = 64 * half + threadIdx.x % GROUP / 32 * 16;
     const uint64_t k = by_k(sh.k[0] + 64 * half * PANEL_ROW);
@@ -267,16 +313,17 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
     const uint64_t k_for_dq = by_mn(sh.k[t::panels > 1 ? half : 0], 0);
     const int ds_for_dq = t::panels > 1 ? 0 : half;
     float dk[D / 2], dv[D / 2], s[M / 2], dq[32];
-    uint32_t kept[4 * t::kept + 1] = {0}, none[1] = {0};
+    uint32_t kept[4 * KEPT + 1] = {0}, none[1] = {0};
     ring<t::stages> stage;
+    kept_pairs<DROPOUT, M> left;
     ring<BUFFERS> buffer, old;
 
     barrier_wait(&sh.k_full, 0);
-    keep<t::kept>(kept, sh.k[0], shared::key_panel, row);
+    keep<KEPT>(kept, sh.k[0], shared::key_panel, row);
     barrier_wait(&sh.v_full, 0);
     barrier_wait(&sh.q_full[0], 0);
-    start_scores<T, D, M, t::kept>(s, kept, k, shared::key_panel,
-                                   by_k(sh.stage[0].q[0]));
+    start_scores<T, D, M, KEPT>(s, kept, k, shared::key_panel, by_k(sh.stage[0].q[0]));
+    left.find(w, at.b, at.g * w.group + to.head, to.tile * M, at.key + row);
     wgmma_wait<0>();
     hold(s);
     if (half == 1)
@@ -297,7 +344,8 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
             mask<M>(w, rows, to.tile * M, at.key + row + lane / 4, s);
         wgmma_wait<0>();
         hold(dp);
-        round_scores<T, M>(s, dp, rows + M, p16, ds16);
+        left.apply(w, dp);
+        round_scores<T, M, DROPOUT>(s, dp, rows + M, left, p16, ds16);
         barrier_wait(&sh.ds_empty[buffer.stage], buffer.round ^ 1);
 #pragma unroll
         for (int j = 0; j < M / 16; j++)
@@ -325,8 +373,8 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
         stage.next();
         if (i + 1 < length) /* likewise */
             barrier_wait(&sh.q_full[stage.stage], stage.round);
-        start_scores<T, D, M, t::kept>(s, kept, k, shared::key_panel,
-                                       by_k(sh.stage[stage.stage].q[0]));
+        start_scores<T, D, M, KEPT>(s, kept, k, shared::key_panel,
+                                    by_k(sh.stage[stage.stage].q[0]));
         named_arrive(TURN + 1 - half, 2 * GROUP);
         wgmma_wait<1>();
         hold(dq);
@@ -335,9 +383,10 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
             old.next();
             hand_over<D>(dq, half, i - 1, sh);
         }
+        to.next();
+        left.find(w, at.b, at.g * w.group + to.head, to.tile * M, at.key + row);
         wgmma_wait<0>();
         hold(s);
-        to.next();
     }
     barrier_wait(&sh.ds_full[old.stage], old.round);
     start_dq<T, D>(dq, sh.ds[old.stage][ds_for_dq], k_for_dq);
@@ -349,14 +398,15 @@ __device__ void sum_group(const backward_args &w, const place &at, walk to, int 
     named_sync(SUMMING, 2 * GROUP);
     uint8_t *out = sh.stage[0].q[0] + half * 2 * t::panels * 64 * PANEL_ROW;
 
-    store_sums<T, D>(dv, 1, out, &w.dv, EACH + half, at, at.key + 64 * half);
+    store_sums<T, D>(dv, DROPOUT ? w.dropout.scale : 1, out, &w.dv, EACH + half, at,
+                     at.key + 64 * half);
     out += t::panels * 64 * PANEL_ROW;
     store_sums<T, D>(dk, w.scale, out, &w.dk, EACH + half, at, at.key + 64 * half);
     if (threadIdx.x % GROUP == 0)
         store_wait_read<0>();
 }
 
-template <class T, int D, bool ALIBI>
+template <class T, int D, bool ALIBI, bool DROPOUT>
 __global__ void __launch_bounds__(THREADS, 1)
     bwd_kernel(const __grid_constant__ backward_args w)
 {
@@ -394,7 +444,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         copy_group<D>(w, at, to, length, sh);
     } else {
         take_registers<MANY_REGISTERS>();
-        sum_group<T, D, ALIBI>(w, at, to, length, sh);
+        sum_group<T, D, ALIBI, DROPOUT>(w, at, to, length, sh);
     }
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/cuda/cuda.h"
 
 #ifdef HAVE_HOPPER
+#include "kernels/cuda/hopper/dropout.h"
 #include "kernels/cuda/hopper/tensor_map.h"
 
 #ifdef __cplusplus
@@ -17,8 +18,7 @@ extern "C" {
 #endif
 
 /* Our own kernels for compute capability 9.0: 16-bit types, D at most 256 and a
- * multiple of 8, tensors that the copy engine can address, no dropout.  -ENOTSUP for
- * all else. */
+ * multiple of 8, tensors that the copy engine can address.  -ENOTSUP for all else. */
 int mdsk_hopper_attention_bwd(cudaStream_t stream, const struct mdsk_attention_bwd *a);
 
 /* The problem, and the part of it that a launch computes: G groups of heads from number
@@ -45,6 +45,7 @@ struct backward_args {
      * infinity if the query sees no key; row sums of d_o o; the first key (i32); how
      * many thread blocks have added to dq (u32, and padding). */
     float *dq_sum, *rows;
+    struct hopper_dropout dropout;
 };
 
 typedef int backward_call(cudaStream_t stream, const struct backward_args *a);

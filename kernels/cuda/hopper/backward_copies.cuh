@@ -33,6 +33,7 @@ template <int D> struct bwd_tile {
     /* how often 16 elements of a key stay in registers, as shared memory is the
      * bottleneck: for as many as there are */
     static constexpr int kept = D == 96 ? 6 : D == 128 ? 5 : D == 256 ? 8 : 0;
+    static constexpr int kept_with_dropout = D == 96 ? 6 : D == 256 ? 4 : 0;
     /* floats of a tile of dq, if it is summed in memory */
     static constexpr int sums = D <= 128 ? queries * panels * PANEL : 0;
     static constexpr int row_floats = 3 * queries + 4; /* of its rows */

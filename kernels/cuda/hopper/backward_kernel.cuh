@@ -105,34 +105,45 @@ __global__ void __launch_bounds__(GROUP)
     }
 }
 
+template <class T, int D, bool ALIBI, bool DROPOUT>
+int launch_sums(cudaStream_t stream, const struct backward_args *a)
+{
+    const int64_t pairs = (int64_t)a->B * a->G;
+    const unsigned blocks = mdsk_cuda_blocks(a->key_tiles * pairs);
+
+    if constexpr (D > 128) {
+        int err =
+            launch_with(sizeof(bwd_shared<WIDE>), wide_keys_kernel<T, ALIBI, DROPOUT>,
+                        blocks, THREADS, stream, *a);
+
+        return err ? err
+                   : launch_with(
+                         sizeof(wide_queries_shared),
+                         wide_queries_kernel<T, ALIBI, DROPOUT>,
+                         mdsk_cuda_blocks((a->Sq + 127) / 128 * a->group * pairs),
+                         THREADS, stream, *a);
+    } else
+        return launch_with(sizeof(bwd_shared<D>), bwd_kernel<T, D, ALIBI, DROPOUT>,
+                           blocks, THREADS, stream, *a);
+}
+
 template <class T, int D>
 int launch_backward(cudaStream_t stream, const struct backward_args *a)
 {
     const dim3 tiles((unsigned)a->query_tiles, (unsigned)(a->B * a->G * a->group));
-    const bool alibi = a->shape.alibi_heads > 0;
-    const int64_t pairs = (int64_t)a->B * a->G;
+    const bool alibi = a->shape.alibi_heads > 0, dropout = a->shape.dropout.p > 0;
     int err = launch(rows_kernel<T, D>, tiles, 256, stream, *a);
 
-    if (err)
+    if (!err)
+        err = (alibi     ? dropout ? launch_sums<T, D, true, true>
+                                   : launch_sums<T, D, true, false>
+                   : dropout ? launch_sums<T, D, false, true>
+                         : launch_sums<T, D, false, false>)(stream, a);
+    if (err || D > 128)
         return err;
-    if constexpr (D > 128) {
-        err =
-            launch_with(sizeof(bwd_shared<WIDE>),
-                        alibi ? wide_keys_kernel<T, true> : wide_keys_kernel<T, false>,
-                        mdsk_cuda_blocks(a->key_tiles * pairs), THREADS, stream, *a);
-        return err ? err
-                   : launch_with(
-                         sizeof(wide_queries_shared),
-                         alibi ? wide_queries_kernel<T, true>
-                               : wide_queries_kernel<T, false>,
-                         mdsk_cuda_blocks((a->Sq + 127) / 128 * a->group * pairs),
-                         THREADS, stream, *a);
-    } else {
-        err = launch_with(sizeof(bwd_shared<D>),
-                          alibi ? bwd_kernel<T, D, true> : bwd_kernel<T, D, false>,
-                          mdsk_cuda_blocks(a->key_tiles * pairs), THREADS, stream, *a);
-        return err ? err : launch(dq_kernel<T, D>, tiles, GROUP, stream, *a);
-    }
+    if constexpr (D <= 128)
+        err = launch(dq_kernel<T, D>, tiles, GROUP, stream, *a);
+    return err;
 }
 
 } // namespace mdsk::hopper

@@ -65,25 +65,29 @@ __device__ inline void pack_scores(const float (&x)[32], uint32_t (&out)[16])
         out[i] = hopper::pack<T>(x[2 * i], x[2 * i + 1]);
 }
 
-template <class T, bool ALIBI>
+template <class T, bool ALIBI, bool DROPOUT>
 __device__ void sum_dv(const backward_args &w, const place &at, walk to, int length,
                        bwd_shared<WIDE> &sh)
 {
     using t = bwd_tile<WIDE>;
+    constexpr int KEPT = DROPOUT ? t::kept_with_dropout : t::kept;
     const int thread = threadIdx.x % GROUP;
     const int key = at.key + thread / 32 * 16 + thread % 32 / 4;
     float dv[WIDE / 2], s[32];
-    uint32_t p16[16], kept[4 * t::kept + 1];
+    uint32_t p16[16], kept[4 * KEPT + 1];
+    kept_pairs<DROPOUT, 64> left;
     ring<2> stage, old;
     ring<BUFFERS> buffer;
 
     barrier_wait(&sh.k_full, 0);
-    keep<t::kept>(kept, sh.k[0], WIDE_PANEL, thread / 32 * 16);
+    keep<KEPT>(kept, sh.k[0], WIDE_PANEL, thread / 32 * 16);
     for (int i = 0; i < length; i++) {
         const float *rows = sh.rows[stage.stage][0];
 
         barrier_wait(&sh.q_full[stage.stage], stage.round);
-        start_wide_scores<T, t::kept>(s, kept, sh.k[0], sh.stage[stage.stage].q[0]);
+        start_wide_scores<T, KEPT>(s, kept, sh.k[0], sh.stage[stage.stage].q[0]);
+        left.find(w, at.b, at.g * w.group + to.head, to.tile * 64,
+                  at.key + thread / 32 * 16);
         wgmma_wait<1>();
         hold(dv);
         hold(p16);
@@ -99,12 +103,18 @@ __device__ void sum_dv(const backward_args &w, const place &at, walk to, int len
         if (to.is_masked())
             mask<64>(w, rows, to.tile * 64, key, s);
         barrier_wait(&sh.p_empty[buffer.stage], buffer.round ^ 1);
+        left.mark(s);
 #pragma unroll
         for (int c = 0; c < 8; c++)
             sh.p[buffer.stage][c * GROUP + thread] =
                 make_float4(s[4 * c], s[4 * c + 1], s[4 * c + 2], s[4 * c + 3]);
         barrier_arrive(&sh.p_full[buffer.stage]);
         buffer.next();
+        if (DROPOUT) {
+#pragma unroll
+            for (int c = 0; c < 32; c++)
+                s[c] = fmaxf(s[c], 0);
+        }
         pack_scores<T>(s, p16);
         barrier_wait(&sh.d_o_full[stage.stage], stage.round);
         start_wide_sum<T>(dv, p16, sh.stage[stage.stage].d_o[0], i);
@@ -114,12 +124,22 @@ __device__ void sum_dv(const backward_args &w, const place &at, walk to, int len
     wgmma_wait<0>();
     hold(dv);
     /* k has been read, by this group alone. */
-    store_sums<T, WIDE>(dv, 1, sh.k[0], &w.dv, EACH, at, at.key);
+    store_sums<T, WIDE>(dv, DROPOUT ? w.dropout.scale : 1, sh.k[0], &w.dv, EACH, at,
+                        at.key);
     if (thread == 0)
         store_wait_read<0>();
 }
 
-template <class T>
+/* ds of a pair; p < 0 says that dropout drops it. */
+template <bool DROPOUT>
+__device__ inline float ds_of(const backward_args &w, float p, float dp, float delta)
+{
+    if constexpr (DROPOUT)
+        return fabsf(p) * ((p > 0 ? dp * w.dropout.scale : 0) - delta);
+    return p * (dp - delta);
+}
+
+template <class T, bool DROPOUT>
 __device__ void sum_dk(const backward_args &w, const place &at, int length,
                        bwd_shared<WIDE> &sh)
 {
@@ -153,10 +173,10 @@ __device__ void sum_dk(const backward_args &w, const place &at, int length,
             float4 p = sh.p[buffer.stage][c * GROUP + thread];
             float2 d = *(const float2 *)(delta + 8 * c + 2 * (thread % 4));
 
-            dp[4 * c] = p.x * (dp[4 * c] - d.x);
-            dp[4 * c + 1] = p.y * (dp[4 * c + 1] - d.y);
-            dp[4 * c + 2] = p.z * (dp[4 * c + 2] - d.x);
-            dp[4 * c + 3] = p.w * (dp[4 * c + 3] - d.y);
+            dp[4 * c] = ds_of<DROPOUT>(w, p.x, dp[4 * c], d.x);
+            dp[4 * c + 1] = ds_of<DROPOUT>(w, p.y, dp[4 * c + 1], d.y);
+            dp[4 * c + 2] = ds_of<DROPOUT>(w, p.z, dp[4 * c + 2], d.x);
+            dp[4 * c + 3] = ds_of<DROPOUT>(w, p.w, dp[4 * c + 3], d.y);
         }
         barrier_arrive(&sh.p_empty[buffer.stage]);
         buffer.next();
@@ -171,7 +191,7 @@ __device__ void sum_dk(const backward_args &w, const place &at, int length,
         store_wait_read<0>();
 }
 
-template <class T, bool ALIBI>
+template <class T, bool ALIBI, bool DROPOUT>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_keys_kernel(const __grid_constant__ backward_args w)
 {
@@ -205,9 +225,9 @@ __global__ void __launch_bounds__(THREADS, 1)
     } else {
         take_registers<MANY_REGISTERS>();
         if (threadIdx.x < 2 * GROUP)
-            sum_dv<T, ALIBI>(w, at, to, length, sh);
+            sum_dv<T, ALIBI, DROPOUT>(w, at, to, length, sh);
         else
-            sum_dk<T>(w, at, length, sh);
+            sum_dk<T, DROPOUT>(w, at, length, sh);
     }
 }
 
@@ -356,7 +376,7 @@ __device__ void store_wide_dq(const backward_args &w, const wide_place &at,
         store_wait_read<0>();
 }
 
-template <class T, bool ALIBI>
+template <class T, bool ALIBI, bool DROPOUT>
 __device__ void sum_dq(const backward_args &w, const wide_place &at, int half,
                        wide_queries_shared &sh)
 {
@@ -368,6 +388,7 @@ __device__ void sum_dq(const backward_args &w, const wide_place &at, int half,
     const int whole_end = min((int64_t)first + w.q_offset + 1, (int64_t)w.Sk) / 64;
     const float slope = ALIBI ? log2_slope(w, at.h) : 0;
     float dq[WIDE / 2], s[32], dp[32];
+    uint32_t left[1];
     uint32_t ds16[16], none[1];
     ring<2> stage, old;
     uint32_t round = 0;
@@ -390,6 +411,9 @@ __device__ void sum_dq(const backward_args &w, const wide_place &at, int half,
             barrier_arrive(&sh.k_empty[old.stage]);
             old.next();
         }
+        if (DROPOUT)
+            kept_of_rows<32>(w.dropout, at.b, at.h,
+                             first + thread / 32 * 16 + thread % 32 / 4, 64 * n, left);
         wide_exponentials<ALIBI>(
             r, w.scale * 1.44269504f, n, n < whole || n >= whole_end, slope,
             ALIBI ? mdsk_attention_distance(&w.shape, first, 64 * n + 2 * (thread % 4))
@@ -400,8 +424,11 @@ __device__ void sum_dq(const backward_args &w, const wide_place &at, int half,
         barrier_arrive(&sh.v_empty);
         round ^= 1;
 #pragma unroll
-        for (int i = 0; i < 32; i++)
+        for (int i = 0; i < 32; i++) {
+            if (DROPOUT)
+                dp[i] = keep_or_zero(left, i, dp[i]) * w.dropout.scale;
             dp[i] = s[i] * (dp[i] - r.delta[i / 2 % 2]);
+        }
         pack_scores<T>(dp, ds16);
         start_wide_sum<T>(dq, ds16, sh.k[stage.stage][0], add);
         add = 1;
@@ -412,7 +439,7 @@ __device__ void sum_dq(const backward_args &w, const wide_place &at, int half,
     store_wide_dq<T>(w, at, dq, half, sh);
 }
 
-template <class T, bool ALIBI>
+template <class T, bool ALIBI, bool DROPOUT>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_queries_kernel(const __grid_constant__ backward_args w)
 {
@@ -437,7 +464,8 @@ __global__ void __launch_bounds__(THREADS, 1)
             load_for_queries(w, at, sh);
     } else {
         take_registers<MANY_REGISTERS>();
-        sum_dq<T, ALIBI>(w, at, __shfl_sync(~0u, threadIdx.x / GROUP, 0) - 1, sh);
+        sum_dq<T, ALIBI, DROPOUT>(w, at, __shfl_sync(~0u, threadIdx.x / GROUP, 0) - 1,
+                                  sh);
     }
 }
 

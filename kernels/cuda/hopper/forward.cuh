@@ -18,10 +18,17 @@
  * exceed 2^8 (P has an exponent, and sums are f32): mostly O is not rescaled.
  *
  * ALiBi, if there is any, is one multiply-add per score: slope times the column within
- * the tile.  The distance from a row to the tile goes into top. */
+ * the tile.  The distance from a row to the tile goes into top.
+ *
+ * Dropout zeroes elements of P after they have been added up (dropout.cuh).
+ *
+ * If there are too few tiles of queries for the GPU, keys are split into parts, and each
+ * part of a tile's keys is a tile of its own, whose o goes to memory in f32.  They are
+ * merged afterwards (attention_merge.cu). */
 #ifndef MDSK_HOPPER_FORWARD_CUH
 #define MDSK_HOPPER_FORWARD_CUH
 
+#include "kernels/cuda/hopper/dropout.cuh"
 #include "kernels/cuda/hopper/forward.h"
 #include "kernels/cuda/hopper/ptx.cuh"
 
@@ -29,9 +36,10 @@ namespace mdsk::hopper
 {
 
 /* WIDTH: the largest head size; KEYS: of a tile; GROUPS: of consumers. */
-template <class T_, int WIDTH, int KEYS, int GROUPS, int STAGES, bool ALIBI>
+template <class T_, int WIDTH, int KEYS, int GROUPS, int STAGES, bool ALIBI,
+          bool DROPOUT, bool SPLIT>
 struct forward_plan {
-    static constexpr bool alibi = ALIBI;
+    static constexpr bool alibi = ALIBI, dropout = DROPOUT, split = SPLIT;
     using T = T_;
     static constexpr int width = WIDTH, keys = KEYS, groups = GROUPS, stages = STAGES;
     static constexpr int rows = 64 * groups;
@@ -60,6 +68,7 @@ template <class P> struct forward_shared {
     uint64_t k_full[P::stages], k_empty[P::stages];
     uint64_t v_full[P::stages], v_empty[P::stages];
     struct forward_tile tile; /* with q_full */
+    int part;                 /* likewise, if keys are split */
 };
 
 /* The keys [first_key, end_key) that query i sees. */
@@ -107,6 +116,14 @@ __device__ inline struct forward_tile forward_tile_at(const struct forward_args 
     t.key_tile_end =
         max((forward_end_key(a, last) + P::keys - 1) / P::keys, t.key_tile);
     return t;
+}
+
+/* Of the keys of t, leave part number `part`, or none. */
+__device__ inline void take_part(const struct forward_args &a, int part,
+                                 struct forward_tile &t)
+{
+    t.key_tile_end = max(t.key_tile_end - part * a.part_tiles, t.key_tile);
+    t.key_tile = max(t.key_tile, t.key_tile_end - a.part_tiles);
 }
 
 /* Where producer and consumers are in the rings of stages. */
@@ -160,12 +177,22 @@ __device__ inline void produce(const struct forward_args &a, char *tiles,
     unsigned index = blockIdx.x;
 
     for (uint32_t round = 0;; round ^= 1) {
-        if (index < a.tiles)
-            t = forward_tile_at<P>(a, index);
+        unsigned tile = index, part = 0;
+
+        if (P::split) { /* the first part, which most tiles have, last */
+            part = (unsigned)a.parts - 1 - index / a.tiles;
+            tile = part < (unsigned)a.parts ? index % a.tiles : a.tiles;
+        }
+        if (tile < a.tiles)
+            t = forward_tile_at<P>(a, tile);
         else
             t.sequence = -1;
+        if (P::split)
+            take_part(a, (int)part, t);
         barrier_wait(&s.q_empty, round ^ 1);
         s.tile = t;
+        if (P::split)
+            s.part = (int)part;
         if (t.sequence < 0)
             break;
         barrier_expect(&s.q_full, P::q_bytes);
@@ -324,6 +351,28 @@ __device__ inline bool softmax(const struct forward_args &a, float (&s)[N],
     return rises;
 }
 
+/* Dropout's bits of a thread's scores of tile n, or nothing. */
+template <class P> struct kept_scores {
+    uint32_t bits[(P::keys / 2 + 31) / 32];
+
+    __device__ void find(const struct forward_args &a, const struct forward_tile &t,
+                         int row, int n)
+    {
+        if constexpr (P::dropout)
+            kept_of_rows<P::keys / 2>(a.dropout, t.sequence, t.head, row, n * P::keys,
+                                      bits);
+    }
+
+    __device__ void apply(float (&s)[P::keys / 2]) const
+    {
+        if constexpr (P::dropout) {
+#pragma unroll
+            for (int i = 0; i < P::keys / 2; i++)
+                s[i] = keep_or_zero(bits, i, s[i]);
+        }
+    }
+};
+
 template <class T, int N>
 __device__ inline void pack_rows(const float (&s)[N], uint32_t (&p)[N / 2])
 {
@@ -363,6 +412,22 @@ __device__ inline void start_values(const uint32_t (&p)[P::keys / 4], const char
     wgmma_commit();
 }
 
+/* All of the sum of row h of a thread's two; returns what o is to be multiplied by. */
+template <class P>
+__device__ inline float end_row(const struct forward_args &a, struct softmax_rows &r,
+                                int h)
+{
+    r.total[h] += __shfl_xor_sync(~0u, r.total[h], 1);
+    r.total[h] += __shfl_xor_sync(~0u, r.total[h], 2);
+    return r.total[h] > 0 ? (P::dropout ? a.dropout.scale : 1) / r.total[h] : 0;
+}
+
+__device__ inline float lse_of(const struct forward_args &a,
+                               const struct softmax_rows &r, int h)
+{
+    return r.top[h] * a.scale + logf(r.total[h]);
+}
+
 /* o / total to memory by way of shared memory, and lse. */
 template <class P>
 __device__ inline void
@@ -378,12 +443,10 @@ finish(const struct forward_args &a, const struct forward_tile &t, int group,
     for (int h = 0; h < 2; h++) {
         int i = row + 8 * h;
 
-        r.total[h] += __shfl_xor_sync(~0u, r.total[h], 1);
-        r.total[h] += __shfl_xor_sync(~0u, r.total[h], 2);
-        inverse[h] = r.total[h] > 0 ? 1 / r.total[h] : 0;
+        inverse[h] = end_row<P>(a, r, h);
         if (lane % 4 == 0 && i < a.Sq)
             a.lse[((int64_t)t.sequence * a.A + t.head) * a.lse_stride + i] =
-                r.top[h] * a.scale + logf(r.total[h]);
+                lse_of(a, r, h);
     }
     if (thread == 0)
         store_wait_read<0>();
@@ -411,6 +474,33 @@ finish(const struct forward_args &a, const struct forward_tile &t, int group,
     }
 }
 
+/* o / total and lse of a part of the keys. */
+template <class P>
+__device__ inline void
+finish_part(const struct forward_args &a, const struct forward_tile &t, int part,
+            int group, const float (&o)[P::width / 2], struct softmax_rows &r)
+{
+    const int lane = threadIdx.x % 32;
+
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const int row = forward_row(t, group) + 8 * h;
+        const float inverse = end_row<P>(a, r, h);
+        int64_t at = (((int64_t)part * a.B + t.sequence) * a.A + t.head) * a.Sq + row;
+        float *to = a.part_o + at * a.D + 2 * (lane % 4);
+
+        if (row >= a.Sq)
+            continue;
+        if (lane % 4 == 0)
+            a.part_lse[at] = lse_of(a, r, h);
+#pragma unroll
+        for (int i = 0; i < P::width / 8; i++)
+            if (8 * i < a.D && t.key_tile < t.key_tile_end)
+                *(float2 *)(to + 8 * i) = make_float2(o[4 * i + 2 * h] * inverse,
+                                                      o[4 * i + 2 * h + 1] * inverse);
+    }
+}
+
 /* o and r of 64 queries, over all keys of a
  * tile; there are some. */
 template <class P>
@@ -426,10 +516,12 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
     const int row = forward_row(t, group);
     float scores[P::keys / 2], factor[2], shift[2];
     uint32_t p[P::keys / 4];
+    struct kept_scores<P> kept;
     int n = t.key_tile_end - 1;
 
     barrier_wait(&s.k_full[at.k.stage], at.k.round);
     start_scores<P>(q, tiles + P::k_at + at.k.stage * P::k_bytes, scores);
+    kept.find(a, t, row, n);
     wgmma_wait<0>();
     hold(scores);
     barrier_arrive(&s.k_empty[at.k.stage]);
@@ -437,6 +529,7 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
     add_distances<P>(a, slope, row, n, scores, shift);
     mask<P>(a, t, group, whole, n, scores);
     softmax<P::alibi>(a, scores, shift, r, factor);
+    kept.apply(scores);
     pack_rows<typename P::T>(scores, p);
     for (n--; n >= t.key_tile; n--) {
         bool rises;
@@ -447,6 +540,7 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
         barrier_wait(&s.v_full[at.v.stage], at.v.round);
         start_values<P>(p, tiles + P::v_at + at.v.stage * P::k_bytes, o);
         named_arrive(1 + (group + 1) % P::groups, 256);
+        kept.find(a, t, row, n);
         wgmma_wait<1>();
         hold(scores);
         barrier_arrive(&s.k_empty[at.k.stage]);
@@ -454,6 +548,7 @@ __device__ inline void attend(const struct forward_args &a, char *tiles,
         add_distances<P>(a, slope, row, n, scores, shift);
         mask<P>(a, t, group, whole, n, scores);
         rises = softmax<P::alibi>(a, scores, shift, r, factor);
+        kept.apply(scores);
         wgmma_wait<0>();
         hold(o);
         hold(p);
@@ -489,9 +584,11 @@ __device__ inline void consume(const struct forward_args &a, char *tiles,
         struct softmax_rows r = {{-INFINITY, -INFINITY}, {0, 0}};
         struct forward_tile t;
         float o[P::width / 2];
+        int part;
 
         barrier_wait(&s.q_full, round);
         t = s.tile;
+        part = P::split ? s.part : 0;
         if (t.sequence < 0)
             break;
 #pragma unroll
@@ -499,7 +596,10 @@ __device__ inline void consume(const struct forward_args &a, char *tiles,
             o[i] = 0;
         if (t.key_tile < t.key_tile_end)
             attend<P>(a, tiles, s, t, group, at, o, r);
-        finish<P>(a, t, group, o, r, tiles + P::o_at);
+        if constexpr (P::split)
+            finish_part<P>(a, t, part, group, o, r);
+        else
+            finish<P>(a, t, group, o, r, tiles + P::o_at);
         if (P::o_at == 0 || t.key_tile >= t.key_tile_end) {
             if (thread == 0)
                 store_wait_read<0>();
@@ -569,9 +669,10 @@ int forward_launch(cudaStream_t stream, struct forward_args *a,
         return err;
     a->q_tiles = (int)((h->Sq + P::rows - 1) / P::rows);
     tiles = h->B * h->A * a->q_tiles;
-    if (tiles > INT32_MAX)
+    if (tiles * a->parts > INT32_MAX)
         return -ENOTSUP;
     a->tiles = (unsigned)tiles;
+    tiles *= a->parts;
     err = mdsk_cuda_rc(cudaFuncSetAttribute(
         forward_kernel<P>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     if (err)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "kernels/cuda/hopper/dropout.h"
 #include "kernels/cuda/hopper/tensor_map.h"
 
 #ifdef __cplusplus
@@ -24,6 +25,12 @@ struct forward_args {
     unsigned tiles;
     float scale, scale_log2; /* of scores, for e^x and for 2^x */
     float tolerance;         /* how far scores may exceed top (forward.cuh) */
+    int has_dropout;
+    struct hopper_dropout dropout;
+    /* If keys are split: into so many parts of so many tiles, from the last keys on;
+     * o of each part, in f32, [parts, B, A, Sq, D], and lse [parts, B, A, Sq]. */
+    int parts, part_tiles, D;
+    float *part_o, *part_lse;
 };
 
 /* For heads of at most `width` elements; -ENOTSUP if there are too many tiles. */
