@@ -172,6 +172,21 @@ function grid(    turn, zero, zeros, i, j, places, offloads, ways, recomputes, s
     half("fp16", shared ? (turn + 2) % 4 : 0, turn % 2 ? "full" : "none")
 }
 
+# Dropout in 16 bits, for which GPUs have kernels of their own.
+function dropped(form) {
+    model = form
+    on(1, 0, 1, 1, 1, 1)
+    half("bf16", 0, "full")
+    on(2, 1, 1, 1, 1, 1)
+    half("bf16", 0, "none")
+    on(1, 0, 2, 1, 1, 1)
+    half("fp16", 3, "full")
+    on(1, 0, 1, 2, 1, 1)
+    half("bf16", 1, "none")
+    on(1, 0, 2, 2, 1, 1)
+    half("bf16", 0, "none")
+}
+
 # Blocks per chunk of an interleaved pipeline; 0 where that cannot be.
 function chunks_of(pp) {
     if (model == "gpt") return 8 / pp / 2
@@ -627,6 +642,8 @@ BEGIN {
     variant("gpt+docs")
     variant("llama+docs")
     variant("llama+win")
+    dropped("gpt+drop")
+    dropped("gpt+win+alibi+drop")
     fp8("gpt+fp8")
     fp8("llama+fp8")
     fp8_in_short("gpt+fp8dx")
