@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Our attention for Hopper, and our kernels for any GPU, as a shared library, for
- * bench/attention.py: "make bench/libattention.so".  Tensors are packed [B, S, heads, D]
- * in bf16, lse is [B, A, queries].  Functions return 0 or -errno. */
+ * bench/attention.py: "make bench/libattention.so".  Tensors are packed
+ * [B, S, heads, D] in bf16, lse is [B, A, queries].  Functions return 0 or -errno. */
 #include <stdint.h>
 
 #include "kernels/cuda/attention.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How attention is split on GPUs, and the scratch memory that it takes, by what
- * computes it.  mdsk_attention_fwd_scratch and mdsk_attention_bwd_scratch are the larger
- * of both, as a dry run knows no GPU. */
+ * computes it.  mdsk_attention_fwd_scratch and mdsk_attention_bwd_scratch are the
+ * larger of both, as a dry run knows no GPU. */
 #ifndef MDSK_ATTENTION_SCRATCH_H
 #define MDSK_ATTENTION_SCRATCH_H
 
@@ -27,8 +27,8 @@ int mdsk_attention_is_for_hopper(const struct mdsk_attention_shape *s);
  * head, if each has a single query, so that keys are read once for all of them. */
 struct mdsk_attention_fwd mdsk_attention_fwd_packed(const struct mdsk_attention_fwd *a);
 
-/* Keys in `parts` parts of `tiles` tiles, from the last keys on, if queries alone do not
- * occupy the GPU; else one part.  By shape alone, so the same bits on every GPU.
+/* Keys in `parts` parts of `tiles` tiles, from the last keys on, if queries alone do
+ * not occupy the GPU; else one part.  By shape alone, so the same bits on every GPU.
  * Scratch: o in f32 and lse of each part. */
 struct mdsk_attention_split {
     int64_t parts, tiles;
@@ -37,8 +37,8 @@ struct mdsk_attention_split
 mdsk_attention_fwd_split(const struct mdsk_attention_shape *s);
 int64_t mdsk_attention_fwd_hopper_scratch(const struct mdsk_attention_fwd *a);
 
-/* Backward: how many queries are in a tile, and the bytes of a head.  Of whole tiles: dq
- * in f32 of 64 or 128 elements, or none if D is more; three numbers a query; four a
+/* Backward: how many queries are in a tile, and the bytes of a head.  Of whole tiles:
+ * dq in f32 of 64 or 128 elements, or none if D is more; three numbers a query; four a
  * tile.  0 bytes if they do not compute such heads. */
 int mdsk_attention_bwd_hopper_tile(const struct mdsk_attention_shape *s);
 int64_t mdsk_attention_bwd_hopper_head(const struct mdsk_attention_shape *s);

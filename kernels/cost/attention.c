@@ -177,8 +177,8 @@ static int64_t key_tiles(const struct mdsk_attention_shape *s, const struct tili
 }
 
 /* The time of all heads in units of a tile of keys, if c of them make a part, on so
- * many multiprocessors, which take the longest parts first: all parts, shared evenly, or
- * for any length so many rounds of parts that are at least so long.  A part
+ * many multiprocessors, which take the longest parts first: all parts, shared evenly,
+ * or for any length so many rounds of parts that are at least so long.  A part
  * costs as much as two tiles besides, to start and for o, which is written and read
  * again; the kernel that reads it, three. */
 static double split_time(const struct mdsk_attention_shape *s, const struct tiling *t,

@@ -4,7 +4,8 @@
  *
  * Four neighbouring keys lie in the registers of two or four threads.  Each of these
  * asks for another four pairs, and threads then exchange bits, so that nothing is
- * computed twice.  Bits of a tile are asked for while tensor cores compute its scores. */
+ * computed twice.  Bits of a tile are asked for while tensor cores compute its
+ * scores. */
 #ifndef MDSK_HOPPER_DROPOUT_CUH
 #define MDSK_HOPPER_DROPOUT_CUH
 
