@@ -22,9 +22,9 @@
  *
  * Dropout zeroes elements of P after they have been added up (dropout.cuh).
  *
- * If there are too few tiles of queries for the GPU, keys are split into parts, and
- * each part of a tile's keys is a tile of its own, whose o goes to memory in f32.  They are
- * merged afterwards (attention_merge.cu). */
+ * If there are too few tiles of queries for the GPU, keys are split into parts.  Each
+ * part of a tile's keys is a tile of its own, whose o goes to memory in f32.  They
+ * are merged afterwards (attention_merge.cu). */
 #ifndef MDSK_HOPPER_FORWARD_CUH
 #define MDSK_HOPPER_FORWARD_CUH
 
