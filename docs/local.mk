@@ -73,6 +73,7 @@ EXTRA_DIST += \
   docs/adr/0054-a-batch-system-is-a-row.md \
   docs/adr/0055-words-of-activation-memory.md \
   docs/adr/0059-rounds-that-are-saved.md \
+  docs/adr/0054-a-batch-system-is-a-row.md docs/adr/0056-dropout-and-split-keys-on-hopper.md \
   docs/adr/0050-biases-that-balance-experts.md \
   docs/adr/0042-what-is-made-of-tables.md \
   docs/adr/0045-a-smaller-house.md \
