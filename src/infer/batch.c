@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/minmax.h"
 #include "data/best_fit.h"
+#include "infer/marginals.h"
 #include "infer/words.h"
 
 #include <inttypes.h>
@@ -31,7 +32,8 @@ struct mds_infer_batch {
     int64_t *used;          /* tokens in each row of the last run */
     int32_t *token, *start; /* [accumulation, micro, S + 1]: this replica's rows */
     double *loss;           /* [replicas, accumulation, micro, S] */
-    struct mds_infer_words words; /* on rank 0: of all tokens of sequences */
+    struct mds_infer_words words;         /* on rank 0: of all tokens of sequences */
+    struct mds_infer_marginals marginals; /* likewise */
     struct mds_infer_reader reader;
 };
 
@@ -60,8 +62,11 @@ enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
         b->loss = mds_zalloc((size_t)b->replicas * own * (size_t)b->S, sizeof *b->loss);
     if (!b->token || !b->start || (c->train.token_losses && !b->loss))
         rc = MDS_EMEM;
-    if (!rc && c->train.hidden == MDS_HIDDEN_LOGITS)
+    if (!rc && c->train.hidden == MDS_HIDDEN_LOGITS &&
+        mds_tokenizer_bases(m->vocabulary.tokenizer) <= MDS_INFER_WORD_BASES)
         rc = mds_infer_words_init(&b->words, m->vocabulary.tokenizer);
+    if (!rc && m->marginal_bases)
+        rc = mds_infer_marginals_init(&b->marginals, &m->vocabulary);
     if (rc)
         mds_infer_batch_destroy(b);
     else
@@ -87,6 +92,7 @@ void mds_infer_batch_destroy(struct mds_infer_batch *b)
     free(b->start);
     free(b->loss);
     mds_infer_words_fini(&b->words);
+    mds_infer_marginals_fini(&b->marginals);
     free(b);
 }
 
@@ -109,6 +115,8 @@ static enum mds_rc grow_tokens(struct mds_infer_batch *b, int64_t n)
     b->loglik = loglik;
     if (b->words.n > 0)
         MDS_TRY(mds_infer_words_resize(&b->words, room));
+    if (b->marginals.bases > 0)
+        MDS_TRY(mds_infer_marginals_resize(&b->marginals, room));
     b->room = room;
     return MDS_OK;
 }
@@ -162,6 +170,15 @@ const double *mds_infer_batch_loglik(const struct mds_infer_batch *b, int64_t it
     return b->loglik + b->item[item].first;
 }
 
+int mds_infer_batch_bases(const struct mds_infer_batch *b, int64_t item, int64_t i,
+                          double *out)
+{
+    int64_t at = b->item[item].first + i;
+
+    return b->marginals.bases > 0 &&
+           mds_infer_marginals_of(&b->marginals, at - 1, b->ids[at], out);
+}
+
 int mds_infer_batch_counts(const struct mds_infer_batch *b, int64_t item, int64_t i)
 {
     const int32_t *ids = b->ids + b->item[item].first;
@@ -190,6 +207,8 @@ double mds_infer_batch_divergence(const struct mds_infer_batch *b, int64_t item,
     int64_t n = b->length[item] - 1, first = 0; /* nothing is behind the last token */
     double sum = 0;
 
+    if (b->words.n == 0)
+        return NAN;
     while (first < n && b->ids[x + first] == b->ids[y + first])
         first++;
     for (int64_t i = first; i < n; i++)
@@ -299,6 +318,24 @@ static void take_losses(struct mds_infer_batch *b, const struct step *s)
     }
 }
 
+/* Sums over bases in place of the losses of their tokens. */
+static void take_bases(struct mds_infer_batch *b, const struct step *s)
+{
+    for (int64_t i = 0; i < b->items; i++) {
+        double *out = b->loglik + b->item[i].first, base[MDS_INFER_MARGINAL_BASES];
+
+        if (b->item[i].row < s->first || b->item[i].row >= s->end)
+            continue;
+        for (int64_t k = 1; k < b->length[i]; k++) {
+            if (!mds_infer_batch_bases(b, i, k, base))
+                continue;
+            out[k] = 0;
+            for (int j = 0; j < b->marginals.bases; j++)
+                out[k] += base[j];
+        }
+    }
+}
+
 struct reading {
     struct mds_infer_batch *b;
     const struct step *s;
@@ -311,9 +348,16 @@ static enum mds_rc read_tokens(struct mds_infer_batch *b,
 {
     if (b->reader.read)
         return b->reader.read(b->reader.ctx, item, first, n, values);
-    for (int64_t i = 0; i < n; i++)
-        mds_infer_words_put(&b->words, b->item[item].first + first + i, p->column,
-                            p->columns, values + i * p->columns);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t token = b->item[item].first + first + i;
+        const float *logits = values + i * p->columns;
+
+        if (b->words.n > 0)
+            mds_infer_words_put(&b->words, token, p->column, p->columns, logits);
+        if (b->marginals.bases > 0)
+            mds_infer_marginals_put(&b->marginals, token, p->column, p->columns,
+                                    logits);
+    }
     return MDS_OK;
 }
 
@@ -350,6 +394,8 @@ static enum mds_rc run_step(struct mds_infer_batch *b, const struct step *s,
         return MDS_OK;
     MDS_TRY(mds_engine_token_losses(b->m->engine, s->micro_batches, b->loss));
     take_losses(b, s);
+    if (b->marginals.bases > 0 && b->m->world.rank == 0)
+        take_bases(b, s);
     return MDS_OK;
 }
 

@@ -42,8 +42,13 @@ enum mds_rc mds_infer_batch_run(struct mds_infer_batch *b);
 
 /* Of a sequence that was evaluated: the log-likelihood in nats of each of its tokens
  * given those before it, [n]; the first one has 0.  Valid until clear; the same on all
- * ranks. */
+ * ranks, but for sums over bases by themselves, which rank 0 alone has. */
 const double *mds_infer_batch_loglik(const struct mds_infer_batch *b, int64_t item);
+
+/* Of a model that scores bases by themselves, on rank 0: out[bases] of token i > 0, of
+ * which loglik is the sum; 0 of other models, and if the token is not made of bases. */
+int mds_infer_batch_bases(const struct mds_infer_batch *b, int64_t item, int64_t i,
+                          double *out);
 
 /* Of the tokens that count, which are all but the first and those with an ambiguous
  * base: the sum of their log-likelihoods, and their number. */
@@ -59,8 +64,8 @@ int mds_infer_batch_counts(const struct mds_infer_batch *b, int64_t item, int64_
 /* Of a model that keeps logits, on rank 0: how differently two sequences of equally
  * many tokens go on.  The mean of the Jensen-Shannon divergences, in nats, of what is
  * expected behind each token, from the first on in which they differ.  Only words of
- * bases count: their probabilities add up to 1.  NAN if nothing is behind that token.
- */
+ * bases count: their probabilities add up to 1.  NAN if nothing is behind that token,
+ * or words have more than MDS_INFER_WORD_BASES bases. */
 double mds_infer_batch_divergence(const struct mds_infer_batch *b, int64_t item,
                                   int64_t other);
 

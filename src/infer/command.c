@@ -389,7 +389,7 @@ enum mds_rc mds_infer_command_find(const struct mds_infer_command *c,
         return mds_infer_model_want_generation(m);
     if (o->vcf)
         mds_infer_model_want_logits(m);
-    return MDS_OK;
+    return o->marginal_bases ? mds_infer_model_want_marginals(m) : MDS_OK;
 }
 
 enum mds_rc mds_infer_command_measure(struct mds_infer_command *c,

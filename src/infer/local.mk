@@ -8,6 +8,7 @@ src_infer_libmds_infer_a_SOURCES = \
   src/infer/generate.c src/infer/generate.h \
   src/infer/genome.c src/infer/genome.h \
   src/infer/lines.c src/infer/lines.h \
+  src/infer/marginals.c src/infer/marginals.h \
   src/infer/model.c src/infer/model.h \
   src/infer/options.c src/infer/options.h \
   src/infer/origin.c src/infer/origin.h \

@@ -185,6 +185,26 @@ void mds_infer_model_want_logits(struct mds_infer_model *m)
         m->run->config.train.hidden = MDS_HIDDEN_LOGITS;
 }
 
+enum mds_rc mds_infer_model_want_marginals(struct mds_infer_model *m)
+{
+    enum mds_tokenizer t = m->vocabulary.tokenizer;
+    int bases = mds_tokenizer_bases(t);
+
+    if (bases == 0)
+        return mds_fail(MDS_EUSER,
+                        "--marginal-bases: tokens of %s are not words of bases; leave "
+                        "it out, or if the model reads bases, say how: --tokenizer",
+                        mds_tokenizer_names[t]);
+    if (mds_tokenizer_stride(t) == 1)
+        return mds_fail(MDS_EUSER,
+                        "--marginal-bases: with tokenizer %s each token says one base "
+                        "more, so its likelihood is that of the base; leave it out",
+                        mds_tokenizer_names[t]);
+    m->marginal_bases = 1;
+    m->run->config.train.hidden = MDS_HIDDEN_LOGITS;
+    return MDS_OK;
+}
+
 static int is_given(const struct mds_infer_model *m, const char *key)
 {
     return mds_settings_of(&m->run->settings, key)->level == MDS_LEVEL_CLI;

@@ -22,7 +22,8 @@ struct mds_infer_model {
     int64_t layer;  /* whose hidden states are asked for; 0: scores are */
     int64_t layers; /* of the whole model */
     int generates;
-    int left; /* a signal ended it before its end: what failed is no error */
+    int marginal_bases; /* a token's score is the sum of its bases', each by itself */
+    int left;           /* a signal ended it before its end: what failed is no error */
     /* from start on */
     struct mds_world world;
     struct mds_groups groups;
@@ -45,6 +46,10 @@ enum mds_rc mds_infer_model_want_hidden(struct mds_infer_model *m, int64_t layer
 /* Likewise: ask for logits beside scores, where the vocabulary is small
  * (infer/words.h). */
 void mds_infer_model_want_logits(struct mds_infer_model *m);
+
+/* Likewise: ask for the likelihood of each base by itself, whatever the others of its
+ * token are (infer/marginals.h).  MDS_EUSER where tokens are not words of bases. */
+enum mds_rc mds_infer_model_want_marginals(struct mds_infer_model *m);
 
 /* Likewise: ask for generation.  MDS_EUSER for options that it cannot heed. */
 enum mds_rc mds_infer_model_want_generation(struct mds_infer_model *m);

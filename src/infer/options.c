@@ -56,6 +56,10 @@ static const struct mds_option rows[] = {
              "both"},
     {score, NULL, "--score-eod", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL, AT(score_eod),
      NULL, .help = "also how likely the sequence ends where it does"},
+    {score, NULL, "--marginal-bases", NULL, MDS_OPT_FLAG, "0", 0, 0, NULL,
+     AT(marginal_bases), NULL,
+     .help = "of tokens of several bases: score each base by all words that have it "
+             "there, and a token by the sum of its bases, in place of the word"},
     {score, NULL, "--per-token", NULL, MDS_OPT_STRING, NULL, 0, 0, NULL, AT(per_token),
      "file",
      .help = "HDF5 with the log-likelihood of each token (/loglik, /start, /name), of "

@@ -10,7 +10,7 @@
 struct mds_infer_options {
     char *load, *tokenizer, *output, *per_token, *track, *vcf, *fasta, *feature;
     int64_t batch_tokens, window, layer, pool_window;
-    int strand, score_eod, overwrite, resume, pool, half, variant_at;
+    int strand, score_eod, marginal_bases, overwrite, resume, pool, half, variant_at;
     int64_t new_tokens, samples, top_k, seed;
     double temperature, top_p, complete;
 };

@@ -18,6 +18,8 @@ void mds_infer_origin_begin(struct mds_str *lines, const char *command,
     mds_str_add(lines, "tokenizer: %s\ndtype: %s\n",
                 mds_tokenizer_names[m->vocabulary.tokenizer],
                 mds_number_type_names[m->run->config.train.type]);
+    if (m->marginal_bases)
+        mds_str_add(lines, "marginal_bases: 1\n");
 }
 
 void mds_infer_origin_add_input(struct mds_str *lines, const char *path)

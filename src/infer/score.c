@@ -5,6 +5,7 @@
 #include "base/minmax.h"
 #include "base/units.h"
 #include "infer/batch.h"
+#include "infer/marginals.h"
 #include "infer/origin.h"
 #include "infer/per_token.h"
 #include "infer/records.h"
@@ -208,10 +209,23 @@ static void add_line(struct scoring *g, const struct record *r,
     g->table.lines++;
 }
 
-static enum mds_rc add_to_track(struct scoring *g, const struct record *r)
+/* Of token i: each of the bases that it adds has an equal share, unless they have
+ * likelihoods of their own. */
+static void add_token(struct scoring *g, const struct record *r, int strand, int64_t i,
+                      double loglik)
 {
     enum mds_tokenizer t = g->m->vocabulary.tokenizer;
+    double base[MDS_INFER_MARGINAL_BASES];
+    int stride = mds_tokenizer_stride(t);
 
+    if (!mds_infer_batch_bases(g->batch, r->item[strand], i, base))
+        for (int k = 0; k < stride; k++)
+            base[k] = loglik / stride;
+    mds_infer_track_add(&g->track, t, r->reverse != strand, i, base);
+}
+
+static enum mds_rc add_to_track(struct scoring *g, const struct record *r)
+{
     MDS_TRY(mds_infer_track_begin(&g->track, r->length));
     for (int k = 0; k < strands(g->s); k++) {
         const double *loglik =
@@ -219,7 +233,7 @@ static enum mds_rc add_to_track(struct scoring *g, const struct record *r)
 
         for (int64_t i = 1; loglik && i < r->tokens[k]; i++)
             if (mds_infer_batch_counts(g->batch, r->item[k], i))
-                mds_infer_track_add(&g->track, t, r->reverse != k, i, loglik[i]);
+                add_token(g, r, k, i, loglik[i]);
     }
     mds_infer_track_print(&g->track, r->chrom, r->first, &g->track_out);
     return MDS_OK;

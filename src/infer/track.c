@@ -30,7 +30,7 @@ enum mds_rc mds_infer_track_begin(struct mds_infer_track *k, int64_t n)
 }
 
 void mds_infer_track_add(struct mds_infer_track *k, enum mds_tokenizer t, int reverse,
-                         int64_t i, double loglik)
+                         int64_t i, const double *loglik)
 {
     int stride = mds_tokenizer_stride(t);
     int64_t end = i * stride + mds_tokenizer_bases(t);
@@ -38,7 +38,7 @@ void mds_infer_track_add(struct mds_infer_track *k, enum mds_tokenizer t, int re
     for (int64_t at = end - stride; at < end && at < k->n; at++) {
         int64_t base = reverse ? k->n - 1 - at : at;
 
-        k->sum[base] += loglik / stride;
+        k->sum[base] += *loglik++;
         k->strands[base]++;
     }
 }

@@ -16,10 +16,9 @@ struct mds_infer_track {
 
 /* Begin a sequence of n bases. */
 enum mds_rc mds_infer_track_begin(struct mds_infer_track *k, int64_t n);
-/* The log-likelihood of token i, of one strand: each of the bases that it adds to those
- * before it has an equal share. */
+/* Log-likelihoods of the bases that token i adds to those before it, of one strand. */
 void mds_infer_track_add(struct mds_infer_track *k, enum mds_tokenizer t, int reverse,
-                         int64_t i, double loglik);
+                         int64_t i, const double *loglik);
 /* Append lines, with the mean of strands, of a sequence that begins at base `first` of
  * chrom.  Bases without a value have none. */
 void mds_infer_track_print(const struct mds_infer_track *k, const char *chrom,

@@ -23,7 +23,7 @@ test_expect_success 'the commands of the page run' '
         sed "/^mds_infer score --load run genes.fa\$/d; /variants.vcf/d; /chromosome/d; /mds_launch/d" >commands &&
     sed "s/-f genes.awk > genes.fa/-f genes.awk | head -n 400 > genes.fa/; s/genes++ < 150/genes++ < 40/
         s/\(mds_infer .*\)/\1 --threads 1/" commands >fewer && cat fewer &&
-    test "$(grep -c mds_infer fewer)" -eq 6 && sh -e fewer >out 2>err || { cat out err && false; }
+    test "$(grep -c mds_infer fewer)" -eq 7 && sh -e fewer >out 2>err || { cat out err && false; }
 '
 test_expect_success 'genes are more likely than their codons in another order' '
     cat out && test "$(grep -c ">" genes.fa)" -eq 200 && test "$(wc -l <genes.tsv)" -eq 201 &&

@@ -12,6 +12,7 @@
 #include "infer/table.h"
 #include "infer/track.h"
 #include "infer/window.h"
+#include "infer/marginals.h"
 #include "infer/words.h"
 #include "infer/written.h"
 #include "io/h5.h"
@@ -78,11 +79,12 @@ static void test_tracks_have_what_a_token_adds(void **state)
 
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        int stride = mds_tokenizer_stride(cases[c].t);
-
         assert_int_equal(mds_infer_track_begin(&k, 7), MDS_OK);
-        for (int i = 1; i < 3; i++)
-            mds_infer_track_add(&k, cases[c].t, cases[c].reverse, i, i * stride);
+        for (int i = 1; i < 3; i++) {
+            const double of[] = {i, i, i, i, i, i};
+
+            mds_infer_track_add(&k, cases[c].t, cases[c].reverse, i, of);
+        }
         for (int i = 0; i < 7; i++) {
             int want = cases[c].want[i] == '.' ? 0 : cases[c].want[i] - '0';
 
@@ -362,6 +364,50 @@ static void test_divergence_of_bases(void **state)
     mds_infer_words_fini(&w);
 }
 
+/* The bases of a 6-mer's id, 0 .. 3. */
+static int base_of(int id, int place)
+{
+    return id >> 2 * (5 - place) & 3;
+}
+
+/* Against a sum over all words, for each place and base; logits of two ranks, with
+ * padding, large ones in the second, and said twice. */
+static void test_marginals_of_bases(void **state)
+{
+    enum { WORDS = 4098, PADDED = 4224, CUT = 2112 };
+    static float logit[PADDED];
+    const struct mds_vocabulary v = mds_tokenizer_vocabulary(MDS_TOKENIZER_6MER);
+    struct mds_infer_marginals m = {0};
+    double all = 0, base[6];
+
+    (void)state;
+    assert_int_equal(v.size, WORDS);
+    for (int i = 0; i < PADDED; i++)
+        logit[i] =
+            i < WORDS ? 4 * sinf((float)(i * i % 9973)) + (i > CUT ? 90 : 88) : 999;
+    for (int i = 0; i < WORDS; i++)
+        all += exp((double)logit[i] - 90);
+    assert_int_equal(mds_infer_marginals_init(&m, &v), MDS_OK);
+    assert_int_equal(mds_infer_marginals_resize(&m, 3), MDS_OK);
+    mds_infer_marginals_put(&m, 2, 0, CUT, logit + 7);
+    for (int first = 0; first < PADDED; first += CUT)
+        mds_infer_marginals_put(&m, 2, first, CUT, logit + first);
+    for (int next = 0; next < 4096; next += 13) {
+        assert_true(mds_infer_marginals_of(&m, 2, next, base));
+        for (int j = 0; j < 6; j++) {
+            double sum = 0;
+
+            for (int i = 0; i < 4096; i++)
+                if (base_of(i, j) == base_of(next, j))
+                    sum += exp((double)logit[i] - 90);
+            assert_true(fabs(base[j] - log(sum / all)) < 1e-12);
+        }
+    }
+    assert_false(mds_infer_marginals_of(&m, 2, 4096, base)); /* <eod>, <unk> */
+    assert_false(mds_infer_marginals_of(&m, 2, 4097, base));
+    mds_infer_marginals_fini(&m);
+}
+
 static void test_sampling_takes_the_likeliest(void **state)
 {
     static const float logits[] = {1, 3, 2, 3, -1}, equal[] = {2, 2, 2, 2};
@@ -491,6 +537,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batches_fill_whole_steps),
         cmocka_unit_test(test_divergence_of_bases),
+        cmocka_unit_test(test_marginals_of_bases),
         cmocka_unit_test(test_sampling_takes_the_likeliest),
         cmocka_unit_test(test_sampling_by_probability),
         cmocka_unit_test(test_sampling_of_what_is_no_number),
