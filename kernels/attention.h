@@ -202,6 +202,27 @@ struct mdsk_attention_merge {
     int64_t lse_stride, lse2_stride;
 };
 
+/* Attention of one more token of each sequence, whose key and value are first appended
+ * to the cache of those before it.
+ *
+ *   shape  Sq 1; q_offset = first_query: the token's place, Sk = q_offset + 1; no
+ *          starts, dropout or unfused; D % 8 == 0, D <= MDSK_CACHED_D
+ *   k, v   the cache, [B,tokens,G,D]; new_k, new_v [B,1,G,D], apart from it
+ *   q, o   [B,1,A,D], apart from all
+ *   place  i32 where the kernels run, or NULL: GPUs read q_offset there, and take from
+ *          shape only what does not depend on it.  So a call that was recorded serves
+ *          the tokens that follow
+ *
+ * Keys are added up in another order than by mdsk_attention_fwd on GPUs; which depends
+ * on the place alone. */
+#define MDSK_CACHED_D 256
+struct mdsk_attention_cached {
+    struct mdsk_attention_shape shape;
+    struct mdsk_heads q, k, v, new_k, new_v, o;
+    const int32_t *place;
+    int64_t tokens;
+};
+
 /* most[h] = the largest of most[h] and the lse of head h, of all queries of all
  * sequences: an upper bound of its largest score, above it by the logarithm of the
  * number of keys at most.  NaN if one is NaN.

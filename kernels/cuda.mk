@@ -37,12 +37,14 @@ kernels_hopper_cu = \
 kernels_cuda_cu = \
   kernels/cuda/activation.cu \
   kernels/cuda/attention_bwd.cu \
+  kernels/cuda/attention_cached.cu \
   kernels/cuda/attention_fwd.cu \
   kernels/cuda/attention_merge.cu \
   kernels/cuda/attention_window.cu \
   kernels/cuda/elementwise.cu \
   kernels/cuda/embedding.cu \
   kernels/cuda/experts.cu \
+  kernels/cuda/one_row.cu \
   kernels/cuda/fp8_cast.cu \
   kernels/cuda/linear_bias.cu \
   kernels/cuda/loss.cu \
@@ -58,7 +60,7 @@ EXTRA_DIST += $(kernels_cuda_c) $(kernels_cudnn_c) $(kernels_cuda_cu) \
   kernels/cuda/hopper/forward_widths.cuh kernels/cuda/hopper/ptx.cuh \
   kernels/cuda/hopper/backward.cuh kernels/cuda/hopper/backward_copies.cuh \
   kernels/cuda/hopper/backward_kernel.cuh kernels/cuda/hopper/backward_wide.cuh \
-  kernels/cuda/activation.cuh kernels/cuda/amax.cuh kernels/cuda/attention_tile.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh \
+  kernels/cuda/activation.cuh kernels/cuda/amax.cuh kernels/cuda/attention_tile.cuh kernels/cuda/early.cuh kernels/cuda/launch.cuh kernels/cuda/norm.cuh \
   kernels/cuda/partial_sums.cuh kernels/cuda/storage.cuh
 
 if HAVE_CUDA

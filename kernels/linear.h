@@ -14,7 +14,8 @@
  *
  * Sums are in f32.  Each backend may compute GELU from y before or after y is rounded
  * to dtype.  by_rows: on CPUs a row of y has the same bits whatever other rows there
- * are, which OpenBLAS does not promise; on GPUs nothing. */
+ * are, which OpenBLAS does not promise.  On GPUs one row alone is then computed by a
+ * kernel that may read w before what was queued before it is done. */
 struct mdsk_linear_fwd {
     int64_t R, in, out;
     enum mdsk_dtype dtype;

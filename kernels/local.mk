@@ -10,6 +10,7 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/activation.c \
   kernels/cpu/attention.h \
   kernels/cpu/attention_bwd.c \
+  kernels/cpu/attention_cached.c \
   kernels/cpu/attention_fwd.c \
   kernels/cpu/attention_merge.c \
   kernels/cpu/copy.c \

@@ -19,6 +19,7 @@
     X(NORM_BWD, norm_bwd)                                                              \
     X(ATTENTION_FWD, attention_fwd)                                                    \
     X(ATTENTION_BWD, attention_bwd)                                                    \
+    X(ATTENTION_CACHED, attention_cached)                                              \
     X(ATTENTION_MERGE, attention_merge)                                                \
     X(ATTENTION_MOST, attention_most)                                                  \
     X(ROPE, rope)                                                                      \

@@ -145,6 +145,16 @@ struct mdsk_cost mdsk_attention_bwd_cost(const struct mdsk_attention_bwd *a)
                                   unfused_bytes(&a->shape, 4, 5)};
 }
 
+/* The token's own key and value are read and appended. */
+struct mdsk_cost mdsk_attention_cached_cost(const struct mdsk_attention_cached *a)
+{
+    double appended = 2 * (double)a->shape.B * (double)a->shape.G * (double)a->shape.D;
+
+    return (struct mdsk_cost){4 * visible_scores(&a->shape) * (double)a->shape.D,
+                              heads_bytes(&a->shape, 2, 2, 0) +
+                                  appended * dtype_bytes(a->shape.dtype)};
+}
+
 /* acc and lse are read and written. */
 struct mdsk_cost mdsk_attention_merge_cost(const struct mdsk_attention_merge *a)
 {

@@ -62,6 +62,7 @@ enum mdsk_cuda_use {
     MDSK_CUDA_AMAX,   /* the largest magnitude of a tensor */
     MDSK_CUDA_ATTEND, /* sums of attention's backward pass */
     MDSK_CUDA_WINDOW, /* gradients of the keys that a block of queries sees */
+    MDSK_CUDA_CACHED, /* attention over a cache: sums over parts of the keys */
     MDSK_CUDA_USES,
 };
 void *mdsk_cuda_scratch(cudaStream_t stream, enum mdsk_cuda_use use, int64_t bytes);

@@ -115,10 +115,11 @@ int mdsk_linear_fwd_cuda(void *stream, const struct mdsk_linear_fwd *a)
 {
     const struct mdsk_cuda_gemm_plan *fused = NULL;
     struct choice c;
-    int err = 0;
+    int err = a->by_rows ? mdsk_cuda_one_row(stream, a) : -ENOTSUP;
 
-    if (a->gelu)
-        err = choose_fwd(stream, a, &c, &fused);
+    if (err != -ENOTSUP)
+        return err;
+    err = a->gelu ? choose_fwd(stream, a, &c, &fused) : 0;
     if (err || fused)
         return err ? err : mdsk_cuda_run_gemm_plan(stream, fused, &c.fused_operands);
     err = gemm_and_bias(stream, a);

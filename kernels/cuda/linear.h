@@ -9,6 +9,9 @@
 extern "C" {
 #endif
 
+/* linear_fwd of one row: -ENOTSUP for what is better left to cuBLASLt. */
+int mdsk_cuda_one_row(cudaStream_t stream, const struct mdsk_linear_fwd *a);
+
 /* sum[cols] += column sums of x [rows, cols], in a fixed order. */
 int mdsk_cuda_column_sums(cudaStream_t stream, int64_t rows, int64_t cols,
                           enum mdsk_dtype dtype, const void *x, float *sum);

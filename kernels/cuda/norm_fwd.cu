@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernels/cuda/amax.cuh"
+#include "kernels/cuda/early.cuh"
 #include "kernels/cuda/norm.cuh"
 
 namespace
@@ -132,6 +133,10 @@ __global__ __launch_bounds__(P == 32 ? 128 : P) void norm_fwd(struct mdsk_norm_f
     float v[K][N] = {}, sum = 0, squares = 0, mean, rstd;
     uint32_t seen = amax_so_far(a.amax), most = 0;
 
+    if (gridDim.x == 1) {
+        let_next_begin();
+        wait_for_earlier();
+    }
     if (row >= a.R)
         return;
     read_row<T, N, K, P>(a, row, v);
@@ -204,6 +209,8 @@ int launch_rows(void *stream, const struct mdsk_norm_fwd *a)
 {
     constexpr int rows = P == 32 ? 4 : 1;
 
+    if (a->R <= rows) /* one block */
+        return launch_early(norm_fwd<T, N, K, P>, 1, dim3(P, rows), stream, *a);
     return launch(norm_fwd<T, N, K, P>, mdsk_cuda_blocks(ceil_div(a->R, rows)),
                   dim3(P, rows), stream, *a);
 }

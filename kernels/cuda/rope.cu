@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "kernels/cuda/early.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace
@@ -38,6 +39,10 @@ __global__ __launch_bounds__(threads) void rope_kernel(struct mdsk_rope a,
     unsigned A = (unsigned)a.A, B = (unsigned)a.B;
     float scale_sin = a.inverse ? -a.scale : a.scale;
 
+    if (gridDim.x == 1) {
+        let_next_begin();
+        wait_for_earlier();
+    }
     for (unsigned i = threadIdx.x; i < count * n; i += threads) {
         unsigned s = i / n, d = i % n;
         int64_t start = a.start ? a.start[(s0 + s) * stride] : 0;
@@ -88,6 +93,9 @@ int rotate_pairs(void *stream, const struct mdsk_rope *a, int64_t stride, int64_
     pairs p = {(int)first, (int)n, {}};
 
     memcpy(p.frequency, a->frequency + first, (size_t)n * sizeof(double));
+    if (a->S <= tokens) /* one block */
+        return launch_early(rope_kernel<T, N>, 1, threads, stream, *a, stride, tokens,
+                            p);
     return launch(rope_kernel<T, N>, mdsk_cuda_blocks(ceil_div(a->S, tokens)), threads,
                   stream, *a, stride, tokens, p);
 }
@@ -135,6 +143,6 @@ extern "C" int mdsk_rope_cuda(void *stream, const struct mdsk_rope *a)
         mdsk_cuda_fail("rope", "too many heads");
         return -ENOTSUP;
     }
-    return a->start ? rotate_each_sequence(stream, a, wide)
-                    : rotate(stream, a, 0, wide);
+    return a->start && !a->same_start ? rotate_each_sequence(stream, a, wide)
+                                      : rotate(stream, a, a->B, wide);
 }

@@ -57,6 +57,12 @@ struct mds_dev_ops {
                        const void *from, int64_t bytes);
     void (*wait_copy)(struct mds_dev *dev, struct mds_dev_async_copy c);
     int (*copy_done)(struct mds_dev *dev, struct mds_dev_async_copy c);
+    /* Record what is queued in place of running it, until `recorded` gives it; queue a
+     * recording; free it.  NULL, all four: this device has no use for that. */
+    enum mds_rc (*record)(struct mds_dev *dev);
+    enum mds_rc (*recorded)(struct mds_dev *dev, void **out);
+    void (*replay)(struct mds_dev *dev, void *recording);
+    void (*free_recording)(struct mds_dev *dev, void *recording);
 };
 
 struct mds_dev {

@@ -53,6 +53,7 @@ struct cuda_state {
     struct copy_stream copy[2]; /* to the host, from it */
     cudaEvent_t mark[2];        /* recorded in turn, after MAX_AHEAD operations each */
     int64_t launched;
+    int records; /* the stream is being recorded: it cannot be asked how far it is */
 };
 
 const char *mds_cuda_why(void)
@@ -406,7 +407,7 @@ static void cuda_launched(struct mds_dev *dev)
     struct cuda_state *own = dev->own;
     cudaEvent_t *mark = &own->mark[own->launched / MAX_AHEAD % 2];
 
-    if (++own->launched % MAX_AHEAD)
+    if (own->records || ++own->launched % MAX_AHEAD)
         return;
     wait_for_event(dev, *mark, "an earlier operation");
     note_error(dev, "cudaEventRecord", cudaEventRecord(*mark, dev->stream));
@@ -541,6 +542,47 @@ static int cuda_copy_done(struct mds_dev *dev, struct mds_dev_async_copy c)
     return 1;
 }
 
+/* ---- recordings ---- */
+
+static enum mds_rc cuda_record(struct mds_dev *dev)
+{
+    struct cuda_state *own = dev->own;
+
+    MDS_TRY(check_cuda(
+        "cudaStreamBeginCapture",
+        cudaStreamBeginCapture(dev->stream, cudaStreamCaptureModeThreadLocal)));
+    own->records = 1;
+    return MDS_OK;
+}
+
+static enum mds_rc cuda_recorded(struct mds_dev *dev, void **out)
+{
+    struct cuda_state *own = dev->own;
+    cudaGraphExec_t runs = NULL;
+    cudaGraph_t graph = NULL;
+    enum mds_rc rc =
+        check_cuda("cudaStreamEndCapture", cudaStreamEndCapture(dev->stream, &graph));
+
+    own->records = 0;
+    if (rc)
+        return rc;
+    rc = check_cuda("cudaGraphInstantiate",
+                    cudaGraphInstantiateWithFlags(&runs, graph, 0));
+    cudaGraphDestroy(graph);
+    *out = runs;
+    return rc;
+}
+
+static void cuda_replay(struct mds_dev *dev, void *recording)
+{
+    note_error(dev, "cudaGraphLaunch", cudaGraphLaunch(recording, dev->stream));
+}
+
+static void cuda_free_recording(struct mds_dev *dev, void *recording)
+{
+    note_error(dev, "cudaGraphExecDestroy", cudaGraphExecDestroy(recording));
+}
+
 const struct mds_dev_ops mds_dev_cuda = {
     .name = "cuda",
     .host_ops = &mds_dev_pinned,
@@ -562,6 +604,10 @@ const struct mds_dev_ops mds_dev_cuda = {
     .start_copy = cuda_start_copy,
     .wait_copy = cuda_wait_copy,
     .copy_done = cuda_copy_done,
+    .record = cuda_record,
+    .recorded = cuda_recorded,
+    .replay = cuda_replay,
+    .free_recording = cuda_free_recording,
 };
 
 #else

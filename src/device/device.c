@@ -171,7 +171,8 @@ void mds_dev_set_watch(struct mds_dev *dev, mds_dev_watch *watch)
 
 enum mds_rc mds_dev_poll_pause(struct mds_dev *dev, struct mds_dev_poll *p)
 {
-    const double pause_s = 0.1;
+    /* A generated token takes a millisecond: a nap of 0.1 would be seen. */
+    const double pause_s = 0.1, awake_s = 2e-3;
     double now = mds_clock_s();
 
     if (p->begun == 0)
@@ -180,7 +181,8 @@ enum mds_rc mds_dev_poll_pause(struct mds_dev *dev, struct mds_dev_poll *p)
         MDS_TRY(dev->watch());
         p->watched = now;
     }
-    mds_clock_backoff(now - p->begun); /* leaves cores to an update on the host */
+    mds_clock_backoff(now - p->begun -
+                      awake_s); /* leaves cores to an update on the host */
     return MDS_OK;
 }
 
@@ -196,6 +198,32 @@ void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
     mds_dev_charge(dev, MDS_OP_COPY_IN, NULL, copy_cost(bytes));
     dev->ops->copy_in(dev, to, from_host, bytes);
     mds_dev_launched(dev);
+}
+
+int mds_dev_can_record(const struct mds_dev *dev)
+{
+    return dev->ops->record && !dev->recorder;
+}
+
+enum mds_rc mds_dev_record(struct mds_dev *dev)
+{
+    return dev->ops->record(dev);
+}
+
+enum mds_rc mds_dev_recorded(struct mds_dev *dev, void **recording)
+{
+    return dev->ops->recorded(dev, recording);
+}
+
+void mds_dev_replay(struct mds_dev *dev, void *recording)
+{
+    dev->ops->replay(dev, recording);
+}
+
+void mds_dev_free_recording(struct mds_dev *dev, void *recording)
+{
+    if (recording)
+        dev->ops->free_recording(dev, recording);
 }
 
 enum mds_rc mds_dev_wait(struct mds_dev *dev)

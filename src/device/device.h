@@ -119,6 +119,20 @@ void mds_dev_copy_in(struct mds_dev *dev, void *to, const void *from_host,
 enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *from,
                              int64_t bytes);
 
+/* Record operations in place of running them, and queue them all at once, as often as
+ * one likes: a GPU then spends no time on launching each kernel.  They have the same
+ * arguments each time.  In between nothing is copied to or from the host, and nothing
+ * waits; kernels have run with these shapes before.  The ledger is charged when they
+ * are recorded.
+ *
+ * can_record: whether it would help: not on CPUs or a dry device, which run as fast
+ * call by call, and not while a profile is being taken. */
+int mds_dev_can_record(const struct mds_dev *dev);
+enum mds_rc mds_dev_record(struct mds_dev *dev);
+enum mds_rc mds_dev_recorded(struct mds_dev *dev, void **recording); /* owned */
+void mds_dev_replay(struct mds_dev *dev, void *recording);
+void mds_dev_free_recording(struct mds_dev *dev, void *recording); /* NULL is fine */
+
 /* Wait until everything queued is done; fails as copy_out does. */
 enum mds_rc mds_dev_wait(struct mds_dev *dev);
 

@@ -4,8 +4,11 @@
 #include "base/alloc.h"
 #include "base/minmax.h"
 #include "engine/internal.h"
+#include "kernels/attention.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 static int tensor_ranks(const struct mds_engine *e)
 {
@@ -57,11 +60,18 @@ static enum mds_rc alloc_streams(struct mds_engine *e)
     return MDS_OK;
 }
 
+/* The place of one more token, minus that for each sequence, and these tokens. */
+static int64_t next_bytes(int64_t B)
+{
+    return (1 + 2 * B) * (int64_t)sizeof(int32_t);
+}
+
 enum mds_rc mds_engine_alloc_generation(struct mds_engine *e)
 {
     const struct mds_config *c = e->config;
     int64_t B = c->batch.micro;
     void *cache = NULL;
+    void *next = NULL;
 
     if (sequence_ranks(e) > 1)
         MDS_TRY(mds_comm_add_collectives(mds_group(e->groups, MDS_AXES_SEQUENCE)));
@@ -72,10 +82,20 @@ enum mds_rc mds_engine_alloc_generation(struct mds_engine *e)
     if (!mds_groups_last_stage(e->groups))
         return MDS_OK;
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT, logits_bytes(e, B), &e->logits));
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT, next_bytes(B), &next));
+    e->next = next;
     if (!mds_dev_kernels(e->dev))
         return MDS_OK;
     e->host_logits = mds_zalloc((size_t)logits_bytes(e, B), 1);
-    return e->host_logits ? MDS_OK : MDS_EMEM;
+    e->host_next = mds_zalloc((size_t)next_bytes(B), 1);
+    return e->host_logits && e->host_next ? MDS_OK : MDS_EMEM;
+}
+
+void mds_engine_free_generation(struct mds_engine *e)
+{
+    mds_dev_free_recording(e->dev, e->decoding);
+    free(e->host_logits);
+    free(e->host_next);
 }
 
 static enum mds_rc check(const struct mds_engine *e, const struct mds_engine_tokens *t)
@@ -138,11 +158,12 @@ static int64_t load_tokens(struct mds_engine *e, const struct mds_engine_tokens 
     return rows;
 }
 
+/* place: that of t's tokens is read on the device, from e->next. */
 static enum mds_rc forward(struct mds_engine *e, const struct mds_engine_tokens *t,
-                           int wants_logits)
+                           int place, int wants_logits)
 {
     const struct mds_config *c = e->config;
-    int64_t bytes = stream_bytes(e, load_tokens(e, t));
+    int64_t bytes = place ? 0 : stream_bytes(e, load_tokens(e, t));
     struct mds_gpt_run run = {.dev = e->dev,
                               .arena = &e->step,
                               .train = &c->train,
@@ -152,8 +173,10 @@ static enum mds_rc forward(struct mds_engine *e, const struct mds_engine_tokens 
                               .expert_bias = e->expert_bias,
                               .cache = {.kv = e->cache + t->batch * cache_bytes(e),
                                         .tokens = c->model.seq_length,
-                                        .first = t->first}};
-    struct mds_gpt_batch batch = {.token = e->token,
+                                        .first = t->first,
+                                        .place = place ? e->next : NULL}};
+    struct mds_gpt_batch batch = {.token = place ? e->next + 1 + t->B : e->token,
+                                  .position_start = place ? e->next + 1 : NULL,
                                   .logits = wants_logits ? e->logits : NULL};
 
     e->training = 0;
@@ -174,13 +197,72 @@ static enum mds_rc forward_parts(struct mds_engine *e,
 
     part.n -= left;
     if (part.n > 0)
-        MDS_TRY(forward(e, &part, wants_logits && left == 0));
+        MDS_TRY(forward(e, &part, 0, wants_logits && left == 0));
     if (left == 0)
         return MDS_OK;
     part.first += part.n;
     part.token = t->token ? t->token + part.n * t->B : NULL;
     part.n = left;
-    return forward(e, &part, wants_logits);
+    return forward(e, &part, 0, wants_logits);
+}
+
+/* ---- one more token, recorded ---- */
+
+/* On one rank: messages are not recorded.  Nor are experts. */
+static int can_record(const struct mds_engine *e)
+{
+    const struct mds_model_config *m = &e->config->model;
+
+    return mds_dev_can_record(e->dev) && m->experts.n == 0 && m->head_dim % 8 == 0 &&
+           m->head_dim <= MDSK_CACHED_D && e->config->train.flash_attn &&
+           mds_groups_size(e->groups, MDS_AXES_ALL & ~(unsigned)MDS_AXES_BATCH) == 1;
+}
+
+static enum mds_rc record(struct mds_engine *e, const struct mds_engine_tokens *t)
+{
+    enum mds_rc rc, ended;
+
+    MDS_TRY(mds_dev_record(e->dev));
+    rc = forward(e, t, 1, 1);
+    ended = mds_dev_recorded(e->dev, &e->decoding);
+    return rc ? rc : ended;
+}
+
+/* The first pass of so many sequences is not recorded: kernels choose their algorithms
+ * and take their scratch memory. */
+static enum mds_rc forward_recorded(struct mds_engine *e,
+                                    const struct mds_engine_tokens *t)
+{
+    int32_t *next = e->host_next;
+
+    *next++ = (int32_t)t->first;
+    for (int64_t b = 0; b < t->B; b++)
+        *next++ = -(int32_t)t->first;
+    memcpy(next, t->token, (size_t)t->B * sizeof *next);
+    mds_dev_copy_in(e->dev, e->next, e->host_next, next_bytes(t->B));
+    if (e->decoded_B != t->B) {
+        mds_dev_free_recording(e->dev, e->decoding);
+        e->decoding = NULL;
+        e->decoded_B = t->B;
+        return forward(e, t, 1, 1);
+    }
+    if (!e->decoding)
+        MDS_TRY(record(e, t));
+    mds_dev_replay(e->dev, e->decoding);
+    return MDS_OK;
+}
+
+/* Loops of their own for each type: a vocabulary may be large, and the GPU waits. */
+static void widen(enum mdsk_dtype type, const char *raw, int64_t n, float *out)
+{
+    const uint16_t *half = (const uint16_t *)raw;
+
+    if (type == MDSK_F32)
+        memcpy(out, raw, (size_t)n * sizeof *out);
+    for (int64_t i = 0; type == MDSK_BF16 && i < n; i++)
+        out[i] = mdsk_bf16_to_f32(half[i]);
+    for (int64_t i = 0; type == MDSK_F16 && i < n; i++)
+        out[i] = mdsk_f16_to_f32(half[i]);
 }
 
 /* From [tensor ranks, B, words of a rank], with padding, to [B, vocab]. */
@@ -188,13 +270,12 @@ static void put_logits(const struct mds_engine *e, int64_t B, float *out)
 {
     enum mdsk_dtype type = mds_params_dtype(e->params);
     int64_t vocab = e->config->model.vocab, words = mds_engine_words(e);
+    int64_t size = (int64_t)mdsk_dtype_size(type);
 
     for (int64_t b = 0; b < B; b++)
-        for (int64_t v = 0; v < vocab; v++) {
-            int64_t i = (v / words * B + b) * words + v % words;
-
-            *out++ = mds_engine_value(type, e->host_logits, i);
-        }
+        for (int64_t v = 0; v < vocab; v += words)
+            widen(type, e->host_logits + (v / words * B + b) * words * size,
+                  mds_min(words, vocab - v), out + b * vocab + v);
 }
 
 enum mds_rc mds_engine_decode(struct mds_engine *e, const struct mds_engine_tokens *t,
@@ -203,7 +284,10 @@ enum mds_rc mds_engine_decode(struct mds_engine *e, const struct mds_engine_toke
     int dry = !mds_dev_kernels(e->dev);
 
     MDS_TRY(check(e, t));
-    MDS_TRY(forward_parts(e, t, logits || dry));
+    if (t->n == 1 && logits && can_record(e))
+        MDS_TRY(forward_recorded(e, t));
+    else
+        MDS_TRY(forward_parts(e, t, logits || dry));
     if (!logits || !e->logits || dry)
         return MDS_OK;
     MDS_TRY(mds_dev_copy_out(e->dev, e->host_logits, e->logits, logits_bytes(e, t->B)));

@@ -366,7 +366,7 @@ void mds_engine_destroy(struct mds_engine *e)
     mds_engine_free_balance(e);
     mds_engine_free_logits(e);
     free(e->staged);
-    free(e->host_logits);
+    mds_engine_free_generation(e);
     free(e->host_start);
     free(e->has_documents);
     destroy_pipeline(&e->eval);

@@ -72,6 +72,11 @@ struct mds_engine {
                                  to the next, or NULL */
     struct mds_comm_p2p sent; /* to_send, until the next stage has it */
     char *host_logits;        /* host: the same; NULL without kernels */
+    int32_t *next;            /* in state: the place of one more token, minus that for
+                                each sequence, and these tokens: [1 + 2 B] */
+    int32_t *host_next;       /* host: the same; NULL without kernels */
+    void *decoding;           /* such a pass, recorded; or NULL */
+    int64_t decoded_B;        /* sequences of the last one; 0: none yet */
     int32_t *staged;          /* host: [tokens_here] */
     double grad_scale;        /* of the last backward's gradients: what they are divided
                                 by before the update */
@@ -110,6 +115,7 @@ static inline int64_t mds_engine_words(const struct mds_engine *e)
  * sequence that this rank computes at once. */
 enum mds_rc mds_engine_alloc_generation(struct mds_engine *e);
 int64_t mds_engine_most_new_tokens(const struct mds_engine *e);
+void mds_engine_free_generation(struct mds_engine *e);
 
 /* ---- balance.c ---- */
 

@@ -58,13 +58,15 @@ void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
                                   .host_key_start = batch->host_key_start,
                                   .position_start = batch->position_start}};
     if (mds_gpt_generates(c))
-        mds_par_set_new_tokens(p, run->B, run->cache.first, run->S);
+        mds_par_set_new_tokens(p, run->B, run->cache.place ? 0 : run->cache.first,
+                               run->S);
     else
         mds_par_set_batch(p, run->B, run->S, batch->first_sample);
     if (!mds_gpt_is_tiled(c) && !mds_gpt_generates(c)) {
         p->chunks = tensor_chunks_for(g, p);
         mds_par_set_batch(p, run->B, run->S, batch->first_sample);
     }
+    p->same_position_start = run->cache.place != NULL;
     c->part = c->stride = mds_par_rows(p);
 }
 

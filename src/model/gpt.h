@@ -101,10 +101,15 @@ struct mds_gpt_run {
     /* Generation, unless kv is NULL: the caches of this rank's blocks, one after the
      * other, with room for `tokens` tokens of B sequences each, on all ranks that split
      * them together.  The micro-batch then is tokens first .. first + S - 1
-     * (mds_par_set_new_tokens). */
+     * (mds_par_set_new_tokens).
+     *
+     * place, or NULL: `first` on the device, for a pass of one token on one rank that
+     * is recorded (mds_dev_record): kernels read it there.  Then the batch has
+     * position_start, of - first, and positions count from that. */
     struct mds_gpt_cache {
         void *kv;
         int64_t tokens, first;
+        const int32_t *place;
     } cache;
 };
 

@@ -151,10 +151,12 @@ static struct mds_kv_cache cache_of(const struct context *c, int block)
     int64_t bytes = mds_gpt_cache_bytes(c->g, c->par.B, all->tokens);
     int64_t before = block - c->g->chunk[0].is.first_layer;
 
-    return (struct mds_kv_cache){
-        .kv = (char *)all->kv + bytes / c->g->max_layers * before,
-        .first = all->first,
-        .block = mds_kv_cache_block(c->g->groups, all->tokens)};
+    return (struct mds_kv_cache){.kv = (char *)all->kv +
+                                       bytes / c->g->max_layers * before,
+                                 .first = all->first,
+                                 .block = mds_kv_cache_block(c->g->groups, all->tokens),
+                                 .tokens = all->tokens,
+                                 .place = all->place};
 }
 
 static enum mds_rc attend(void *ctx, const struct mds_block_call *call)

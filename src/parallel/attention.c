@@ -23,6 +23,7 @@ enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_atten
                               .first_token = tokens.run[i].first,
                               .frequency = a->rope->frequency,
                               .start = mds_par_position_start(p, tokens.run[i].first),
+                              .same_start = p->same_position_start,
                               .scale = a->rope->scale,
                               .inverse = inverse,
                               .dtype = p->dtype,
@@ -320,6 +321,29 @@ static enum mds_rc append(const struct mds_par *p, const struct mds_attention *a
                              kv);
 }
 
+/* Of one token, whose place kernels read on the device. */
+static enum mds_rc attend_at_place(const struct mds_par *p,
+                                   const struct mds_attention *a,
+                                   const struct mds_kv_cache *cache, const void *qkv,
+                                   void *o)
+{
+    struct attention_inside in = attention_inside(p, a);
+    int64_t kv = 2 * a->G * a->D;
+    struct mdsk_attention_cached c = {
+        .shape = attention_shape(p, a, 1, cache->first + 1),
+        .q = attention_heads(p, qkv, in.row, 0, 0, a->D),
+        .k = attention_heads(p, cache->kv, kv, 0, 0, a->D),
+        .v = attention_heads(p, cache->kv, kv, 0, a->G, a->D),
+        .new_k = attention_heads(p, qkv, in.row, 0, a->A, a->D),
+        .new_v = attention_heads(p, qkv, in.row, 0, a->A + a->G, a->D),
+        .o = attention_result(p, &in, o, 0),
+        .place = cache->place,
+        .tokens = cache->tokens};
+
+    c.shape.q_offset = c.shape.first_query = cache->first;
+    return mds_op_attention_cached(p->dev, &c);
+}
+
 enum mds_rc mds_attention_cached_fwd(const struct mds_par *p,
                                      const struct mds_attention *a,
                                      const struct mds_kv_cache *cache, const void *qkv,
@@ -337,6 +361,8 @@ enum mds_rc mds_attention_cached_fwd(const struct mds_par *p,
 
     if (mds_groups_size(p->groups, MDS_AXES_SEQUENCE) > 1)
         return mds_sharded_cache_fwd(p, a, cache, qkv, o);
+    if (cache->place)
+        return attend_at_place(p, a, cache, qkv, o);
     f.shape.q_offset = f.shape.first_query = cache->first;
     MDS_TRY(append(p, a, cache, qkv));
     return mds_op_attention_fwd(p->dev, &f);

@@ -71,6 +71,8 @@ struct mds_kv_cache {
     void *kv;      /* [tokens, B, 2 G D]: of each token its keys, then its values */
     int64_t first; /* tokens that all ranks' have together: p's are those that follow */
     int64_t block; /* tokens of a block; not used by a rank that has all */
+    int64_t tokens;       /* that it has room for */
+    const int32_t *place; /* mdsk_attention_cached's, for one token; or NULL */
 };
 
 /* Of caches for S tokens: the tokens of a block, and those that each rank has. */

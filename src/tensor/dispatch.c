@@ -4,7 +4,8 @@
  *
  *     mds_op_linear_fwd, mds_op_linear_bwd_input, mds_op_linear_bwd_weight,
  *     mds_op_fp8_cast, mds_op_fp8_gemm, mds_op_norm_fwd, mds_op_norm_bwd,
- *     mds_op_attention_fwd, mds_op_attention_bwd, mds_op_attention_merge,
+ *     mds_op_attention_fwd, mds_op_attention_bwd, mds_op_attention_cached,
+ *     mds_op_attention_merge,
  *     mds_op_attention_most, mds_op_rope, mds_op_activation_fwd, mds_op_activation_bwd,
  *     mds_op_embedding_fwd, mds_op_embedding_bwd, mds_op_xent_stats, mds_op_xent_loss,
  *     mds_op_xent_bwd, mds_op_dropout, mds_op_route, mds_op_route_sort,

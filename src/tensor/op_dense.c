@@ -176,6 +176,25 @@ enum mds_rc mds_check_attention_bwd(struct mds_dev *dev,
     return MDS_OK;
 }
 
+enum mds_rc mds_check_attention_cached(struct mds_dev *dev,
+                                       const struct mdsk_attention_cached *a)
+{
+    const struct mdsk_attention_shape *s = &a->shape;
+
+    if (!shape_ok(s) || s->Sq != 1 || s->Sk != s->q_offset + 1 || s->Sk > a->tokens ||
+        s->first_query != s->q_offset || s->first_key != 0)
+        return mds_contract_broken("attention_cached",
+                                   "one query, behind the keys of the cache");
+    if (s->start || s->dropout.p > 0 || s->unfused || s->D % 8 || s->D > MDSK_CACHED_D)
+        return mds_contract_broken("attention_cached",
+                                   "no starts, dropout or unfused; D of whole 8");
+    if (!a->q.data || !a->k.data || !a->v.data || !a->new_k.data || !a->new_v.data ||
+        !a->o.data)
+        return mds_contract_broken("attention_cached",
+                                   "q, k, v, new_k, new_v, o given");
+    return mds_contract_dtype(dev, "attention_cached", s->dtype);
+}
+
 enum mds_rc mds_check_attention_merge(struct mds_dev *dev,
                                       const struct mdsk_attention_merge *a)
 {

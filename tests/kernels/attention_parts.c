@@ -238,6 +238,119 @@ static void test_most(void **state)
     vec_free(&lse);
 }
 
+/* ---- one more token over a cache ---- */
+
+enum { CACHED_B = 2, CACHED_A = 6, CACHED_G = 2, CACHED_TOKENS = 300 };
+
+struct cached {
+    struct mdsk_attention_cached a;
+    struct vec rows, kv, o; /* [B, (A + 2 G) D], [tokens, B, 2 G D], [B, A D] */
+    int32_t place;
+};
+
+static void cached_init(struct cached *c, enum mdsk_dtype type, int64_t D,
+                        int64_t place, int64_t window, int64_t alibi)
+{
+    int64_t row = (CACHED_A + 2 * CACHED_G) * D, kv = 2 * CACHED_G * D;
+    int64_t size = (int64_t)mdsk_dtype_size(type);
+    char *own, *all;
+
+    c->rows = vec_random(CACHED_B * row, 1, 1);
+    c->kv = vec_random(CACHED_TOKENS * CACHED_B * kv, 2, 1);
+    c->o = vec_unset(CACHED_B * CACHED_A * D);
+    c->place = (int32_t)place;
+    own = vec_as(type, &c->rows);
+    all = vec_as(type, &c->kv);
+    c->a = (struct mdsk_attention_cached){
+        .shape = {.B = CACHED_B,
+                  .A = CACHED_A,
+                  .G = CACHED_G,
+                  .Sq = 1,
+                  .Sk = place + 1,
+                  .D = D,
+                  .q_offset = place,
+                  .first_query = place,
+                  .window = window,
+                  .scale = 1 / sqrtf((float)D),
+                  .dtype = type,
+                  .first_head = 1,
+                  .alibi_heads = alibi},
+        .q = {own, row, CACHED_B * row, D},
+        .k = {all, kv, CACHED_B * kv, D},
+        .v = {all + CACHED_G * D * size, kv, CACHED_B * kv, D},
+        .new_k = {own + CACHED_A * D * size, row, CACHED_B * row, D},
+        .new_v = {own + (CACHED_A + CACHED_G) * D * size, row, CACHED_B * row, D},
+        .o = {vec_as(type, &c->o), CACHED_A * D, CACHED_B * CACHED_A * D, D},
+        .tokens = CACHED_TOKENS};
+}
+
+/* The token's own key and value, where they belong; all else is as it was. */
+static void append_reference(struct cached *c)
+{
+    int64_t kv = 2 * CACHED_G * c->a.shape.D, q = CACHED_A * c->a.shape.D;
+
+    for (int64_t b = 0; b < CACHED_B; b++)
+        for (int64_t i = 0; i < kv; i++)
+            c->kv.d[(c->place * CACHED_B + b) * kv + i] =
+                c->rows.d[b * (q + kv) + q + i];
+}
+
+/* o of head h of sequence b; the cache has the token's own key. */
+static void attend_reference(struct cached *c, int64_t b, int64_t h)
+{
+    const struct mdsk_attention_shape *s = &c->a.shape;
+    int64_t D = s->D, kv = 2 * CACHED_G * D, g = h / (CACHED_A / CACHED_G);
+    int64_t first =
+        s->window > 0 && c->place >= s->window ? c->place + 1 - s->window : 0;
+    const double *q = c->rows.d + b * (CACHED_A * D + kv) + h * D;
+    double *o = c->o.d + (b * CACHED_A + h) * D, p[CACHED_TOKENS], sum = 0;
+
+    for (int64_t i = 0; i < D; i++)
+        o[i] = 0;
+    for (int64_t k = first; k <= c->place; k++) {
+        const double *key = c->kv.d + (k * CACHED_B + b) * kv + g * D;
+
+        p[k] = (double)mdsk_attention_slope(s, h) * (double)(k - c->place) +
+               inner(D, q, key) * (double)s->scale;
+        p[k] = exp(p[k]);
+        sum += p[k];
+    }
+    for (int64_t k = first; k <= c->place; k++)
+        for (int64_t i = 0; i < D; i++)
+            o[i] +=
+                p[k] / sum * c->kv.d[(k * CACHED_B + b) * kv + (CACHED_G + g) * D + i];
+}
+
+/* Few keys and many, heads of each width that kernels have, a window, ALiBi; the place
+ * as an argument, and on the device. */
+static void test_cached(void **state)
+{
+    static const int64_t widths[] = {8, 40, 64, 72, 128, 200, MDSK_CACHED_D};
+    static const int64_t places[] = {0, 1, 30, 63, 64, 65, 200, CACHED_TOKENS - 1};
+
+    (void)state;
+    for (int t = 0; t < 7 * 8 * DTYPES; t++) {
+        enum mdsk_dtype type = dtypes[t % DTYPES];
+        int64_t place = places[t / DTYPES % 8], D = widths[t / DTYPES / 8];
+        struct cached c;
+
+        cached_init(&c, type, D, place, t % 4 == 3 ? 50 : 0, t % 5 == 4 ? 8 : 0);
+        c.a.place = t % 2 ? &c.place : NULL;
+        assert_int_equal(backend()->attention_cached(NULL, &c.a), 0);
+        append_reference(&c);
+        vec_back(type, &c.kv);
+        for (int64_t i = 0; i < c.kv.n; i++)
+            assert_true(c.kv.f[i] == (float)c.kv.d[i]);
+        for (int64_t b = 0; b < CACHED_B; b++)
+            for (int64_t h = 0; h < CACHED_A; h++)
+                attend_reference(&c, b, h);
+        assert_near_as(type, "o of one more token", &c.o, tolerance.o + spare(type));
+        vec_free(&c.rows);
+        vec_free(&c.kv);
+        vec_free(&c.o);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_backward_by_parts),
         cmocka_unit_test(test_merge_nothing),
         cmocka_unit_test(test_most),
+        cmocka_unit_test(test_cached),
     };
 
     mdsk_cpu_set_threads(2);

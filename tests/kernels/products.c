@@ -80,7 +80,7 @@ static double gelu_tolerance(enum mdsk_dtype type)
  * way.
  */
 static void check_fwd(enum mdsk_dtype type, const struct shape *s, int biased,
-                      int with_gelu)
+                      int with_gelu, int by_rows)
 {
     int64_t R = s->R, in = s->in, out = s->out;
     struct vec x = vec_random(R * in, 1, 1);
@@ -91,6 +91,7 @@ static void check_fwd(enum mdsk_dtype type, const struct shape *s, int biased,
                                 .in = in,
                                 .out = out,
                                 .dtype = type,
+                                .by_rows = by_rows,
                                 .x = vec_as(type, &x),
                                 .w = vec_as(type, &w),
                                 .b = biased ? vec_as(type, &b) : NULL,
@@ -147,14 +148,25 @@ static void test_linear_fwd(void **state)
 {
     (void)state;
     for (int t = 0; t < 2 * DTYPES * SHAPES; t++)
-        check_fwd(dtypes[t / 2 % DTYPES], &shapes[t / 6], t % 2, 0);
+        check_fwd(dtypes[t / 2 % DTYPES], &shapes[t / 6], t % 2, 0, 0);
 }
 
 static void test_linear_gelu_fwd(void **state)
 {
     (void)state;
     for (int t = 0; t < 2 * DTYPES * GELU_SHAPES; t++)
-        check_fwd(dtypes[t / 2 % DTYPES], &gelu_shapes[t / 6], t % 2, 1);
+        check_fwd(dtypes[t / 2 % DTYPES], &gelu_shapes[t / 6], t % 2, 1, 0);
+}
+
+/* One row, whole vectors or not, of one part of a lane's loads and of several. */
+static void test_linear_of_one_row(void **state)
+{
+    static const struct shape rows[] = {{1, 1, 1},     {1, 65, 33},   {1, 64, 8},
+                                        {1, 2048, 40}, {1, 4104, 17}, {1, 1027, 9}};
+
+    (void)state;
+    for (int t = 0; t < 4 * DTYPES * 6; t++)
+        check_fwd(dtypes[t / 4 % DTYPES], &rows[t / 4 / DTYPES], t % 2, t / 2 % 2, 1);
 }
 
 static void test_linear_bwd_input(void **state)
@@ -512,6 +524,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear_fwd),
+        cmocka_unit_test(test_linear_of_one_row),
         cmocka_unit_test(test_linear_bwd_input),
         cmocka_unit_test(test_linear_gelu_fwd),
         cmocka_unit_test(test_linear_gelu_bwd_input),

@@ -297,6 +297,32 @@ static int attention_most(void *stream, const struct mdsk_attention_most *a)
     return done(mdsk_cuda()->attention_most(stream, &b));
 }
 
+/* Keys and values lie side by side, in the cache and in the rows, as do queries.  What
+ * is read on the device is not told otherwise. */
+static int attention_cached(void *stream, const struct mdsk_attention_cached *a)
+{
+    struct mdsk_attention_cached b = *a;
+    const struct mdsk_attention_shape *s = &a->shape;
+    int64_t size = (int64_t)mdsk_dtype_size(s->dtype);
+    int64_t row = extent(&a->new_v, s->B, 1, s->G, s->D) * size +
+                  ((char *)a->new_v.data - (char *)a->q.data);
+    int64_t cache = extent(&a->v, s->B, a->tokens, s->G, s->D) * size +
+                    ((char *)a->v.data - (char *)a->k.data);
+
+    b.q.data = move(a->q.data, row, 0);
+    b.new_k.data = (char *)b.q.data + ((char *)a->new_k.data - (char *)a->q.data);
+    b.new_v.data = (char *)b.q.data + ((char *)a->new_v.data - (char *)a->q.data);
+    b.k.data = move(a->k.data, cache, 1);
+    b.v.data = (char *)b.k.data + ((char *)a->v.data - (char *)a->k.data);
+    b.o = queries(s, a->o, 1);
+    b.place = in(a->place, MDSK_I32, 1);
+    if (a->place) {
+        b.shape.q_offset = b.shape.first_query = 0;
+        b.shape.Sk = 1;
+    }
+    return done(mdsk_cuda()->attention_cached(stream, &b));
+}
+
 static int attention_merge(void *stream, const struct mdsk_attention_merge *a)
 {
     struct mdsk_attention_merge b = *a;
@@ -675,6 +701,7 @@ static const struct mdsk_table staged = {
     .norm_bwd = norm_bwd,
     .attention_fwd = attention_fwd,
     .attention_bwd = attention_bwd,
+    .attention_cached = attention_cached,
     .attention_merge = attention_merge,
     .attention_most = attention_most,
     .rope = rope,

@@ -77,7 +77,7 @@ static struct mds_dev *open_gpu(int local_rank)
 static void close_gpu(struct mds_dev *dev)
 {
     mds_dev_destroy(dev);
-    assert_int_equal(fake_cuda.streams + fake_cuda.events, 0);
+    assert_int_equal(fake_cuda.streams + fake_cuda.events + fake_cuda.graphs, 0);
     assert_int_equal(fake_cuda.allocated + fake_cuda.pinned, 0);
 }
 
@@ -456,6 +456,54 @@ static void a_profile_has_waits_for_a_turn(void **state)
     close_gpu(dev);
 }
 
+/* What is recorded does not run until it is replayed, and then each time; a long one,
+ * too, whose queue is not asked how far it is. */
+static void a_recording_is_replayed(void **state)
+{
+    struct mds_dev *dev = open_gpu(0);
+    char *x = take(dev, 16), *y = take(dev, 16), back[16] = "";
+    void *recording = NULL;
+
+    (void)state;
+    assert_true(mds_dev_can_record(dev));
+    mds_dev_copy_in(dev, x, "one", 4);
+    mds_dev_copy_in(dev, y, "none", 5);
+    assert_int_equal(mds_dev_record(dev), MDS_OK);
+    mds_dev_copy(dev, y, x, 16);
+    for (int i = 0; i < 300; i++)
+        mds_dev_zero(dev, x + 15, 1);
+    assert_int_equal(mds_dev_recorded(dev, &recording), MDS_OK);
+    assert_int_equal(mds_dev_copy_out(dev, back, y, 16), MDS_OK);
+    assert_string_equal(back, "none");
+    mds_dev_replay(dev, recording);
+    assert_int_equal(mds_dev_copy_out(dev, back, y, 16), MDS_OK);
+    assert_string_equal(back, "one");
+    mds_dev_copy_in(dev, x, "two", 4);
+    mds_dev_replay(dev, recording);
+    assert_int_equal(mds_dev_copy_out(dev, back, y, 16), MDS_OK);
+    assert_string_equal(back, "two");
+    mds_dev_free_recording(dev, recording);
+    mds_dev_free(dev, x, 16);
+    mds_dev_free(dev, y, 16);
+    close_gpu(dev);
+}
+
+/* Whoever profiles wants to see the operations. */
+static void a_profile_is_of_no_recording(void **state)
+{
+    struct mds_dev *dev = open_gpu(0);
+    struct mds_profile *p = NULL;
+
+    (void)state;
+    assert_int_equal(mds_profile_start(dev, 1), MDS_OK);
+    assert_false(mds_dev_can_record(dev));
+    mds_profile_step(dev);
+    assert_int_equal(mds_profile_stop(dev, &p), MDS_OK);
+    assert_true(mds_dev_can_record(dev));
+    mds_profile_destroy(p);
+    close_gpu(dev);
+}
+
 static void pinned_memory_is_host_memory(void **state)
 {
     struct mds_dev_spec spec = {.name = "cuda", .host_side = 1};
@@ -494,6 +542,8 @@ int main(void)
         cmocka_unit_test_setup(a_long_queue_is_watched, start),
         cmocka_unit_test_setup(a_profile_is_of_events, start),
         cmocka_unit_test_setup(a_profile_has_waits_for_a_turn, start),
+        cmocka_unit_test_setup(a_recording_is_replayed, start),
+        cmocka_unit_test_setup(a_profile_is_of_no_recording, start),
         cmocka_unit_test_setup(pinned_memory_is_host_memory, start),
     };
 

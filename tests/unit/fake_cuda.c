@@ -31,9 +31,15 @@ struct work {
     int number; /* of the event's recordings: done, or waited for, by this */
 };
 
+struct CUgraph_st {
+    struct work work[MOST_WORK];
+    int n;
+};
+
 struct CUstream_st {
     struct work work[MOST_WORK];
     int first, n;
+    struct CUgraph_st *records; /* what is queued; or NULL */
 };
 
 static struct {
@@ -59,6 +65,11 @@ void fake_cuda_start(void)
 static void queue(cudaStream_t s, struct work w)
 {
     assert_non_null(s);
+    if (s->records) {
+        assert_true(w.kind == COPY || w.kind == CLEAR);
+        s->records->work[s->records->n++] = w;
+        return;
+    }
     assert_true(s->n < MOST_WORK);
     s->work[(s->first + s->n++) % MOST_WORK] = w;
 }
@@ -142,6 +153,57 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags)
     (void)flags;
     queue(s, (struct work){.kind = WAIT, .event = e, .number = e->recorded});
     return cudaSuccess;
+}
+
+/* ---- graphs ---- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode)
+{
+    assert_int_equal(mode, cudaStreamCaptureModeThreadLocal);
+    assert_null(s->records);
+    s->records = calloc(1, sizeof *s->records);
+    fake_cuda.graphs++;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
+{
+    *out = s->records;
+    s->records = NULL;
+    return fake_cuda.fault;
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph,
+                                          unsigned long long flags)
+{
+    struct CUgraph_st *copy = malloc(sizeof *copy);
+
+    assert_int_equal(flags, 0);
+    *copy = *graph;
+    *out = (cudaGraphExec_t)copy;
+    fake_cuda.graphs++;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s)
+{
+    const struct CUgraph_st *graph = (const struct CUgraph_st *)exec;
+
+    for (int i = 0; i < graph->n; i++)
+        queue(s, graph->work[i]);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    fake_cuda.graphs -= graph != NULL;
+    free(graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    return cudaGraphDestroy((cudaGraph_t)exec);
 }
 
 /* ---- events ---- */

@@ -16,7 +16,7 @@ struct fake_cuda {
     int capability; /* 10 major + minor */
     int has_kernels;
     size_t memory, memory_left;
-    int allocated, pinned, streams, events; /* not given back */
+    int allocated, pinned, streams, events, graphs; /* not given back */
     cudaError_t fault; /* of the next copy, and of all that comes after it */
     int stuck;         /* nothing is ever done */
 };
