@@ -72,6 +72,8 @@ EXTRA_DIST += \
   docs/adr/0053-inference-in-jobs.md \
   docs/adr/0054-a-batch-system-is-a-row.md \
   docs/adr/0055-words-of-activation-memory.md \
+  docs/adr/0057-tokens-by-graphs.md \
+  docs/adr/0058-a-cache-on-several-ranks.md \
   docs/adr/0059-rounds-that-are-saved.md \
   docs/adr/0054-a-batch-system-is-a-row.md docs/adr/0056-dropout-and-split-keys-on-hopper.md \
   docs/adr/0050-biases-that-balance-experts.md \

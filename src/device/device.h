@@ -87,8 +87,8 @@ void *mds_dev_stream(const struct mds_dev *dev);
 const struct mds_ledger *mds_dev_ledger(const struct mds_dev *dev);
 
 /* Call charge before and launched after queueing an operation: charge adds it to the
- * ledger and, if a profile is being taken, starts its timer; launched stops that.  args:
- * the operation's struct, or NULL. */
+ * ledger and, if a profile is being taken, starts its timer; launched stops that.
+ * args: the operation's struct, or NULL. */
 void mds_dev_charge(struct mds_dev *dev, enum mds_op op, const void *args,
                     struct mdsk_cost cost);
 void mds_dev_launched(struct mds_dev *dev);

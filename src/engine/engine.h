@@ -171,8 +171,8 @@ enum mds_rc mds_engine_decode(struct mds_engine *e, const struct mds_engine_toke
                               float *logits);
 enum mds_rc mds_engine_decode_end(struct mds_engine *e);
 
-/* On a dry device: the calls that take the most memory, each at the end of a sequence: a
- * piece of a prompt, a few tokens and one. */
+/* On a dry device: the calls that take the most memory, each at the end of a sequence:
+ * a piece of a prompt, a few tokens and one. */
 enum mds_rc mds_engine_decode_dry(struct mds_engine *e);
 
 /* Replace losses[n] by their sums over all ranks.  Collective over the world. */

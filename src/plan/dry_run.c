@@ -67,8 +67,8 @@ static void read_clock(struct mds_dev *dev, const struct mds_groups *g,
         s[time_of(g->made[i].axes)] += mds_comm_exposed_s(g->made[i].comm);
 }
 
-/* A step begins with what the update before it left in flight; at ZeRO stage 3 also with
- * the order of weights, which a step of two micro-batches learns. */
+/* A step begins with what the update before it left in flight; at ZeRO stage 3 also
+ * with the order of weights, which a step of two micro-batches learns. */
 static enum mds_rc warm_up(struct mds_engine *e, const struct mds_config *c,
                            const struct mds_groups *g)
 {
@@ -184,8 +184,8 @@ static struct mds_mem_account extrapolate_memory(const struct mds_mem_account *a
     return out;
 }
 
-/* Set *a to the point `at` on the line through a (at 0) and b (at 1).  NCCL's memory does
- * not grow with the model. */
+/* Set *a to the point `at` on the line through a (at 0) and b (at 1).  NCCL's memory
+ * does not grow with the model. */
 static void extrapolate_step(struct mds_dry_step *a, const struct mds_dry_step *b,
                              double at)
 {

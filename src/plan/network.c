@@ -91,8 +91,8 @@ double mds_network_call_s(const struct mds_network *n, struct mds_rank_span s,
            group_hops(n, s, kind) * n->machine->links.latency_s;
 }
 
-/* One collective reaches 325e9 of the 450e9 bytes a second of an H200's links (NVLink 4,
- * data sheet; machines/h200.yaml).  Adapters are taken to be full. */
+/* One collective reaches 325e9 of the 450e9 bytes a second of an H200's links (NVLink
+ * 4, data sheet; machines/h200.yaml).  Adapters are taken to be full. */
 double mds_network_shared(const struct mds_network *n, struct mds_rank_span s,
                           enum mds_comm_kind kind)
 {
