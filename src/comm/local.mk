@@ -39,7 +39,7 @@ tests_mpi_late_SOURCES = tests/mpi/late.c tests/mpi/ranks.c tests/mpi/ranks.h \
   tests/unit/fake_cuda.c tests/unit/fake_cuda.h
 tests_mpi_late_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CUDA_CFLAGS) $(NCCL_CFLAGS)
 tests_mpi_late_LDADD = src/comm/libmds_comm.a src/transport/libmds_transport.a \
-  src/monitor/libmds_monitor.a $(base_libs) $(CMOCKA_LIBS)
+  src/monitor/libmds_monitor.a src/device/libmds_device.a $(base_libs) $(CMOCKA_LIBS)
 dist_check_SCRIPTS += tests/mpi/late.sh
 
 # A rank for each GPU: mpiexec -n 4 tests/gpu/nccl

@@ -449,8 +449,8 @@ static void test_forward_in_blocks(void **state)
         assert_int_equal(fake.calls, cases[i].calls);
         assert_in_range(plans(), 1, cases[i].plans);
         if (fake.merges)
-            assert_in_range(fake.most_scratch, mdsk_attention_fwd_scratch(&f),
-                            mdsk_attention_fwd_scratch(&f) * 11 / 10);
+            assert_in_range(fake.most_scratch, mdsk_attention_fwd_cudnn_scratch(&f),
+                            mdsk_attention_fwd_cudnn_scratch(&f) * 11 / 10);
     }
 }
 
@@ -513,8 +513,8 @@ static void test_window_of_a_million_tokens(void **state)
         assert_true(fake.problem[i].windowed);
         assert_int_equal(fake.call[i].left, i == 0 ? 8192 : 0);
     }
-    assert_in_range(fake.most_scratch, mdsk_attention_fwd_scratch(&f),
-                    mdsk_attention_fwd_scratch(&f) + 4096);
+    assert_in_range(fake.most_scratch, mdsk_attention_fwd_cudnn_scratch(&f),
+                    mdsk_attention_fwd_cudnn_scratch(&f) + 4096);
     start(NULL);
     fake.computes = 0;
     assert_int_equal(mdsk_cudnn_window_bwd(NULL, &b), 0);

@@ -518,6 +518,14 @@ int mdsk_activation_bwd_cuda(void *stream, const struct mdsk_activation_bwd *a)
     return beside(mdsk_activation_bwd_cpu(stream, a));
 }
 
+/* cuBLASLt is what is looked at. */
+int mdsk_cuda_one_row(cudaStream_t stream, const struct mdsk_linear_fwd *a)
+{
+    (void)stream;
+    (void)a;
+    return -ENOTSUP;
+}
+
 int mdsk_cuda_column_sums(cudaStream_t stream, int64_t rows, int64_t cols,
                           enum mdsk_dtype dtype, const void *x, float *sum)
 {
