@@ -2,7 +2,7 @@
 /* Nucleotide FASTA: '>' headers, ';' comment lines, any line length, LF or CRLF.
  *
  * A C G T are bases, in lower case with MDS_BASE_LOWER added (MDS_BASE_MARKED is for
- * data/feature_bases.h); U is T, the other IUPAC
+ * data/features.h); U is T, the other IUPAC
  * letters (R Y S W K M B D H V N) and gaps (- .) are N.  Protein letters and other
  * bytes are MDS_EUSER naming file, line and record.
  *

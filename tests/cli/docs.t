@@ -186,7 +186,7 @@ test_expect_success 'commands of mds_pretrain, dry_runs' '
     cp t.h5 ecoli.h5 && cp t.h5 tokens.h5 &&
     mds_pretrain --help | cat - "$srcdir/README.md" "$srcdir"/docs/*.md |
         sed -e ":more" -e "/\\\\\$/{N;s/\\\\\n *//;b more" -e "}" |
-        sed -n "/\.\.\./d; s/^    *\(\$ \)*//; /^[A-Za-z].* mds_pretrain --/p; /^mds_pretrain --[^h]/p" |
+        sed -n "/\.\.\./d; /[$][a-z]/d; s/^    *\(\$ \)*//; /^[A-Za-z].* mds_pretrain --/p; /^mds_pretrain --[^h]/p" |
         sed "s/mpiexec -n \([0-9]*\) mds_pretrain/& --world-size \1/; s/mpiexec -n [0-9]* //
             s/mds_pretrain --/mds_pretrain --dry-run --/" | sort -u >commands &&
     cat commands && test "$(wc -l <commands)" -gt 5 &&
