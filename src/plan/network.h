@@ -19,12 +19,13 @@ struct mds_network {
 struct mds_network mds_network_of(const struct mds_machine *m,
                                   const struct mds_config *c, int per_node);
 
-/* Seconds of a call that sends so many bytes per rank of a group, while all other groups
- * of its kind make the same call. */
+/* Seconds of a call that sends so many bytes per rank of a group, while all other
+ * groups of its kind make the same call. */
 double mds_network_call_s(const struct mds_network *n, struct mds_rank_span s,
                           enum mds_comm_kind kind, int64_t wire_bytes);
 
-/* How much longer it takes while another call uses the same links: 1 is twice as long. */
+/* How much longer it takes while another call uses the same links: 1 is twice as
+ * long. */
 double mds_network_shared(const struct mds_network *n, struct mds_rank_span s,
                           enum mds_comm_kind kind);
 
