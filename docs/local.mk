@@ -57,32 +57,32 @@ EXTRA_DIST += \
   docs/adr/0030-blocks-as-lists.md \
   docs/adr/0032-beside-flashattention-4.md \
   docs/adr/0033-scores-by-evaluation.md \
-  docs/adr/0035-events-of-a-run.md \
   docs/adr/0034-update-rules.md \
+  docs/adr/0035-events-of-a-run.md \
   docs/adr/0036-kv-cache.md \
   docs/adr/0037-experts-as-steps.md \
   docs/adr/0038-install-anywhere.md \
   docs/adr/0039-batch-size-schedule.md \
   docs/adr/0040-experts-on-hopper.md \
+  docs/adr/0042-what-is-made-of-tables.md \
   docs/adr/0043-muon-in-every-layout.md \
   docs/adr/0044-results-that-go-on.md \
+  docs/adr/0045-a-smaller-house.md \
   docs/adr/0046-experts-on-several-ranks.md \
   docs/adr/0047-alibi.md \
+  docs/adr/0048-norms-after-sublayers.md \
   docs/adr/0049-time-is-a-clock.md \
+  docs/adr/0050-biases-that-balance-experts.md \
+  docs/adr/0051-shared-experts.md \
+  docs/adr/0052-mup-as-megatrons.md \
   docs/adr/0053-inference-in-jobs.md \
   docs/adr/0054-a-batch-system-is-a-row.md \
   docs/adr/0055-words-of-activation-memory.md \
+  docs/adr/0056-dropout-and-split-keys-on-hopper.md \
   docs/adr/0057-tokens-by-graphs.md \
   docs/adr/0058-a-cache-on-several-ranks.md \
   docs/adr/0059-rounds-that-are-saved.md \
-  docs/adr/0054-a-batch-system-is-a-row.md docs/adr/0056-dropout-and-split-keys-on-hopper.md \
-  docs/adr/0050-biases-that-balance-experts.md \
-  docs/adr/0042-what-is-made-of-tables.md \
-  docs/adr/0045-a-smaller-house.md \
-  docs/adr/0048-norms-after-sublayers.md \
-  docs/adr/0052-mup-as-megatrons.md \
   docs/adr/0060-clipping-by-log-sum-exp.md \
-  docs/adr/0051-shared-experts.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

@@ -47,9 +47,9 @@ mdsk_attention_bwd_hopper_part(const struct mdsk_attention_shape *s);
 
 /* ---- cuDNN (other GPUs) ---- */
 
-/* How the forward pass is split: `queries` at a time.  Keys that all of
- * these see go into one call without a mask, rounded down to a multiple of `keys`; the
- * others go into a second call with the mask.  keys == Sk: everything in one call.
+/* How the forward pass is split: `queries` at a time.  Keys that all of these see go
+ * into one call without a mask, rounded down to a multiple of `keys`; the others go
+ * into a second call with the mask.  keys == Sk: everything in one call.
  *
  * If the keys and values of a head fit in the L2 cache, one call is fastest.  If they
  * do not, one call reads them from memory again and again, which costs power; blocks

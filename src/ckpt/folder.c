@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/minmax.h"
-#include "base/status.h"
 #include "ckpt/folder_lock.h"
 #include "io/durable.h"
 #include "io/folder.h"
@@ -20,8 +19,6 @@
 #include <unistd.h>
 
 /* ---- removing a checkpoint's folder, and nothing outside of it ---- */
-
-/* Removing a checkpoint's folder without touching anything outside of it. */
 
 /* NULL, with errno ENOTDIR or ELOOP, if path is a link. */
 static DIR *open_folder(const char *path)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "device/clock.h"
-#include "base/minmax.h"
 #include "device/backend.h"
 
 #include <math.h>

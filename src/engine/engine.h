@@ -64,12 +64,12 @@ struct mds_step_result {
     double loss_scale;              /* that backward used; 1 unless f16 */
     const double *expert_load; /* [layers, experts] tokens that each computed, until the
                                   next step; NULL without experts */
+    const double *router_losses; /* likewise [layers, 2]: balance, 1 if even, and the
+                                    mean square of logits' log-sum-exp, before
+                                    coefficients; NULL: not logged */
     const double *logit_bound; /* [layers] what attention's logits are below, until the
                                   next step; NULL: they are not looked at */
     int64_t clipped_heads;     /* above --qk-clip-threshold */
-    const double *router_losses; /* the same [layers, 2]: balance, 1 if even, and the
-                                    mean square of logits' log-sum-exp, before
-                                    coefficients; NULL: not logged */
     int overflow; /* f16: the gradients overflowed, the loss did not, and the loss scale
                      can still be lowered: update will skip the step */
 };

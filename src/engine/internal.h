@@ -68,10 +68,10 @@ struct mds_engine {
     int64_t hidden_bytes;    /* of a micro-batch */
     char *cache;             /* in state: keys and values of each batch, or NULL */
     void *logits;            /* in state: [tensor ranks, B, words of a rank], or NULL */
+    char *host_logits;       /* host: the same; NULL without kernels */
     void *received, *to_send; /* in state: generation's stream from the stage before and
                                  to the next, or NULL */
     struct mds_comm_p2p sent; /* to_send, until the next stage has it */
-    char *host_logits;        /* host: the same; NULL without kernels */
     int32_t *next;            /* in state: the place of one more token, minus that for
                                 each sequence, and these tokens: [1 + 2 B] */
     int32_t *host_next;       /* host: the same; NULL without kernels */

@@ -50,10 +50,14 @@ static enum mds_rc predict_test(const struct layout *l,
              test->name);
     out->ranks = mds_comm_size(g->comm);
     out->s = 0;
-    for (int k = 0; k < MDS_COMM_KINDS; k++)
-        for (int64_t i = 0; i < sent->of[k].calls; i++)
-            out->s += mds_network_call_s(&l->network, span, (enum mds_comm_kind)k,
-                                         sent->of[k].wire_bytes / sent->of[k].calls);
+    for (int k = 0; k < MDS_COMM_KINDS; k++) {
+        int64_t calls = sent->of[k].calls;
+
+        if (calls > 0) /* all of one size */
+            out->s += (double)calls *
+                      mds_network_call_s(&l->network, span, (enum mds_comm_kind)k,
+                                         sent->of[k].wire_bytes / calls);
+    }
     out->bytes_s = (double)sent->wire_bytes / out->s;
     mds_groups_fini(&groups);
     return rc;

@@ -257,7 +257,8 @@ static void add_flux_command(const struct mds_launch *l, struct mds_argv *out)
     const struct mds_hosts *h = mds_placement_hosts(&l->placement);
 
     mds_argv_add_split(out, l->machine->launcher.flags);
-    mds_argv_add_option(out, "--exclusive", "-oexit-on-error");
+    mds_argv_add(out, "--exclusive");
+    mds_argv_add(out, "-oexit-on-error");
     add_count_option("-N", l->nodes, out);
     add_count_option("-n", l->ranks, out);
     if (l->placement.excluded > 0 || (h && l->nodes < (int64_t)h->count))

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/infer.h"
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/minmax.h"
@@ -10,7 +9,6 @@
 #include "launch/argv.h"
 #include "launch/infer_impl.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -59,6 +59,12 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Of x[n]; 0 if there are none. */
+static double at(const double *x, int n, int i)
+{
+    return n > 0 ? x[i] : 0;
+}
+
 /* The median, and of an even number the upper one. */
 static double median_value(const struct mds_preflight_record *r, int ranks,
                            const struct value *v, double *x)
@@ -69,38 +75,24 @@ static double median_value(const struct mds_preflight_record *r, int ranks,
         if (value_of(&r[i], v) > 0)
             x[n++] = value_of(&r[i], v);
     qsort(x, (size_t)n, sizeof *x, compare_numbers);
-    return n > 0 ? x[n / 2] : 0;
+    return at(x, n, n / 2);
 }
 
-/* What groups have measured, of which the first rank of each speaks, over all of them;
- * x is in order then.  Of an even number a median is the better one. */
-struct over_groups {
-    double usual_rate, lowest, usual_s, longest_s;
-};
-
-static struct over_groups sum_up_test(const struct mds_preflight_record *r, int ranks,
-                                      int test, double *x)
+/* x = what groups have measured, of which the first rank of each speaks, in order:
+ * rates, or times of a short message.  Returns how many there are. */
+static int sort_test(const struct mds_preflight_record *r, int ranks, int test,
+                     int by_time, double *x)
 {
-    struct over_groups g = {0};
+    int n = 0;
 
-    for (int by_time = 0; by_time < 2; by_time++) {
-        int n = 0;
+    for (int i = 0; i < ranks; i++) {
+        const struct mds_preflight_test *t = &r[i].test[test];
 
-        for (int i = 0; i < ranks; i++)
-            if (test < r[i].tests && r[i].test[test].here == 0)
-                x[n++] = by_time ? r[i].test[test].small_s : r[i].test[test].rate;
-        if (n == 0)
-            return g;
-        qsort(x, (size_t)n, sizeof *x, compare_numbers);
-        if (by_time) {
-            g.usual_s = x[(n - 1) / 2];
-            g.longest_s = x[n - 1];
-        } else {
-            g.usual_rate = x[n / 2];
-            g.lowest = x[0];
-        }
+        if (test < r[i].tests && t->here == 0)
+            x[n++] = by_time ? t->small_s : t->rate;
     }
-    return g;
+    qsort(x, (size_t)n, sizeof *x, compare_numbers);
+    return n;
 }
 
 /* ---- faults ---- */
@@ -155,7 +147,8 @@ static enum mds_rc compare_collectives(const struct mds_preflight_record *r, int
                                        int test, double limit, double *x,
                                        struct mds_preflight_faults *out)
 {
-    double usual = sum_up_test(r, ranks, test, x).usual_rate;
+    int n = sort_test(r, ranks, test, 0, x);
+    double usual = at(x, n, n / 2);
     char has[32], all[32];
 
     for (int i = 0; i < ranks; i++) {
@@ -361,13 +354,16 @@ static void print_tests(const struct mds_preflight_record *r, int ranks,
                 "  %-24s %6s %12s %12s %12s %12s\n",
                 "group", "ranks", "64 KiB", "longest", "long, B/s", "lowest");
     for (int t = 0; t < r[0].tests; t++) {
-        const struct over_groups g = sum_up_test(r, ranks, t, x);
+        /* of an even number a median is the better one */
+        int n = sort_test(r, ranks, t, 1, x);
+        double usual_s = at(x, n, (n - 1) / 2), longest_s = at(x, n, n - 1);
 
+        n = sort_test(r, ranks, t, 0, x);
         mds_str_add(out, "  %-24s %6d %12s %12s %12s %12s\n", r[0].test[t].name,
-                    r[0].test[t].size, mds_format_step(g.usual_s, time, sizeof time),
-                    mds_format_step(g.longest_s, most, sizeof most),
-                    mds_format_count(g.usual_rate, rate, sizeof rate),
-                    mds_format_count(g.lowest, least, sizeof least));
+                    r[0].test[t].size, mds_format_step(usual_s, time, sizeof time),
+                    mds_format_step(longest_s, most, sizeof most),
+                    mds_format_count(at(x, n, n / 2), rate, sizeof rate),
+                    mds_format_count(at(x, n, 0), least, sizeof least));
     }
     free(x);
 }

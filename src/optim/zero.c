@@ -172,11 +172,8 @@ void mds_zero_destroy(struct mds_zero *z)
 
 struct mds_zero_host mds_zero_host_bytes(const struct mds_zero *z)
 {
-    int away = z->states.array[ZERO_M].place != MDS_PLACE_DEVICE;
-
     return (struct mds_zero_host){.memory_bytes = z->storage.memory_bytes,
-                                  .file_bytes = z->storage.file_bytes,
-                                  .weights = away ? z->parts.own : 0};
+                                  .file_bytes = z->storage.file_bytes};
 }
 
 /* ---- a step ---- */

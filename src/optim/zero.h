@@ -82,7 +82,6 @@ void mds_zero_destroy(struct mds_zero *z); /* NULL is fine */
 struct mds_zero_host {
     int64_t memory_bytes; /* states, stored weights, buffers for copies */
     int64_t file_bytes;
-    int64_t weights; /* number of weights whose states are there */
 };
 struct mds_zero_host mds_zero_host_bytes(const struct mds_zero *z);
 

@@ -66,7 +66,7 @@ enum mds_rc mds_attention_most(const struct mds_par *p, const struct mds_attenti
                                const float *lse, float *most);
 
 /* Keys and values of what a sequence has had so far.  Ranks that split sequences
- * (Ulysses and ring alike) have its blocks of tokens in turn, with all heads. */
+ * (Ulysses and ring) have its blocks of tokens in turn, with all heads. */
 struct mds_kv_cache {
     void *kv;      /* [tokens, B, 2 G D]: of each token its keys, then its values */
     int64_t first; /* tokens that all ranks' have together: p's are those that follow */

@@ -34,7 +34,7 @@ struct mds_par {
 void mds_par_set_batch(struct mds_par *p, int64_t B, int64_t S, int64_t first_sample);
 
 /* Likewise for generation, without sequence_parallel and chunks: B sequences' tokens
- * first .. first + n - 1.  Ulysses and ring ranks alike have equal parts of them, one
+ * first .. first + n - 1.  Ulysses and ring ranks have equal parts of them, one
  * after the other, or if their number does not divide n, all of them. */
 void mds_par_set_new_tokens(struct mds_par *p, int64_t B, int64_t first, int64_t n);
 

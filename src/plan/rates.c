@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/rates.h"
-#include "base/minmax.h"
 #include "kernels/attention_scratch.h"
 
 #include <math.h>
