@@ -16,10 +16,11 @@ static struct mds_comm *tensor_ranks(const struct block_pass *b)
 /* The rows of a step, with the chunks in which they travel. */
 static struct mds_par rows_of(const struct block_pass *b, const struct mds_step *s)
 {
-    struct mds_par p = b->c->par;
+    struct mds_par p;
 
     if (s->in_chunks || s->awaits >= 0)
         return mds_gpt_in_chunks(b->c).par;
+    p = b->c->par;
     p.chunks = 1;
     return p;
 }
@@ -55,11 +56,12 @@ static enum mds_rc wait_for_chunks(struct list_message *m, int n)
 enum mds_rc mds_gpt_wait_rows(struct block_pass *b, const struct mds_step *s,
                               int64_t rows)
 {
-    const struct mds_par p = rows_of(b, s);
+    struct mds_par p;
     int n = 0;
 
     if (s->awaits < 0)
         return MDS_OK;
+    p = rows_of(b, s);
     while (n < p.chunks && mds_par_chunk(&p, n) < rows)
         n++;
     return wait_for_chunks(&b->message[s->awaits], n);

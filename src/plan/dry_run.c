@@ -205,6 +205,12 @@ struct samples {
     int64_t full, low, high;
 };
 
+/* Of the full count, from low in units of high - low. */
+static double distance(struct samples s)
+{
+    return (double)(s.full - s.low) / (double)(s.high - s.low);
+}
+
 /* Blocks of the fullest stage. */
 static int64_t max_blocks(const struct mds_config *c)
 {
@@ -339,14 +345,22 @@ enum mds_rc mds_plan_dry_run_lower_bound(const struct mds_config *c,
                                          const struct mds_dry_rank *k,
                                          struct mds_dry_step *out)
 {
-    struct samples blocks = samples_of(c, BLOCKS), batches = samples_of(c, BATCHES);
-    struct mds_config part = *c;
+    struct samples blocks, batches = samples_of(c, BATCHES);
+    struct mds_config part = *c, more;
+    struct mds_dry_step other;
 
-    if (blocks.high > 0 && !inputs_are_irregular(c))
-        part = config_with_count(&part, BLOCKS, 2);
     if (batches.high > 0)
         part = config_with_count(&part, BATCHES, batches.low);
-    return dry_run(&part, k, 0, out);
+    part.train.act.keep_attention = part.train.act.device_inputs = 0;
+    blocks = samples_of(&part, BLOCKS);
+    if (blocks.high == 0)
+        return dry_run(&part, k, 0, out);
+    more = config_with_count(&part, BLOCKS, blocks.high);
+    part = config_with_count(&part, BLOCKS, blocks.low);
+    MDS_TRY(dry_run(&part, k, 0, out));
+    MDS_TRY(dry_run(&more, k, 0, &other));
+    extrapolate_step(out, &other, distance(blocks));
+    return MDS_OK;
 }
 
 int mds_plan_can_extrapolate(const struct mds_config *c)
@@ -372,8 +386,7 @@ static enum mds_rc extrapolate_dry_run(const struct mds_config *c,
     high = config_with_count(c, from, at.high);
     MDS_TRY(extrapolate_dry_run(&low, k, from + 1, out));
     MDS_TRY(extrapolate_dry_run(&high, k, from + 1, &other));
-    extrapolate_step(out, &other,
-                     (double)(at.full - at.low) / (double)(at.high - at.low));
+    extrapolate_step(out, &other, distance(at));
     return MDS_OK;
 }
 

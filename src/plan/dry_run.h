@@ -37,8 +37,9 @@ struct mds_dry_rank {
 enum mds_rc mds_plan_dry_run(const struct mds_config *c, const struct mds_dry_rank *k,
                              struct mds_dry_step *out);
 
-/* Run only a few blocks and micro-batches: the quickest, and a lower bound of memory.
- * Times are 0. */
+/* Run only a few blocks and micro-batches, with all inputs of blocks on the host if any
+ * are and no saved attention, and extrapolate the blocks: the quickest, and a lower
+ * bound of memory on the device.  Times are 0. */
 enum mds_rc mds_plan_dry_run_lower_bound(const struct mds_config *c,
                                          const struct mds_dry_rank *k,
                                          struct mds_dry_step *out);

@@ -62,7 +62,7 @@ enum mds_rc mds_predict_level(struct mds_config *c, int world, int per_node,
 enum mds_predict_how {
     MDS_PREDICT_FULL,         /* everything */
     MDS_PREDICT_EXTRAPOLATED, /* a few blocks and micro-batches, extrapolated to all */
-    MDS_PREDICT_LOWER_BOUND,  /* only those few: a lower bound of memory */
+    MDS_PREDICT_LOWER_BOUND,  /* a lower bound of memory on the device, quicker */
 };
 enum mds_rc mds_predict_as(enum mds_predict_how how, const struct mds_config *c,
                            int world, int per_node, const struct mds_machine *m,

@@ -140,18 +140,19 @@ static void print_reject(const struct mds_plan_request *r,
     fprintf(f, "  %s\n    ", text.s ? text.s : "");
     mds_str_fini(&text);
     if (!x->divides) {
-        fprintf(f, "%.*s\n", (int)strcspn(x->why, "\n"), x->why);
+        fprintf(f, "%.*s", (int)strcspn(x->why, "\n"), x->why);
     } else if (e->device_bytes > e->device_limit) {
         fprintf(f, "needs %s of %s",
                 mds_format_bytes((double)e->device_bytes, need, sizeof need),
                 mds_format_bytes((double)e->device_limit, have, sizeof have));
         print_largest(e, f);
-        fputc('\n', f);
-    } else {
-        fprintf(f, "needs %s of %s of host memory a rank\n",
+    }
+    if (x->divides && e->host_need > e->host_limit)
+        fprintf(f, "%s %s of %s of host memory a rank",
+                e->device_bytes > e->device_limit ? "; and" : "needs",
                 mds_format_bytes((double)e->host_need, need, sizeof need),
                 mds_format_bytes((double)e->host_limit, have, sizeof have));
-    }
+    fputc('\n', f);
 }
 
 /* Whether no earlier reject has a reason that begins with the same words. */

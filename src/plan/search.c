@@ -86,27 +86,37 @@ static int least_exceeds_device(struct search *s, const struct mds_layout *grid,
     return too_much;
 }
 
+/* Of a placement, the levels of activations that need least; *e is the first that fits,
+ * or the nearest to it. */
+static void try_least_levels(struct search *s, const struct mds_layout *grid,
+                             int placement, struct mds_plan_entry *e)
+{
+    for (int level = 0; level < MDS_PLAN_LEAST_LEVELS && !e->estimate.fits && !s->rc &&
+                        !mds_search_out_of_time(s);
+         level++) {
+        struct mds_plan_entry at = {.layout = *grid};
+
+        mds_plan_set_least_memory(s->r, &at.layout, placement, level, s->tile);
+        if (!mds_search_estimate_cached(s, &at))
+            continue;
+        if (e->estimate.tokens_s == 0 || mds_estimate_memory_fraction(&at.estimate) <
+                                             mds_estimate_memory_fraction(&e->estimate))
+            *e = at;
+        if (mds_search_states_exceed_device(&at.estimate))
+            break;
+    }
+}
+
 /* What needs least on the device, with weights and optimizer on the host or, which
  * leaves the host to kept inputs, without; the first that fits, or the one that is
  * nearest to it. */
 static void try_least_memory(struct search *s, const struct mds_layout *grid,
                              struct mds_plan_entry *e)
 {
-    enum { WAYS = MDS_PLAN_LEAST_PLACEMENTS * MDS_PLAN_LEAST_LEVELS };
-
     s->tile = mds_plan_sequence_tile(s->r, grid);
-    for (int i = 0; i < WAYS && (i == 0 || !e->estimate.fits) && !s->rc &&
-                    !mds_search_out_of_time(s);
-         i++) {
-        struct mds_plan_entry at = {.layout = *grid};
-
-        mds_plan_set_least_memory(s->r, &at.layout, i / MDS_PLAN_LEAST_LEVELS,
-                                  i % MDS_PLAN_LEAST_LEVELS, s->tile);
-        if (mds_search_estimate_cached(s, &at) &&
-            (i == 0 || mds_estimate_memory_fraction(&at.estimate) <
-                           mds_estimate_memory_fraction(&e->estimate)))
-            *e = at;
-    }
+    *e = (struct mds_plan_entry){0};
+    for (int i = 0; i < MDS_PLAN_LEAST_PLACEMENTS; i++)
+        try_least_levels(s, grid, i, e);
 }
 
 /* Upper bound of a grid's speed: no recompute, and no time for gradients, weights and

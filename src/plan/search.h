@@ -56,6 +56,10 @@ int mds_search_estimate(struct search *s, struct mds_plan_entry *e,
                         enum mds_predict_how how);
 int mds_search_estimate_cached(struct search *s, struct mds_plan_entry *e);
 
+/* Whether weights, gradients and states alone exceed the device, so that no level of
+ * activation memory can fit. */
+int mds_search_states_exceed_device(const struct mds_estimate *e);
+
 /* A grid's layout with those ways to save memory, around what is fixed. */
 struct mds_plan_entry mds_search_make_entry(const struct search *s,
                                             const struct mds_layout *grid,

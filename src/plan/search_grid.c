@@ -251,9 +251,7 @@ static void record_tried(struct search *s, const struct mds_layout *l, int fits)
     s->tried[s->tried_count++].fits = fits;
 }
 
-/* Whether weights, gradients and states alone exceed the device, so that no level of
- * activation memory can fit. */
-static int states_exceed_device(const struct mds_estimate *e)
+int mds_search_states_exceed_device(const struct mds_estimate *e)
 {
     const int64_t *peak = e->memory.peak;
 
@@ -330,7 +328,7 @@ static int try_placement(struct search *s, const struct mds_layout *grid, int pl
         if (fits < 0) {
             fits = try_activation_level(s, &e);
             record_tried(s, &asked, fits);
-            if (states_exceed_device(&e.estimate))
+            if (mds_search_states_exceed_device(&e.estimate))
                 break;
             if (!may_fit_device(s, &e)) {
                 if (level >= MDS_PLAN_LEAST_LEVEL)
