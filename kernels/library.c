@@ -34,6 +34,16 @@ int mdsk_library_open(const char *file, const char *const names[], void *calls)
     return 0;
 }
 
+void mdsk_library_close(const char *file)
+{
+    void *library = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
+
+    if (!library)
+        return;
+    dlclose(library); /* what dlopen has just counted */
+    dlclose(library);
+}
+
 const char *mdsk_library_error_text(void)
 {
     return error_text;

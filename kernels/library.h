@@ -17,6 +17,9 @@
  * its functions; names ends with NULL.  Returns 0, or -ENOENT with calls unchanged. */
 int mdsk_library_open(const char *file, const char *const names[], void *calls);
 
+/* Undo one open: none of its functions may be called any more. */
+void mdsk_library_close(const char *file);
+
 /* Why the last library could not be opened, with its name; "" if none failed.
  * Static. */
 const char *mdsk_library_error_text(void);

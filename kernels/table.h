@@ -45,7 +45,7 @@ int mdsk_cpu_start(int n);
 /* Zero memory with all threads. */
 void mdsk_cpu_zero(void *p, int64_t bytes);
 
-/* "OpenBLAS 0.3.21, 2 threads" or "built-in products, 2 threads".  Static. */
+/* "OpenBLAS 0.3.21 (Haswell), 2 threads" or "built-in products, 2 threads".  Static. */
 const char *mdsk_cpu_describe(void);
 
 #endif

@@ -65,7 +65,7 @@ enum mds_rc mds_dev_create(const struct mds_dev_spec *spec, struct mds_dev **out
 const char *mds_dev_resolve(const char *name);
 void mds_dev_destroy(struct mds_dev *dev);
 
-/* "cpu: OpenBLAS 0.3.21, 2 threads". */
+/* "cpu: OpenBLAS 0.3.21 (Haswell), 2 threads". */
 const char *mds_dev_describe(const struct mds_dev *dev);
 
 /* The GPU's place on the PCI bus, "0000:c1:00.0"; "" for other devices. */

@@ -520,6 +520,16 @@ static void test_describe_names_library_and_threads(void **state)
     mdsk_cpu_set_threads(2);
 }
 
+/* OpenBLAS takes kernels of 2004 on a CPU that is newer than itself. */
+static void test_kernels_are_as_new_as_the_cpu(void **state)
+{
+    (void)state;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        assert_null(strstr(mdsk_cpu_describe(), "(Prescott)"));
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -538,6 +548,7 @@ int main(void)
         cmocka_unit_test(test_rows_do_not_depend_on_each_other),
         cmocka_unit_test(test_linear_repeats),
         cmocka_unit_test(test_describe_names_library_and_threads),
+        cmocka_unit_test(test_kernels_are_as_new_as_the_cpu),
     };
 
     mdsk_cpu_set_threads(2);
