@@ -85,8 +85,8 @@ test_expect_success PYTHON 'errors are a line each' '
 '
 # The package itself, where it is installed.
 test_expect_success PYTHON 'Weights & Biases without a network' '
-    if python3 -c "import wandb" 2>err; then
-        WANDB_MODE=offline WANDB_DIR=$PWD WANDB_SILENT=true "$track" --wandb p runs/two && ls wandb/offline-run-*-two-20261127052617/*.wandb
+    if "${PYTHON_WANDB:=python3}" -c "import wandb" 2>err; then
+        WANDB_MODE=offline WANDB_DIR=$PWD WANDB_SILENT=true "$PYTHON_WANDB" "$track" --wandb p runs/two && ls wandb/offline-run-*-two-20261127052617/*.wandb
     fi
 '
 test_expect_success 'job scripts start it where a project is named' '
