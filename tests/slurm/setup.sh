@@ -62,6 +62,9 @@ submit() {
         cat submitted && job=$(sed -n 's/.*: //p' submitted)
 }
 
+# Seconds that a test gives are those of an idle machine, which CI's is not.
+patience=3
+
 # about JOB: what Slurm knows of it, a NAME=VALUE each line
 about() {
     scontrol show job -o "$1" | tr ' ' '\n'
@@ -74,7 +77,7 @@ state() {
 
 # all_end SECONDS: no job is left
 all_end() {
-    for _ in $(seq $(($1 * 5))); do
+    for _ in $(seq $(($1 * patience * 5))); do
         [ -n "$(squeue -h)" ] || return 0
         sleep 0.2
     done
@@ -84,7 +87,7 @@ all_end() {
 
 # becomes JOB STATE SECONDS
 becomes() {
-    for _ in $(seq $(($3 * 5))); do
+    for _ in $(seq $(($3 * patience * 5))); do
         [ "$(state "$1")" != "$2" ] || return 0
         sleep 0.2
     done
@@ -110,7 +113,7 @@ falls() {
 
 # appears FILE SECONDS
 appears() {
-    for _ in $(seq $(($2 * 10))); do
+    for _ in $(seq $(($2 * patience * 10))); do
         [ ! -e "$1" ] || return 0
         sleep 0.1
     done
