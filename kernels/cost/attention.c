@@ -65,14 +65,14 @@ mdsk_attention_fwd_blocks(const struct mdsk_attention_shape *s)
         return (struct mdsk_attention_blocks){s->Sq, s->Sk};
     while (queries > least && queries * s->B * s->A > rows)
         queries /= 2;
-    keys = (s->Sk + parts * queries - 1) / (parts * queries) * queries;
+    keys = mdsk_ceil_div(s->Sk, parts * queries) * queries;
     return (struct mdsk_attention_blocks){queries < s->Sq ? queries : s->Sq, keys};
 }
 
 int64_t mdsk_attention_window_block(const struct mdsk_attention_shape *s)
 {
     const int64_t least = 8192, step = 1024;
-    int64_t n = s->window < least ? least : (s->window + step - 1) / step * step;
+    int64_t n = s->window < least ? least : mdsk_ceil_div(s->window, step) * step;
 
     return n < s->Sq ? n : s->Sq;
 }
@@ -87,7 +87,7 @@ int64_t mdsk_attention_window_bwd_block(const struct mdsk_attention_shape *s)
 
     n = n < most ? n : most;
     n = n > s->window ? n : s->window;
-    n = (n + step - 1) / step * step;
+    n = mdsk_ceil_div(n, step) * step;
     return n < s->Sq ? n : s->Sq;
 }
 
@@ -171,7 +171,7 @@ static int64_t key_tiles(const struct mdsk_attention_shape *s, const struct tili
     int64_t query = tile * t->rows, next = query + t->rows;
     int64_t end = mdsk_attention_end_key(s, (next < s->Sq ? next : s->Sq) - 1);
     int64_t n =
-        (end + t->keys - 1) / t->keys - mdsk_attention_window_key(s, query) / t->keys;
+        mdsk_ceil_div(end, t->keys) - mdsk_attention_window_key(s, query) / t->keys;
 
     return n > 0 ? n : 0;
 }
@@ -191,7 +191,7 @@ static double split_time(const struct mdsk_attention_shape *s, const struct tili
         int64_t length = key_tiles(s, t, i);
 
         all += heads * (double)length;
-        parts += heads * (double)((length + c - 1) / c);
+        parts += heads * (double)mdsk_ceil_div(length, c);
         for (int k = 0; k < 4; k++)
             as_long[k] +=
                 heads * (double)(length / c + (4 * (length % c) >= (k + 1) * c));
@@ -208,7 +208,7 @@ mdsk_attention_fwd_split(const struct mdsk_attention_shape *s)
 {
     const struct tiling t = {.rows = s->D <= 64 ? 192 : 128,
                              .keys = s->D <= 128 ? 128 : 80,
-                             .n = (s->Sq + t.rows - 1) / t.rows};
+                             .n = mdsk_ceil_div(s->Sq, t.rows)};
     const int64_t units = s->B * s->A * t.n, most_units = 2 * PROCESSORS,
                   most_parts = 4 * PROCESSORS;
     struct mdsk_attention_split best = {1, INT32_MAX};
@@ -225,7 +225,7 @@ mdsk_attention_fwd_split(const struct mdsk_attention_shape *s)
     /* In a few parts; or so that all processors have one, or two, three or four. */
     for (int i = 2; i <= 12; i++) {
         const int64_t n = i <= 8 ? i : (i - 8) * PROCESSORS / units;
-        const int64_t c = n > 1 ? (longest + n - 1) / n : longest;
+        const int64_t c = n > 1 ? mdsk_ceil_div(longest, n) : longest;
         double time;
 
         if (c == longest || n > longest || n * units > most_parts)
@@ -233,7 +233,7 @@ mdsk_attention_fwd_split(const struct mdsk_attention_shape *s)
         time = split_time(s, &t, c, 1);
         if (time < least) {
             least = time;
-            best = (struct mdsk_attention_split){(longest + c - 1) / c, c};
+            best = (struct mdsk_attention_split){mdsk_ceil_div(longest, c), c};
         }
     }
     return best;
@@ -307,7 +307,7 @@ int64_t mdsk_attention_bwd_hopper_head(const struct mdsk_attention_shape *s)
 
     if (!mdsk_attention_is_for_hopper(s))
         return 0;
-    return (s->Sq + tile - 1) / tile * (tile * (width + 3) + 4) *
+    return mdsk_ceil_div(s->Sq, tile) * (tile * (width + 3) + 4) *
            (int64_t)sizeof(float);
 }
 

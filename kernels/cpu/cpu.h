@@ -9,6 +9,7 @@
 
 #include "config.h"
 #include "kernels/activation.h"
+#include "kernels/inline.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -38,11 +39,6 @@ enum { MDSK_GRAIN = 16384 };
 static inline int64_t mdsk_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-static inline int64_t mdsk_ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
 }
 
 /* Number of threads of parallel loops. */

@@ -4,6 +4,8 @@
 #ifndef MDSK_CPU_TILE_H
 #define MDSK_CPU_TILE_H
 
+#include "kernels/inline.h"
+
 #include <stdint.h>
 
 enum { MDSK_NR = 16 }; /* columns of a packed panel */
@@ -11,7 +13,7 @@ enum { MDSK_NR = 16 }; /* columns of a packed panel */
 /* Round up to whole panels. */
 static inline int64_t mdsk_panels(int64_t n)
 {
-    return (n + MDSK_NR - 1) / MDSK_NR * MDSK_NR;
+    return mdsk_ceil_div(n, MDSK_NR) * MDSK_NR;
 }
 
 /* A left operand: element (i, p) is data[i * row + p * col].  Both orientations cost

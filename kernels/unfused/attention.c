@@ -36,14 +36,9 @@ static int64_t min_i64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static int64_t ceil_div(int64_t n, int64_t of)
-{
-    return (n + of - 1) / of;
-}
-
 static int64_t round_up(int64_t n, int64_t of)
 {
-    return ceil_div(n, of) * of;
+    return mdsk_ceil_div(n, of) * of;
 }
 
 static struct extent extent_of(const struct mdsk_attention_shape *s, int64_t operand,
@@ -53,10 +48,10 @@ static struct extent extent_of(const struct mdsk_attention_shape *s, int64_t ope
     struct extent e = {.keys = round_up(s->Sk, KEY_MULTIPLE),
                        .width = round_up(s->D, WIDTH_MULTIPLE)};
 
-    e.step = round_up(ceil_div(s->Sk, KEY_STEPS), KEY_MULTIPLE);
+    e.step = round_up(mdsk_ceil_div(s->Sk, KEY_STEPS), KEY_MULTIPLE);
     e.rows = MDSK_UNFUSED_SCORES / (e.keys * (backward ? 2 : 1) * number);
     e.rows = min_i64(e.rows < MIN_ROWS ? MIN_ROWS : e.rows, s->Sq);
-    e.rows = ceil_div(s->Sq, ceil_div(s->Sq, e.rows)); /* in equal parts */
+    e.rows = mdsk_ceil_div(s->Sq, mdsk_ceil_div(s->Sq, e.rows)); /* in equal parts */
     e.reach = round_up(min_i64(s->window, s->Sk) + e.rows, KEY_MULTIPLE) + KEY_MULTIPLE;
     return e;
 }

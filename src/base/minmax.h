@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Minimum, maximum, and rounding up to a multiple. */
+/* Minimum, maximum, and rounding up. */
 #ifndef MDS_BASE_MINMAX_H
 #define MDS_BASE_MINMAX_H
 
@@ -15,10 +15,16 @@ static inline int64_t mds_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* a / b rounded up, of a >= 0 and b >= 1. */
+static inline int64_t mds_ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
 /* The smallest multiple of unit >= 1 that is not less than n >= 0. */
 static inline int64_t mds_round_up(int64_t n, int64_t unit)
 {
-    return (n + unit - 1) / unit * unit;
+    return mds_ceil_div(n, unit) * unit;
 }
 
 #endif

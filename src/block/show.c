@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "block/show.h"
 
+#include "base/minmax.h"
 #include "base/units.h"
 
 /* text += a tensor's name. */
@@ -56,7 +57,7 @@ static void show_loop(const struct mds_step_list *p, FILE *f)
     int64_t tile = p->tile[MDS_ROWS_SLICE];
 
     fprintf(f, "     for %lld tiles of %lld rows:\n",
-            (long long)((p->rows[MDS_ROWS_SLICE] + tile - 1) / tile), (long long)tile);
+            (long long)mds_ceil_div(p->rows[MDS_ROWS_SLICE], tile), (long long)tile);
 }
 
 void mds_block_show(const struct mds_step_list *p, FILE *f)

@@ -64,8 +64,7 @@ static void assign_checksums(struct mds_rank_file *f, struct mds_rank_file_plan 
 {
     for (int64_t i = 0; i < plan->lists; i++) {
         plan->list[i].checksum = f->checksums;
-        f->checksums +=
-            (plan->list[i].n + MDS_RANK_FILE_BLOCK - 1) / MDS_RANK_FILE_BLOCK;
+        f->checksums += mds_ceil_div(plan->list[i].n, MDS_RANK_FILE_BLOCK);
     }
 }
 

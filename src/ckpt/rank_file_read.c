@@ -65,7 +65,7 @@ static enum mds_rc read_bytes(const struct mds_rank_file_reader *r, int64_t offs
 
 static int64_t count_blocks(int64_t n)
 {
-    return (n + MDS_RANK_FILE_BLOCK - 1) / MDS_RANK_FILE_BLOCK;
+    return mds_ceil_div(n, MDS_RANK_FILE_BLOCK);
 }
 
 static int64_t block_length(const struct mds_rank_file_reader *r, int64_t block)

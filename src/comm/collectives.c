@@ -112,7 +112,7 @@ enum mds_rc mds_comm_gather_records(struct mds_comm *c, const void *in, int64_t 
     MDS_TRY(begin_blocking(c, bytes >= 0 && (bytes == 0 || (in && out)), &call));
     for (int64_t at = 0; at < bytes; at += most) {
         int64_t part = mds_min(bytes - at, most);
-        int n = (int)((part + (int64_t)sizeof *c->f64 - 1) / (int64_t)sizeof *c->f64);
+        int n = (int)mds_ceil_div(part, sizeof *c->f64);
 
         memcpy(c->f64, (const char *)in + at, (size_t)part);
         if (c->mpi)

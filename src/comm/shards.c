@@ -11,7 +11,7 @@ enum { ALIGN = 64 }; /* elements */
 
 static int64_t shard_length(int64_t count, int size)
 {
-    return ((count + size - 1) / size + ALIGN - 1) / ALIGN * ALIGN;
+    return mds_round_up(mds_ceil_div(count, size), ALIGN);
 }
 
 void mds_comm_shard(int64_t count, int size, int rank, int64_t *first, int64_t *n)

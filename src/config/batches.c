@@ -115,7 +115,7 @@ static enum mds_rc check_ramp(const struct ramp *r, int64_t global)
 /* ceil(samples k / n), which does not overflow. */
 static int64_t share(int64_t samples, int64_t k, int64_t n)
 {
-    return samples / n * k + (samples % n * k + n - 1) / n;
+    return samples / n * k + mds_ceil_div(samples % n * k, n);
 }
 
 enum mds_rc mds_batch_read_rampup(const char *text, int64_t global,

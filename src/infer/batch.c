@@ -256,7 +256,7 @@ static struct step next_step(const struct mds_infer_batch *b, int64_t first,
                              int64_t rows)
 {
     int64_t at_once = b->replicas * b->micro;
-    int64_t n = mds_min((rows - first + at_once - 1) / at_once, b->accumulation);
+    int64_t n = mds_min(mds_ceil_div(rows - first, at_once), b->accumulation);
 
     return (struct step){.first = first,
                          .end = mds_min(first + n * at_once, rows),

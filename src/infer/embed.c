@@ -93,7 +93,7 @@ static enum mds_rc add_record(struct embedding *g, const struct mds_infer_record
     if (!r->name)
         return MDS_EMEM;
     w = window_of(g, r);
-    r->rows = whole ? 1 : (is->n + w - 1) / w;
+    r->rows = whole ? 1 : mds_ceil_div(is->n, w);
     g->records++;
     g->rows += r->rows;
     if (g->s->pool == MDS_INFER_POOL_MEAN)

@@ -361,7 +361,7 @@ static int64_t batches_at_once(const struct mds_infer_model *m,
                                const struct mds_infer_need *need, int64_t replicas)
 {
     int64_t stages = m->run->config.parallel.pipeline;
-    int64_t share = (need->sequences + replicas - 1) / replicas;
+    int64_t share = mds_ceil_div(need->sequences, replicas);
 
     if (stages == 1)
         return 1;
@@ -377,15 +377,14 @@ static void choose_batch(struct mds_infer_model *m, const struct mds_infer_need 
                                    mds_axes_model_ranks(mds_axes, c->parallel.size),
                                1);
     int64_t row = c->model.seq_length + 1;
-    int64_t rows = m->generates ? need->sequences : (need->tokens + row - 1) / row;
+    int64_t rows = m->generates ? need->sequences : mds_ceil_div(need->tokens, row);
 
     if (!is_given(m, "batch.accumulation"))
         c->batch.accumulation = batches_at_once(m, need, replicas);
     if (is_given(m, "batch.micro"))
         return;
     c->batch.micro = mds_max(need->batch_tokens / c->model.seq_length, 1);
-    rows = (rows + replicas * c->batch.accumulation - 1) /
-           (replicas * c->batch.accumulation);
+    rows = mds_ceil_div(rows, replicas * c->batch.accumulation);
     if (rows > 0)
         c->batch.micro = mds_max(mds_min(c->batch.micro, rows), 1);
 }

@@ -242,7 +242,7 @@ static void add_evaluations(const struct mds_config *c, const struct mds_dataset
         return;
     o->evaluations += times;
     o->samples += times * samples;
-    o->batches += times * ((samples + batch - 1) / batch);
+    o->batches += times * mds_ceil_div(samples, batch);
 }
 
 static void count_what_is_left(const struct mds_launch *l, const struct mds_config *c,

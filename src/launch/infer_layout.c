@@ -96,7 +96,7 @@ static void set_times(const struct search *s, const struct mds_config *c,
 static int64_t copies_with_work(const struct search *s, int64_t data)
 {
     const struct mds_infer_need *need = &s->p->need;
-    int64_t jobs = s->p->jobs, share = (need->sequences + jobs - 1) / jobs;
+    int64_t jobs = s->p->jobs, share = mds_ceil_div(need->sequences, jobs);
 
     return s->tokens > 0 || need->cut || share == 0 ? data : mds_min(data, share);
 }

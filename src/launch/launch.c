@@ -2,6 +2,7 @@
 #include "launch/launch.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/units.h"
 #include "ckpt/configuration.h"
 #include "data/inspect.h"
@@ -44,7 +45,7 @@ static int64_t nodes_to_ask_for(const struct mds_launch *l, int job)
         return o->nodes;
     if (job && o->ranks && !mds_placement_hosts(p) &&
         l->machine->batch.scheduler != MDS_SCHEDULER_NONE)
-        return (o->ranks + l->per_node - 1) / l->per_node;
+        return mds_ceil_div(o->ranks, l->per_node);
     if (!job && o->spare_nodes > 0)
         return p->nodes + (int64_t)p->excluded - o->spare_nodes;
     return p->nodes;
@@ -107,7 +108,7 @@ static enum mds_rc count_ranks(struct mds_launch *l)
     }
     if (asked < l->per_node)
         l->per_node = asked;
-    l->nodes = (asked + l->per_node - 1) / l->per_node;
+    l->nodes = mds_ceil_div(asked, l->per_node);
     l->ranks = asked;
     return MDS_OK;
 }

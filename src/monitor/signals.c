@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Signals that end this rank: write where it waits, and keep its monitor process quiet.
  */
+#include "base/minmax.h"
 #include "monitor/monitor.h"
 
 #include <signal.h>
@@ -51,7 +52,7 @@ void mds_signals_start(int rank, int ranks)
     const int most = 64; /* lines of all ranks: many wait for the same few */
 
     mds_watch_use(NULL)->rank = rank;
-    writes_line = rank % ((ranks + most - 1) / most) == 0;
+    writes_line = rank % mds_ceil_div(ranks, most) == 0;
     if (ranks < 2)
         return;
     catch_default(SIGTERM, on_sigterm);

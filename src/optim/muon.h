@@ -27,6 +27,7 @@
 #ifndef MDS_OPTIM_MUON_H
 #define MDS_OPTIM_MUON_H
 
+#include "base/minmax.h"
 #include "optim/newton_schulz.h"
 #include "optim/sharded_states.h"
 
@@ -57,7 +58,7 @@ static inline int64_t mds_muon_window(int64_t ranks)
 {
     const int64_t least = 4;
 
-    return (least + ranks - 1) / ranks * ranks;
+    return mds_round_up(least, ranks);
 }
 
 /* For the matrices of the units whose group is `units`.  group: these ranks and their

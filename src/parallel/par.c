@@ -62,7 +62,7 @@ int64_t mds_par_chunk_left(const struct mds_par *p, int64_t at)
 
     if (p->chunks == 1)
         return mds_par_rows(p) - at;
-    next = ((at / (parts * p->B) + 1) * p->chunks + n - 1) / n;
+    next = mds_ceil_div((at / (parts * p->B) + 1) * p->chunks, n);
     return mds_par_chunk(p, (int)mds_min(next, p->chunks)) - at;
 }
 

@@ -19,7 +19,7 @@ int64_t mds_kv_cache_block(const struct mds_groups *g, int64_t S)
 {
     int64_t blocks = BLOCKS * (int64_t)mds_groups_size(g, MDS_AXES_SEQUENCE);
 
-    return (S + blocks - 1) / blocks;
+    return mds_ceil_div(S, blocks);
 }
 
 int64_t mds_kv_cache_tokens(const struct mds_groups *g, int64_t S)

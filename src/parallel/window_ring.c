@@ -59,7 +59,7 @@ static struct window_ring window_ring_of(const struct mds_par *p,
     r.me = mds_groups_rank(p->groups, MDS_AXIS_RING);
     r.chunk = r.in.n / 2;
     r.kv_row = 2 * r.in.G * r.in.D;
-    r.steps = (tokens_before(&r, 2 * r.P - 1) + r.chunk - 1) / r.chunk;
+    r.steps = mds_ceil_div(tokens_before(&r, 2 * r.P - 1), r.chunk);
     for (int c = 0; c < 2; c++) {
         r.of[c].q = c == 0 ? r.me : 2 * r.P - 1 - r.me;
         r.of[c].before = tokens_before(&r, r.of[c].q);

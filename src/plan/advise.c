@@ -26,7 +26,7 @@ static void advise_node_count(const struct mds_plan_request *r, FILE *f)
     for (int64_t world = 2 * r->world; world <= most && world <= 64 * r->world;
          world *= 2) {
         enum mds_plan_answer answer = fits_on_ranks(r, world);
-        int64_t nodes = (world + r->per_node - 1) / r->per_node;
+        int64_t nodes = mds_ceil_div(world, r->per_node);
 
         known &= answer != MDS_PLAN_UNKNOWN;
         if (answer == MDS_PLAN_YES) {

@@ -214,7 +214,7 @@ static double distance(struct samples s)
 /* Blocks of the fullest stage. */
 static int64_t max_blocks(const struct mds_config *c)
 {
-    return (c->model.layers + c->parallel.pipeline - 1) / c->parallel.pipeline;
+    return mds_ceil_div(c->model.layers, c->parallel.pipeline);
 }
 
 /* For a number of blocks that save something: 0 and `most` blocks are run. */

@@ -189,7 +189,7 @@ static int64_t blocks_to_offload(const struct search *s, const struct mds_plan_e
     int64_t block = is->memory.peak[MDS_MEM_ACT] / mds_max(blocks, 1);
     int64_t over = is->device_bytes - is->device_limit;
 
-    return over <= 0 ? 0 : block > 0 ? (over + block - 1) / block : blocks;
+    return over <= 0 ? 0 : block > 0 ? mds_ceil_div(over, block) : blocks;
 }
 
 /* Whether it may fit the device if blocks are offloaded. */

@@ -44,7 +44,7 @@ static int64_t remaining_saves(const struct run *r)
     int64_t every = r->config->checkpoint.interval;
     int64_t left = steps_left(r);
 
-    return every > 0 ? (left + every - 1) / every : 1;
+    return every > 0 ? mds_ceil_div(left, every) : 1;
 }
 
 enum mds_rc mds_run_report_disk_space(const struct run *r)
