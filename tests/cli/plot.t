@@ -41,7 +41,7 @@ cat > run.jsonl << 'EOD'
 {"event":"end","reason":"iterations"}
 EOD
 
-echo 1..26
+echo 1..30
 same_version() {
     test "$("$plot" --version)" = "mds_plot $(mds_data --version | cut -d" " -f2)" &&
         grep -q "version=\"mds_from_megatron $(mds_data --version | cut -d" " -f2)\"" "$srcdir/scripts/mds_from_megatron"
@@ -109,6 +109,18 @@ sed 's/"train_iters":3/&,"data_path":"0.5 \/d\/a.h5 0.5 b.h5"/' run.jsonl > name
 check "a run says what it is" env PATH="$work/bin:$PATH" "$plot" named.jsonl out.svg
 check "its name, parameters and data" \
     grep -q "^set title 'named: ' .*1234567 / 1e6) . ' million parameters, 0.5 a.h5 0.5 b.h5' noenhanced$" script
+check "by kind, too" env PATH="$work/bin:$PATH" "$plot" --by-kind named.jsonl out.svg
+check "its name and data" \
+    grep -q "^set title 'named: validation loss by kind of token, 0.5 a.h5 0.5 b.h5' noenhanced$" script
+titled() { # titled TITLE RUN...: that of the plot of these
+    want="set title '$1' noenhanced"
+    shift
+    env PATH="$work/bin:$PATH" "$plot" "$@" out.svg && grep "^set title" script && grep -qxF "$want" script
+}
+cp named.jsonl other.jsonl
+check "several runs on the same data" \
+    titled "2 runs (points: validation), 0.5 a.h5 0.5 b.h5" named.jsonl other.jsonl
+check "and on different data" titled "3 runs (points: validation)" named.jsonl run.jsonl other.jsonl
 mkdir "it's"
 cp run.jsonl "it's/metrics.jsonl"
 check "several runs, of which one has not begun" \
