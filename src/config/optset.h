@@ -70,8 +70,8 @@ struct mds_option {
     enum mds_action action;     /* of an ACTION */
     int always;                 /* what it asks for always holds */
     enum mds_option_path path;  /* of STRING */
-    int list;                   /* STRING with choices: some, between commas; "x=N" is x
-                                   with a count from min to max */
+    int list;                   /* STRING with choices: one, and counts from min to max
+                                   of the choices "x=N", between commas */
 };
 
 /* Rows that every program's table has, under its heading. */

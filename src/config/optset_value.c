@@ -73,9 +73,11 @@ static int parse_minutes(const char *text, double *out)
     return mds_parse_seconds(text, out);
 }
 
-/* Choices between commas; the choice "x=N" is x with a count. */
+/* Choices between commas: "x=N" is x with a count, and one of the others at most. */
 static int parse_list(const struct mds_option *o, const char *text, struct mds_str *why)
 {
+    char plain[40] = "";
+
     for (size_t n;; text += n + 1) {
         char word[40], *equals;
         int64_t count;
@@ -92,6 +94,12 @@ static int parse_list(const struct mds_option *o, const char *text, struct mds_s
             memcpy(equals, "=N", sizeof "=N");
         if (parse_choice(o, word, why) < 0)
             return -1;
+        if (!equals && plain[0]) {
+            mds_str_add(why, "has both %s and %s; leave out one of them", plain, word);
+            return -1;
+        }
+        if (!equals)
+            memcpy(plain, word, sizeof plain);
         if (!text[n])
             return 0;
     }

@@ -292,6 +292,9 @@ static void test_levels_and_options(void **state)
     expect_misfit("--activation-memory auto,attention=1", 1,
                   "--activation-memory attention=N adds to what full recompute saves");
     expect_misfit("--activation-memory 11", 1, "must be one of auto, 0, 1");
+    expect_misfit("--activation-memory 5,6", 1,
+                  "has both 5 and 6; leave out one of them");
+    expect_misfit("--activation-memory auto,attention=1,0", 1, "has both auto and 0");
     expect_misfit("--activation-memory 5,attention", 1, "did you mean attention=N?");
     expect_misfit("--activation-memory 5,inputs=", 1, "is no number from 0 to 100000");
     expect_misfit("--activation-memory 5,inputs=-1", 1,
