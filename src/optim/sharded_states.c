@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "optim/sharded_states.h"
-#include "base/minmax.h"
 
 /* ---- memory ---- */
 
-/* Buffers for states on their way to the device and back. */
+static int weights_are_staged(const struct zero_states *st)
+{
+    return !st->master_is_weights && st->weights->place != MDS_PLACE_DEVICE;
+}
+
+/* Buffers for states and weights on their way to the device and back. */
 static enum mds_rc alloc_staged(struct zero_states *st)
 {
     st->longest = ZERO_STAGING_ELEMENTS;
-    for (int k = 0; k <= ZERO_STATES; k++)
+    for (int k = 0; k < ZERO_STATES + weights_are_staged(st); k++)
         for (int i = 0; i < 2; i++)
             MDS_TRY(mds_arena_alloc(st->storage->arena, MDS_MEM_OPTIM,
                                     st->longest * (int64_t)sizeof(float),
@@ -130,9 +134,8 @@ void *mds_states_weight(struct zero_states *st, const struct zero_range *r)
 {
     if (st->master_is_weights)
         return NULL;
-    return st->weights->place == MDS_PLACE_DEVICE
-               ? mds_storage_at(st->storage, st->weights, r)
-               : next_buffer(st, ZERO_STATES);
+    return weights_are_staged(st) ? next_buffer(st, ZERO_STATES)
+                                  : mds_storage_at(st->storage, st->weights, r);
 }
 
 enum mds_rc mds_states_store_weight(struct zero_states *st, const struct zero_range *r)
