@@ -12,7 +12,7 @@ typedef struct nvml_device *nvml_device;
 struct nvml_memory {
     unsigned long long total, free, used;
 };
-enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2, NVML_UNCORRECTED = 1 };
+enum { NVML_CLOCK_SM = 1, NVML_UNCORRECTED = 1 };
 
 int nvmlInit_v2(void);
 int nvmlDeviceGetCount_v2(unsigned *n);
@@ -75,8 +75,6 @@ static void read_clocks(const struct nvml *nvml, nvml_device d,
         out->sm_mhz = (int)n;
     if (nvml->nvmlDeviceGetMaxClockInfo(d, NVML_CLOCK_SM, &n) == 0)
         out->most_sm_mhz = (int)n;
-    if (nvml->nvmlDeviceGetClockInfo(d, NVML_CLOCK_MEM, &n) == 0)
-        out->memory_mhz = (int)n;
     if (nvml->nvmlDeviceGetTemperature(d, 0, &n) == 0)
         out->celsius = (int)n;
 }

@@ -9,10 +9,10 @@
 struct mds_gpu_state {
     char name[64];
     int64_t memory_bytes, free_bytes;
-    int sm_mhz, most_sm_mhz, memory_mhz; /* 0: not reported */
-    int celsius;                         /* 0: not reported */
-    int64_t ecc_errors; /* uncorrected, since the driver was loaded; -1: no ECC */
-    uint64_t throttle;  /* reasons why clocks are lowered, NVML's bits */
+    int sm_mhz, most_sm_mhz; /* 0: not reported */
+    int celsius;             /* 0: not reported */
+    int64_t ecc_errors;      /* uncorrected, since the driver was loaded; -1: no ECC */
+    uint64_t throttle;       /* reasons why clocks are lowered, NVML's bits */
 };
 
 /* GPUs of this host; 0 without NVML. */

@@ -37,11 +37,6 @@ static struct chunk chunk_of(const struct mds_par *p, int i)
     return (struct chunk){at, rows, at / parts, rows / parts};
 }
 
-int64_t mds_tp_reduce_rows(const struct mds_par *p, int64_t at)
-{
-    return has_partial_sums(p) ? mds_par_chunk_left(p, at) : mds_par_rows(p) - at;
-}
-
 /* ---- gather ---- */
 
 enum mds_rc mds_tp_gather_start(const struct mds_par *p, const void *x, int64_t width,

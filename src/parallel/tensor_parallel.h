@@ -54,10 +54,6 @@ enum mds_rc mds_tp_reduce_start(const struct mds_par *p, struct mds_tp_handle *o
                                 int64_t rows);
 enum mds_rc mds_tp_reduce_wait(struct mds_tp_handle *out);
 
-/* How many rows, from row `at` on, are sent together: the rest of the chunk that
- * contains `at`; 0 after the last row. */
-int64_t mds_tp_reduce_rows(const struct mds_par *p, int64_t at);
-
 /* start and wait, for all rows. */
 enum mds_rc mds_tp_gather(const struct mds_par *p, const void *x, int64_t width,
                           struct mds_tp_handle *in);

@@ -262,7 +262,7 @@ static void travel(struct mds_par *p, const void *x, void *y, int chunks)
     assert_int_equal(in.rows == x, !cut);
     assert_int_equal(mds_tp_reduce_open(p, y, 10, &out), MDS_OK);
     assert_int_equal(out.rows == y, !cut);
-    for (; (n = mds_tp_reduce_rows(p, at)) > 0; at += n) {
+    for (; (n = mds_par_chunk_left(p, at)) > 0; at += n) {
         assert_int_equal(n % (cut ? 12 : 3), 0); /* whole tokens, of all ranks */
         assert_int_equal(mds_tp_gather_wait(p, &in, at + n), MDS_OK);
         assert_int_equal(mds_tp_reduce_start(p, &out, at + n - 1), MDS_OK);
@@ -323,7 +323,7 @@ static void chunks_have_rows(void **state)
     mds_par_set_batch(&p, 5, 6, 0);
     assert_int_equal(p.chunks, 1);
     mds_par_set_tile(&tile, &p, 1, 2);
-    assert_int_equal(mds_tp_reduce_rows(&tile, 0), 20);
+    assert_int_equal(mds_par_chunk_left(&tile, 0), 20);
     mds_groups_fini(&g);
 }
 
