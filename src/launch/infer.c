@@ -9,7 +9,6 @@
 #include "launch/argv.h"
 #include "launch/infer_impl.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -297,127 +296,11 @@ enum mds_rc mds_infer_plan_make(const struct mds_launch *l, int64_t jobs,
     return rc;
 }
 
-static void describe(const struct mds_infer_layout *y, struct mds_str *out)
-{
-    mds_str_add(out, "data %lld", (long long)y->data);
-    if (y->tensor > 1)
-        mds_str_add(out, ", tensor %lld", (long long)y->tensor);
-    if (y->ulysses > 1)
-        mds_str_add(out, ", Ulysses %lld", (long long)y->ulysses);
-    if (y->ring > 1)
-        mds_str_add(out, ", ring %lld", (long long)y->ring);
-}
-
-/* What a rank needs of what it has: of the device, or of the host if that is short. */
-static void memory_of(const struct mds_infer_layout *y, char need[32], char have[32])
-{
-    const struct mds_estimate *e = &y->estimate;
-    int on_host = e->device_bytes <= e->device_limit && e->host_need > e->host_limit;
-
-    mds_format_bytes((double)(on_host ? e->host_need : e->device_bytes), need, 32);
-    mds_format_bytes((double)(on_host ? e->host_limit : e->device_limit), have, 32);
-}
-
-enum mds_rc mds_infer_plan_check(const struct mds_launch *l, struct mds_infer_plan *p)
-{
-    const struct mds_infer_layout *least = mds_infer_layout_smallest(p);
-    struct mds_str text = {0};
-    char need[32], have[32];
-    enum mds_rc rc;
-
-    if (p->best >= 0)
-        return MDS_OK;
-    if (!least)
-        return mds_fail(MDS_EUSER, "no layout of %lld rank%s is possible: %s",
-                        (long long)l->ranks, mds_plural(l->ranks),
-                        p->n > 0 ? p->tried[0].why : "none was tried");
-    describe(least, &text);
-    memory_of(least, need, have);
-    rc = mds_fail(
-        MDS_EUSER,
-        "a sequence of %lld tokens does not fit on %lld rank%s of %s: with %s, which "
-        "needs least, a rank needs %s of %s; use more nodes, %s (behind the files), "
-        "or shorter sequences",
-        (long long)least->tokens, (long long)l->ranks, mds_plural(l->ranks),
-        l->machine->name, text.s ? text.s : "", need, have,
-        p->need.longest_prompt > 0 ? "--pipeline-model-parallel-size"
-                                   : "--sequence-tile");
-    mds_str_fini(&text);
-    return rc;
-}
-
 void mds_infer_plan_arguments(const struct mds_infer_plan *p, struct mds_argv *out)
 {
     mds_argv_add_words(out, p->own.n, p->own.v);
     mds_argv_add_words(out, p->files.n, p->files.v);
     mds_argv_add_words(out, p->passed.n, p->passed.v);
-}
-
-/* ---- what is said of it ---- */
-
-static void print_row(const struct mds_infer_layout *y, FILE *f)
-{
-    char need[32], have[32], step[32], all[32] = "-";
-
-    memory_of(y, need, have);
-    if (y->all_s > 0)
-        mds_format_seconds(y->all_s, all, sizeof all);
-    fprintf(f, "  %5lld %6lld %7lld %4lld  %4lld x %-9lld %10s of %-10s %10s %s\n",
-            (long long)y->data, (long long)y->tensor, (long long)y->ulysses,
-            (long long)y->ring, (long long)y->micro, (long long)y->tokens, need, have,
-            mds_format_step(y->estimate.step_s, step, sizeof step),
-            y->estimate.fits ? all : "does not fit");
-}
-
-void mds_infer_plan_length(const struct mds_launch *l, const struct mds_infer_plan *p,
-                           double job_s, const char *job, struct mds_str *out)
-{
-    const struct mds_infer_layout *y = p->best < 0 ? NULL : &p->tried[p->best];
-    char tokens[32];
-
-    if (!y || y->all_s == 0)
-        return;
-    mds_str_add(out, "%s%s tokens", p->need.cut ? "about " : "",
-                mds_format_count(p->tokens, tokens, sizeof tokens));
-    if (p->jobs > 1)
-        mds_str_add(out, " in %lld jobs of an array: each", (long long)p->jobs);
-    mds_launch_hours(l, y->all_s, job_s, job, out);
-}
-
-/* Fastest first, and then those that do not fit. */
-static int by_time(const void *a, const void *b)
-{
-    const struct mds_infer_layout *const *x = a, *const *y = b;
-    double s = mds_infer_layout_cost(*x), t = mds_infer_layout_cost(*y);
-
-    if ((*x)->estimate.fits != (*y)->estimate.fits)
-        return (*y)->estimate.fits - (*x)->estimate.fits;
-    return (s > t) - (s < t);
-}
-
-void mds_infer_plan_print(const struct mds_launch *l, const struct mds_infer_plan *p,
-                          FILE *f)
-{
-    const struct mds_infer_layout *row[MDS_INFER_LAYOUTS], *best;
-    struct mds_str text = {0};
-    int n = 0;
-
-    best = p->best < 0 ? NULL : &p->tried[p->best];
-    for (int i = 0; i < p->n; i++)
-        if (!p->tried[i].why[0] && i != p->best)
-            row[n++] = &p->tried[i];
-    qsort(row, (size_t)n, sizeof *row, by_time);
-    fprintf(f, "   %-4s %6s %7s %4s  %-16s %-24s %10s in all\n", "data", "tensor",
-            "Ulysses", "ring", "rows x tokens", "  a rank needs", "a step");
-    if (best)
-        print_row(best, f);
-    for (int i = 0; i < n && i + (best != NULL) < l->options->rows; i++)
-        print_row(row[i], f);
-    mds_infer_plan_length(l, p, 0, NULL, &text);
-    if (text.len)
-        fprintf(f, "%s\n", text.s);
-    fflush(f);
-    mds_str_fini(&text);
 }
 
 int64_t mds_infer_plan_written(const struct mds_infer_plan *p)

@@ -165,12 +165,7 @@ static enum mds_rc check_memory(const struct mds_launch *l,
     if (e->fits)
         return MDS_OK;
     any = print_layouts_that_fit(l);
-    mds_format_bytes((double)e->device_bytes, need, sizeof need);
-    mds_format_bytes((double)e->device_limit, have, sizeof have);
-    if (e->device_bytes <= e->device_limit) {
-        mds_format_bytes((double)e->host_need, need, sizeof need);
-        mds_format_bytes((double)e->host_limit, have, sizeof have);
-    }
+    mds_estimate_memory_text(e, need, have);
     return mds_fail(
         MDS_EUSER,
         "this does not fit on %lld node%s of %s (%lld rank%s): a rank needs %s of %s; "

@@ -13,6 +13,7 @@ src_launch_libmds_launch_a_SOURCES = \
   src/launch/hosts.c src/launch/hosts.h \
   src/launch/infer.c src/launch/infer.h \
   src/launch/infer_layout.c src/launch/infer_impl.h \
+  src/launch/infer_print.c \
   src/launch/job.c src/launch/job.h \
   src/launch/length.c \
   src/launch/retention.c \

@@ -200,15 +200,20 @@ static void give_up(int status, const char *why)
 
 /* ---- whether to start again ---- */
 
+/* Whether another start goes on from what this one leaves. */
+static int can_resume(const struct job *j)
+{
+    return j->infer ? j->infer->resumes : j->config->checkpoint.save != NULL;
+}
+
 /* Why a run whose nodes could be replaced must not start again; NULL: it may. */
 static const char *reason_to_stop(const struct job *j)
 {
     const struct mds_config *c = j->config;
 
-    if (j->infer && !j->infer->resumes)
-        return "it would begin anew (docs/inference.md)";
-    if (!j->infer && !c->checkpoint.save)
-        return "there is no --save to resume from";
+    if (!can_resume(j))
+        return j->infer ? "it would begin anew (docs/inference.md)"
+                        : "there is no --save to resume from";
     if (j->restarts >= j->launch.options->max_restarts)
         return "it has been restarted --max-restarts times";
     if (j->in_vain)
@@ -295,7 +300,7 @@ static int status_of_silence(const struct job *j)
 
     if (j->launch.options->print || t->preflight_only)
         return MDS_EXIT_DONE;
-    if ((j->infer ? j->infer->resumes : j->config->checkpoint.save != NULL) && sig)
+    if (can_resume(j) && sig)
         return MDS_EXIT_UNFINISHED;
     if (sig)
         return MDS_EXIT_SIGNAL + sig;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/predict.h"
+#include "base/units.h"
 #include "metrics/flops.h"
 #include "pipeline/split.h"
 #include "plan/dry_run.h"
@@ -33,6 +34,15 @@ double mds_estimate_memory_fraction(const struct mds_estimate *e)
     double host = (double)e->host_need / (double)e->host_limit;
 
     return device > host ? device : host;
+}
+
+void mds_estimate_memory_text(const struct mds_estimate *e, char need[32],
+                              char have[32])
+{
+    int on_host = e->device_bytes <= e->device_limit && e->host_need > e->host_limit;
+
+    mds_format_bytes((double)(on_host ? e->host_need : e->device_bytes), need, 32);
+    mds_format_bytes((double)(on_host ? e->host_limit : e->device_limit), have, 32);
 }
 
 static void set_throughput(const struct mds_config *c, int world,

@@ -44,6 +44,11 @@ int mds_predict_ranks(const struct mds_config *c, int world,
  * whichever is larger.  Above 1 it does not fit. */
 double mds_estimate_memory_fraction(const struct mds_estimate *e);
 
+/* What a rank needs of what it has: of the device, or of the host if that alone is
+ * short. */
+void mds_estimate_memory_text(const struct mds_estimate *e, char need[32],
+                              char have[32]);
+
 /* c is resolved for `world` ranks, and its vocabulary is known.  Ranks are placed
  * per_node to a node, in order.
  *
