@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/stream.h"
 #include "base/clock.h"
-#include "base/units.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,7 +2,6 @@
 /* Attention windows in config.json: mistral has one sliding_window for all layers;
  * ministral, qwen2 and qwen3 also have a type for each layer.  Of models with experts
  * none that is read has a window. */
-#include "base/units.h"
 #include "ckpt/hf.h"
 
 #include <inttypes.h>

@@ -4,7 +4,6 @@
 #include "config/config_impl.h"
 #include "config/optset_impl.h"
 
-#include "base/alloc.h"
 #include "base/units.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "device/arena.h"
 #include "base/minmax.h"
-#include "base/units.h"
 #include "device/backend.h"
 
 #include <string.h>

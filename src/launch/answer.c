@@ -2,7 +2,6 @@
 /* Which nodes of a run do not answer?  Each is asked to run true(1), by the launcher
  * that starts the ranks. */
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/minmax.h"
 #include "launch/launch.h"
 

@@ -3,7 +3,6 @@
 #include "base/host.h"
 #include "base/scheduler.h"
 #include "config.h"
-#include "launch/folder.h"
 #include "launch/launch.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The search for a layout of mds_infer. */
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/minmax.h"
 #include "launch/infer_impl.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run takes from its first step to its last. */
-#include "base/log.h"
 #include "base/units.h"
 #include "launch/job.h"
 #include "launch/launch.h"

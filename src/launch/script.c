@@ -23,7 +23,6 @@
  *   done      A run that is done leaves a file of that name; jobs that find it end.
  */
 #include "base/exit_status.h"
-#include "launch/folder.h"
 #include "launch/job.h"
 
 #include <limits.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Layouts known to be good, from the model table. */
-#include "base/str.h"
 #include "base/units.h"
 #include "config/tree.h"
 #include "plan/layout.h"

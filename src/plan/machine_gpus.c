@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Merges GPU facts into the profile of a host that has none of its own. */
-#include "base/alloc.h"
 #include "device/device.h"
 #include "plan/machine_impl.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Finds and opens the checkpoint that the user named. */
-#include "base/log.h"
 #include "ckpt/lineage.h"
 #include "programs/mds_ckpt.h"
 

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/scheduler.h"
 #include "base/str.h"
-#include "base/stream.h"
 #include "comm/comm.h"
 #include "config.h"
 #include "infer/command.h"

@@ -6,7 +6,6 @@
 #include "launch/launch.h"
 #include "launch/options.h"
 #include "launch/submit.h"
-#include "programs/finish.h"
 #include "programs/subcommands.h"
 
 #include <errno.h>

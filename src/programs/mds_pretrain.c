@@ -4,7 +4,6 @@
 #include "config.h"
 #endif
 #include "base/events.h"
-#include "base/exit_status.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/stream.h"

@@ -2,7 +2,6 @@
 #include "train/pretrain.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "ckpt/configuration.h"
 #include "comm/comm.h"
 #include "data/dataset.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* --trace-dir: initial weights, step-1 gradients and every batch, for comparisons. */
-#include "base/alloc.h"
 #include "base/minmax.h"
 #include "ckpt/safetensors.h"
 #include "io/folder.h"
