@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/alloc.h"
-#include "base/status.h"
+#include "base/minmax.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,11 +25,34 @@ void *mds_realloc(void *p, size_t n, size_t size)
     return q;
 }
 
-void *mds_grow(void *p, size_t n, size_t size)
+enum mds_rc mds_resize(void *array, size_t n, size_t size)
+{
+    void *p;
+
+    memcpy(&p, array, sizeof p);
+    p = mds_realloc(p, n, size);
+    if (!p)
+        return MDS_EMEM;
+    memcpy(array, &p, sizeof p);
+    return MDS_OK;
+}
+
+enum mds_rc mds_grow(void *array, size_t n, size_t size)
 {
     if (n & (n - 1))
-        return p;
-    return mds_realloc(p, n > SIZE_MAX / 2 ? SIZE_MAX : n > 0 ? 2 * n : 1, size);
+        return MDS_OK;
+    return mds_resize(array, n > SIZE_MAX / 2 ? SIZE_MAX : n > 0 ? 2 * n : 1, size);
+}
+
+enum mds_rc mds_reserve(void *array, int64_t *room, int64_t n, size_t size)
+{
+    int64_t most = mds_max(2 * *room, n);
+
+    if (n <= *room)
+        return MDS_OK;
+    MDS_TRY(mds_resize(array, (size_t)most, size));
+    *room = most;
+    return MDS_OK;
 }
 
 char *mds_strdup(const char *s)

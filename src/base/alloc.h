@@ -4,7 +4,10 @@
 #ifndef MDS_BASE_ALLOC_H
 #define MDS_BASE_ALLOC_H
 
+#include "base/status.h"
+
 #include <stddef.h>
+#include <stdint.h>
 
 /* n * size zeroed bytes, or NULL after mds_fail(MDS_EMEM). */
 void *mds_zalloc(size_t n, size_t size);
@@ -13,9 +16,15 @@ void *mds_zalloc(size_t n, size_t size);
  * valid. */
 void *mds_realloc(void *p, size_t n, size_t size);
 
-/* Grow an array p of n elements (NULL if n is 0) to hold at least n + 1: reallocated to
- * 2 n whenever n is a power of two.  Fails as mds_realloc does. */
-void *mds_grow(void *p, size_t n, size_t size);
+/* array: the address of the pointer to an array of elements of `size` bytes, which may
+ * move.  MDS_EMEM: it is as it was.
+ *
+ * resize    n elements
+ * grow      one more than the n that it has: 2 n whenever n is a power of two
+ * reserve   at least n, where it has *room, and then at least twice as many */
+enum mds_rc mds_resize(void *array, size_t n, size_t size);
+enum mds_rc mds_grow(void *array, size_t n, size_t size);
+enum mds_rc mds_reserve(void *array, int64_t *room, int64_t n, size_t size);
 
 /* A copy of s, or NULL after mds_fail(MDS_EMEM). */
 char *mds_strdup(const char *s);

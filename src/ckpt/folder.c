@@ -227,7 +227,7 @@ static enum mds_rc collect_iterations(DIR *d, const char *dir, int64_t **list,
 {
     for (;;) {
         const char *name;
-        int64_t iteration, *more;
+        int64_t iteration;
 
         MDS_TRY(next_name(d, dir, &name));
         if (!name)
@@ -235,11 +235,8 @@ static enum mds_rc collect_iterations(DIR *d, const char *dir, int64_t **list,
         iteration = parse_name(name, "");
         if (iteration < 0)
             continue;
-        more = mds_grow(*list, (size_t)*n, sizeof **list);
-        if (!more)
-            return MDS_EMEM;
-        *list = more;
-        more[(*n)++] = iteration;
+        MDS_TRY(mds_grow(list, (size_t)*n, sizeof **list));
+        (*list)[(*n)++] = iteration;
     }
 }
 

@@ -33,12 +33,9 @@ struct mds_hf_weights {
 
 static enum mds_rc add_file(struct mds_hf_weights *w, const char *name)
 {
-    struct mds_safetensors **more = mds_grow(w->file, (size_t)w->files, sizeof *more);
     char path[MDS_PATH_SIZE];
 
-    if (!more)
-        return MDS_EMEM;
-    w->file = more;
+    MDS_TRY(mds_grow(&w->file, (size_t)w->files, sizeof *w->file));
     if (strchr(name, '/'))
         return mds_fail(MDS_EUSER,
                         "%s: weight_map names '%s', which is not a file name", w->dir,

@@ -17,18 +17,12 @@ static enum mds_rc add_parts(struct planning *w, const struct mds_param *p,
 {
     int tensor = mds_params_find(w->whole, p->spec.name), count;
     struct mds_rank_file_plan *plan = w->plan;
-    struct mds_ckpt_part *more;
 
     if (tensor < 0)
         return mds_fail(MDS_EBUG, "checkpoint: the whole model has no %s",
                         p->spec.name);
-    if (plan->parts + MDS_PART_SPLIT > w->parts_capacity) {
-        w->parts_capacity = 2 * w->parts_capacity + 64;
-        more = mds_realloc(plan->part, (size_t)w->parts_capacity, sizeof *more);
-        if (!more)
-            return MDS_EMEM;
-        plan->part = more;
-    }
+    MDS_TRY(mds_reserve(&plan->part, &w->parts_capacity, plan->parts + MDS_PART_SPLIT,
+                        sizeof *plan->part));
     count = mds_part_split(p, first, n, plan->part + plan->parts);
     for (int i = 0; i < count; i++, plan->parts++) {
         plan->part[plan->parts].tensor = tensor;

@@ -93,14 +93,9 @@ static enum mds_rc send_parts(const struct mds_saving *w)
 enum mds_rc mds_saving_add_rank(struct mds_ckpt_index *ix, int64_t rank, int64_t parts,
                                 int64_t bytes, struct mds_ckpt_part **at)
 {
-    struct mds_ckpt_part *more;
-
     ix->bytes[rank] = bytes;
-    more = mds_realloc(ix->part, (size_t)(ix->parts + parts + 1), sizeof *more);
-    if (!more)
-        return MDS_EMEM;
-    ix->part = more;
-    *at = more + ix->parts;
+    MDS_TRY(mds_resize(&ix->part, (size_t)(ix->parts + parts + 1), sizeof *ix->part));
+    *at = ix->part + ix->parts;
     ix->parts += parts;
     return MDS_OK;
 }

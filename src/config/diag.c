@@ -14,18 +14,14 @@ enum { VERDICT_ROOM = MDS_FAIL_SIZE - 64 }; /* less a line for the rest */
 static void append_entry(struct mds_diag *d, enum mds_log_level level,
                          const char *origin, const char *fmt, va_list ap)
 {
-    struct mds_diag_entry *more;
     struct mds_str text = {0};
     char what[MAX_TEXT];
 
     vsnprintf(what, sizeof what, fmt, ap);
     d->faults += level == MDS_LOG_ERROR;
-    more = mds_grow(d->entries, d->count, sizeof *more);
-    if (more)
-        d->entries = more;
     mds_str_add(&text, "%s%s%s", origin ? origin : "", origin ? ": " : "", what);
-    if (more && !text.failed)
-        more[d->count++] = (struct mds_diag_entry){level, text.s};
+    if (!text.failed && !mds_grow(&d->entries, d->count, sizeof *d->entries))
+        d->entries[d->count++] = (struct mds_diag_entry){level, text.s};
     else
         mds_str_fini(&text);
 }

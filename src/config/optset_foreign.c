@@ -33,15 +33,13 @@ int mds_foreign_keep(struct mds_settings *s, const char *name, struct mds_diag *
 {
     const char *accepted = mds_foreign_why(s->set->accepted, name);
     const char *unsupported = mds_foreign_why(s->set->unsupported, name);
-    struct mds_foreign_flag *more;
     char *copy;
 
     if ((!accepted && !unsupported) || is_kept(s, name))
         return accepted || unsupported;
-    more = mds_grow(s->foreign, s->foreign_count, sizeof *more);
-    if (more)
-        s->foreign = more;
-    copy = more ? mds_strdup(name) : NULL;
+    copy = mds_grow(&s->foreign, s->foreign_count, sizeof *s->foreign)
+               ? NULL
+               : mds_strdup(name);
     if (copy)
         s->foreign[s->foreign_count++] = (struct mds_foreign_flag){
             copy, accepted ? accepted : unsupported, !accepted};

@@ -31,19 +31,14 @@ static int is_option(const char *arg)
 
 static void read_operand(struct mds_settings *s, char *arg, struct mds_diag *diag)
 {
-    char **more;
-
     if (!s->set->operands) {
         mds_diag_fault(diag, cli, "'%s' belongs to no option; see --help", arg);
         return;
     }
-    more = mds_grow(s->operands, s->operand_count, sizeof *more);
-    if (!more) {
+    if (mds_grow(&s->operands, s->operand_count, sizeof *s->operands))
         mds_diag_fault(diag, cli, "%s", mds_fail_text());
-        return;
-    }
-    s->operands = more;
-    s->operands[s->operand_count++] = arg;
+    else
+        s->operands[s->operand_count++] = arg;
 }
 
 /* The words that follow, joined by blanks; *text is the caller's. */

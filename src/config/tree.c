@@ -215,16 +215,14 @@ enum mds_rc mds_tree_parse(const char *text, size_t len, const char *name,
 /* All of f, which messages call path; *text is the caller's. */
 static enum mds_rc read_whole_file(FILE *f, const char *path, char **text, size_t *len)
 {
-    char *buf = NULL, *more;
+    char *buf = NULL;
     size_t used = 0, got;
 
     do {
-        more = mds_realloc(buf, used + READ_STEP, 1);
-        if (!more) {
+        if (mds_resize(&buf, used + READ_STEP, 1)) {
             free(buf);
             return MDS_EMEM;
         }
-        buf = more;
         got = fread(buf + used, 1, READ_STEP, f);
         used += got;
     } while (got == READ_STEP && used <= MAX_BYTES);

@@ -2,7 +2,6 @@
 #include "data/dataset_impl.h"
 
 #include "base/alloc.h"
-#include "base/minmax.h"
 #include "base/units.h"
 #include "config/options.h"
 #include "data/complement.h"
@@ -74,18 +73,13 @@ struct mds_vocabulary mds_dataset_vocabulary(const struct mds_dataset *d)
 static enum mds_rc open_files(struct mds_dataset *d, struct files *f,
                               const char *option, const char *text)
 {
-    struct mds_source **sources;
-
     f->first = d->n_sources;
     MDS_TRY(mds_paths_parse(option, text, &f->paths));
     MDS_TRY(mds_mix_create(f->paths.weight, f->paths.n, &f->mix));
-    sources =
-        mds_realloc(d->sources, (size_t)(d->n_sources + f->paths.n), sizeof *sources);
-    if (!sources)
-        return MDS_EMEM;
-    d->sources = sources;
+    MDS_TRY(mds_resize(&d->sources, (size_t)(d->n_sources + f->paths.n),
+                       sizeof *d->sources));
     for (int k = 0; k < f->paths.n; k++) {
-        MDS_TRY(mds_source_open(f->paths.path[k], &sources[d->n_sources]));
+        MDS_TRY(mds_source_open(f->paths.path[k], &d->sources[d->n_sources]));
         d->n_sources++;
     }
     return MDS_OK;

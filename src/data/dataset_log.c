@@ -24,13 +24,12 @@ struct inputs {
 
 static enum mds_rc add_input(struct inputs *all, char *path, char *sha256, int source)
 {
-    struct input *list = mds_grow(all->list, all->n, sizeof *list);
+    struct input *in;
 
-    if (!list)
-        return MDS_EMEM;
-    all->list = list;
-    list[all->n++] = (struct input){mds_strdup(path), mds_strdup(sha256), source};
-    return list[all->n - 1].path && list[all->n - 1].sha256 ? MDS_OK : MDS_EMEM;
+    MDS_TRY(mds_grow(&all->list, all->n, sizeof *all->list));
+    in = &all->list[all->n++];
+    *in = (struct input){mds_strdup(path), mds_strdup(sha256), source};
+    return in->path && in->sha256 ? MDS_OK : MDS_EMEM;
 }
 
 static enum mds_rc add_source_inputs(struct inputs *all, struct mds_source *s,
@@ -64,51 +63,6 @@ static void free_inputs(struct inputs *all)
         free(all->list[i].sha256);
     }
     free(all->list);
-}
-
-/* The first two inputs with the same contents that must not be shared; 0 if none. */
-static int find_shared_input(const struct inputs *all,
-                             int (*apart)(const void *context, int a, int b),
-                             const void *context, struct input **a, struct input **b)
-{
-    for (size_t i = 0; i < all->n; i++)
-        for (size_t j = i + 1; j < all->n; j++) {
-            *a = &all->list[i];
-            *b = &all->list[j];
-            if (strcmp((*a)->sha256, (*b)->sha256) != 0)
-                break;
-            if ((*a)->source != (*b)->source &&
-                apart(context, (*a)->source, (*b)->source))
-                return 1;
-        }
-    return 0;
-}
-
-/* Find two sources that share an input (by SHA-256) although apart(context, a, b) says
- * that they must not.  *a < *b are their numbers, *input is the input's path, the
- * caller's to free; *input is NULL if there is no such pair.  Files without recorded
- * inputs never match. */
-static enum mds_rc find_overlap(struct mds_source **sources, int n,
-                                int (*apart)(const void *context, int a, int b),
-                                const void *context, int *a, int *b, char **input)
-{
-    struct inputs all = {0};
-    struct input *one, *other;
-    enum mds_rc rc = MDS_OK;
-
-    *input = NULL;
-    for (int k = 0; k < n && !rc; k++)
-        rc = add_source_inputs(&all, sources[k], k);
-    if (!rc && all.n > 1)
-        qsort(all.list, all.n, sizeof *all.list, compare_by_sha256);
-    if (!rc && find_shared_input(&all, apart, context, &one, &other)) {
-        *a = one->source;
-        *b = other->source;
-        *input = one->path;
-        one->path = NULL;
-    }
-    free_inputs(&all);
-    return rc;
 }
 
 /* ---- lines ---- */
@@ -215,9 +169,8 @@ static int file_list_of_source(const struct mds_dataset *d, int k)
 
 /* Whether one source is trained on and the other evaluated on, so that they should have
  * no input in common.  Equal files are split equally, which is safe. */
-static int must_not_share_input(const void *context, int a, int b)
+static int must_not_share_input(const struct mds_dataset *d, int a, int b)
 {
-    const struct mds_dataset *d = context;
     const struct mds_source *x = d->sources[a], *y = d->sources[b];
 
     if (!mds_dataset_has_shared_files(d))
@@ -226,21 +179,43 @@ static int must_not_share_input(const void *context, int a, int b)
            x->reading.strands != y->reading.strands;
 }
 
+/* The first two inputs with the same contents that must not be shared; 0 if none. */
+static int find_shared_input(const struct mds_dataset *d, const struct inputs *all,
+                             const struct input **a, const struct input **b)
+{
+    for (size_t i = 0; i < all->n; i++)
+        for (size_t j = i + 1; j < all->n; j++) {
+            *a = &all->list[i];
+            *b = &all->list[j];
+            if (strcmp((*a)->sha256, (*b)->sha256) != 0)
+                break;
+            if ((*a)->source != (*b)->source &&
+                must_not_share_input(d, (*a)->source, (*b)->source))
+                return 1;
+        }
+    return 0;
+}
+
+/* By SHA-256.  Files without recorded inputs never match. */
 static enum mds_rc warn_of_overlap(const struct mds_dataset *d)
 {
-    char *input;
-    int a, b;
+    const struct input *one = NULL, *other = NULL;
+    struct inputs all = {0};
+    enum mds_rc rc = MDS_OK;
 
     if (d->n_sources < 2 || !has_held_out_tokens(d))
         return MDS_OK;
-    MDS_TRY(find_overlap(d->sources, d->n_sources, must_not_share_input, d, &a, &b,
-                         &input));
-    if (input)
+    for (int k = 0; k < d->n_sources && !rc; k++)
+        rc = add_source_inputs(&all, d->sources[k], k);
+    if (!rc && all.n > 1)
+        qsort(all.list, all.n, sizeof *all.list, compare_by_sha256);
+    if (!rc && find_shared_input(d, &all, &one, &other))
         mds_warn("%s and %s were both made from %s, so tokens held out of one may be "
                  "trained on in the other: give each file other inputs",
-                 d->sources[a]->path, d->sources[b]->path, input);
-    free(input);
-    return MDS_OK;
+                 d->sources[one->source]->path, d->sources[other->source]->path,
+                 one->path);
+    free_inputs(&all);
+    return rc;
 }
 
 /* Log how many rows the training documents of source k make, and how much is

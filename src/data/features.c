@@ -155,16 +155,11 @@ static enum mds_rc parse_part(const struct gff3 *g, char *const column[COLUMNS],
 
 static enum mds_rc append_part(struct mds_features *f, const struct mds_feature_part *p)
 {
-    struct mds_feature_part *more;
-
     if (f->n == MDS_FEATURES_MOST)
         return mds_fail(MDS_EUSER, "%s: more than %d lines of type %s: use part of it",
                         f->path, MDS_FEATURES_MOST, f->type);
-    more = mds_grow(f->part, (size_t)f->n, sizeof *more);
-    if (!more)
-        return MDS_EMEM;
-    f->part = more;
-    more[f->n++] = *p;
+    MDS_TRY(mds_grow(&f->part, (size_t)f->n, sizeof *f->part));
+    f->part[f->n++] = *p;
     return MDS_OK;
 }
 
@@ -209,14 +204,9 @@ static void note_other_type(struct gff3 *g, const char *type)
 
 static enum mds_rc add_name(struct mds_name_set *s, uint64_t hash)
 {
-    uint64_t *more;
-
     if (s->n > 0 && s->hash[s->n - 1] == hash)
         return MDS_OK;
-    more = mds_grow(s->hash, (size_t)s->n, sizeof *more);
-    if (!more)
-        return MDS_EMEM;
-    s->hash = more;
+    MDS_TRY(mds_grow(&s->hash, (size_t)s->n, sizeof *s->hash));
     s->hash[s->n++] = hash;
     return MDS_OK;
 }

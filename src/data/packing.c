@@ -46,16 +46,8 @@ static int64_t overlap(const struct mds_packing *p)
 
 static enum mds_rc add_range(struct ranges *p, int64_t first, int64_t length)
 {
-    int64_t *firsts = mds_grow(p->first, (size_t)p->n, sizeof *p->first);
-    int32_t *lengths;
-
-    if (!firsts)
-        return MDS_EMEM;
-    p->first = firsts;
-    lengths = mds_grow(p->length, (size_t)p->n, sizeof *p->length);
-    if (!lengths)
-        return MDS_EMEM;
-    p->length = lengths;
+    MDS_TRY(mds_grow(&p->first, (size_t)p->n, sizeof *p->first));
+    MDS_TRY(mds_grow(&p->length, (size_t)p->n, sizeof *p->length));
     p->first[p->n] = first;
     p->length[p->n++] = (int32_t)length;
     return MDS_OK;
@@ -65,12 +57,9 @@ static enum mds_rc add_range(struct ranges *p, int64_t first, int64_t length)
 static enum mds_rc add_windows(struct mds_packing *p, int64_t *first, int64_t *length)
 {
     int64_t step = p->stride, windows = (*length - p->row_tokens) / step + 1;
-    struct long_document *cut = mds_grow(p->cut, (size_t)p->n_cut, sizeof *cut);
 
-    if (!cut)
-        return MDS_EMEM;
-    p->cut = cut;
-    cut[p->n_cut] = (struct long_document){*first, window_rows(p) + windows};
+    MDS_TRY(mds_grow(&p->cut, (size_t)p->n_cut, sizeof *p->cut));
+    p->cut[p->n_cut] = (struct long_document){*first, window_rows(p) + windows};
     p->n_cut++;
     p->stats.cut++;
     p->stats.tokens += windows * p->row_tokens;

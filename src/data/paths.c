@@ -12,20 +12,12 @@ static const char blanks[] = " \t\n";
 
 static enum mds_rc append_path(struct mds_paths *p, const char *path, double weight)
 {
-    char **paths = mds_grow(p->path, (size_t)p->n, sizeof *paths);
-    double *weights;
-
-    if (!paths)
+    MDS_TRY(mds_grow(&p->path, (size_t)p->n, sizeof *p->path));
+    MDS_TRY(mds_grow(&p->weight, (size_t)p->n, sizeof *p->weight));
+    p->path[p->n] = mds_strdup(path);
+    if (!p->path[p->n])
         return MDS_EMEM;
-    p->path = paths;
-    weights = mds_grow(p->weight, (size_t)p->n, sizeof *weights);
-    if (!weights)
-        return MDS_EMEM;
-    p->weight = weights;
-    paths[p->n] = mds_strdup(path);
-    if (!paths[p->n])
-        return MDS_EMEM;
-    weights[p->n++] = weight;
+    p->weight[p->n++] = weight;
     return MDS_OK;
 }
 

@@ -41,15 +41,10 @@ void mds_position_fini(struct mds_position *p)
 
 enum mds_rc mds_position_add(struct mds_position *p, const struct mds_file_position *f)
 {
-    struct mds_file_position *all =
-        mds_realloc(p->file, (size_t)p->n + 1, sizeof *p->file);
-
-    if (!all)
-        return MDS_EMEM;
-    p->file = all;
-    all[p->n] = *f;
-    all[p->n].path = mds_strdup(f->path);
-    if (!all[p->n].path)
+    MDS_TRY(mds_grow(&p->file, (size_t)p->n, sizeof *p->file));
+    p->file[p->n] = *f;
+    p->file[p->n].path = mds_strdup(f->path);
+    if (!p->file[p->n].path)
         return MDS_EMEM;
     p->mixed += f->share > 0;
     p->n++;

@@ -24,16 +24,11 @@ static void close_files(struct files *f)
 
 static enum mds_rc open_paths(const struct mds_paths *paths, struct files *f)
 {
-    struct mds_source **all =
-        mds_realloc(f->source, (size_t)(f->n + paths->n), sizeof *all);
-
-    if (!all)
-        return MDS_EMEM;
-    f->source = all;
+    MDS_TRY(mds_resize(&f->source, (size_t)(f->n + paths->n), sizeof *f->source));
     for (int i = 0; i < paths->n; i++) {
         if (!mds_source_is_megatron(paths->path[i]))
             continue;
-        MDS_TRY(mds_source_open(paths->path[i], &all[f->n]));
+        MDS_TRY(mds_source_open(paths->path[i], &f->source[f->n]));
         f->n++;
     }
     return MDS_OK;

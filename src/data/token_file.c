@@ -179,13 +179,10 @@ enum mds_rc mds_token_file_ended_document(struct mds_token_file *f)
 enum mds_rc mds_token_file_input(struct mds_token_file *f, const char *path,
                                  int64_t bytes, const char *sha256)
 {
-    struct input *inputs = mds_grow(f->inputs, f->n_inputs, sizeof *inputs);
     struct input *in;
 
-    if (!inputs)
-        return MDS_EMEM;
-    f->inputs = inputs;
-    in = &inputs[f->n_inputs];
+    MDS_TRY(mds_grow(&f->inputs, f->n_inputs, sizeof *f->inputs));
+    in = &f->inputs[f->n_inputs];
     in->path = mds_strdup(path);
     if (!in->path)
         return MDS_EMEM;

@@ -101,18 +101,11 @@ void mds_infer_batch_destroy(struct mds_infer_batch *b)
 static enum mds_rc grow_tokens(struct mds_infer_batch *b, int64_t n)
 {
     int64_t room = mds_max(2 * b->room, b->tokens + n);
-    void *ids, *loglik;
 
     if (b->tokens + n <= b->room)
         return MDS_OK;
-    ids = mds_realloc(b->ids, (size_t)room, sizeof *b->ids);
-    if (!ids)
-        return MDS_EMEM;
-    b->ids = ids;
-    loglik = mds_realloc(b->loglik, (size_t)room, sizeof *b->loglik);
-    if (!loglik)
-        return MDS_EMEM;
-    b->loglik = loglik;
+    MDS_TRY(mds_resize(&b->ids, (size_t)room, sizeof *b->ids));
+    MDS_TRY(mds_resize(&b->loglik, (size_t)room, sizeof *b->loglik));
     if (b->words.n > 0)
         MDS_TRY(mds_infer_words_resize(&b->words, room));
     if (b->marginals.bases > 0)
@@ -121,34 +114,18 @@ static enum mds_rc grow_tokens(struct mds_infer_batch *b, int64_t n)
     return MDS_OK;
 }
 
-static enum mds_rc grow_items(struct mds_infer_batch *b)
-{
-    int64_t room = mds_max(2 * b->item_room, 64);
-    void *item, *length;
-
-    if (b->items < b->item_room)
-        return MDS_OK;
-    item = mds_realloc(b->item, (size_t)room, sizeof *b->item);
-    if (!item)
-        return MDS_EMEM;
-    b->item = item;
-    length = mds_realloc(b->length, (size_t)room, sizeof *b->length);
-    if (!length)
-        return MDS_EMEM;
-    b->length = length;
-    b->item_room = room;
-    return MDS_OK;
-}
-
 enum mds_rc mds_infer_batch_add(struct mds_infer_batch *b, const int32_t *ids,
                                 int64_t n, int64_t *item)
 {
+    int64_t room = b->item_room;
+
     if (n < 1 || n > b->most)
         return mds_fail(MDS_EBUG,
                         "a sequence of %" PRId64 " tokens, in rows of %" PRId64, n,
                         b->most);
     MDS_TRY(grow_tokens(b, n));
-    MDS_TRY(grow_items(b));
+    MDS_TRY(mds_reserve(&b->item, &room, b->items + 1, sizeof *b->item));
+    MDS_TRY(mds_reserve(&b->length, &b->item_room, b->items + 1, sizeof *b->length));
     memcpy(b->ids + b->tokens, ids, (size_t)n * sizeof *ids);
     b->item[b->items] = (struct item){.first = b->tokens};
     b->length[b->items] = (int32_t)n;

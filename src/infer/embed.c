@@ -60,33 +60,16 @@ static int64_t window_of(const struct embedding *g, const struct record *r)
 
 /* ---- sequences that wait ---- */
 
-static enum mds_rc need_records(struct embedding *g)
-{
-    size_t room = (size_t)(2 * g->room + 64);
-    void *more;
-
-    if (g->records < g->room)
-        return MDS_OK;
-    more = mds_realloc(g->record, room, sizeof *g->record);
-    if (!more)
-        return MDS_EMEM;
-    g->record = more;
-    more = mds_realloc(g->of_item, room, sizeof *g->of_item);
-    if (!more)
-        return MDS_EMEM;
-    g->of_item = more;
-    g->room = (int64_t)room;
-    return MDS_OK;
-}
-
 static enum mds_rc add_record(struct embedding *g, const struct mds_infer_record *is)
 {
     int64_t item, whole = !g->s->window && g->s->pool != MDS_INFER_POOL_NONE, w;
+    int64_t room = g->room;
     struct record *r;
 
     MDS_TRY(mds_infer_model_check_length(g->m, "standard input", is->name, is->n,
                                          g->m->run->config.model.seq_length));
-    MDS_TRY(need_records(g));
+    MDS_TRY(mds_reserve(&g->record, &room, g->records + 1, sizeof *g->record));
+    MDS_TRY(mds_reserve(&g->of_item, &g->room, g->records + 1, sizeof *g->of_item));
     r = &g->record[g->records];
     *r = (struct record){
         .name = mds_strdup(is->name), .tokens = is->n, .row = g->rows, .sum = g->sums};

@@ -116,35 +116,14 @@ static int writes(const struct generation *g)
     return g->m->world.rank == 0;
 }
 
-static enum mds_rc need_room(struct generation *g, int64_t n)
-{
-    int64_t ids = mds_max(2 * g->id_room, g->n_ids + n);
-    void *more;
-
-    if (g->records == g->room) {
-        more = mds_realloc(g->record, (size_t)(2 * g->room + 64), sizeof *g->record);
-        if (!more)
-            return MDS_EMEM;
-        g->record = more;
-        g->room = 2 * g->room + 64;
-    }
-    if (g->n_ids + n <= g->id_room)
-        return MDS_OK;
-    more = mds_realloc(g->ids, (size_t)ids, sizeof *g->ids);
-    if (!more)
-        return MDS_EMEM;
-    g->ids = more;
-    g->id_room = ids;
-    return MDS_OK;
-}
-
 static enum mds_rc add_record(struct generation *g, const char *input,
                               const struct mds_infer_record *is)
 {
     struct record *r;
 
     MDS_TRY(check_record(g->s, g->m, input, is));
-    MDS_TRY(need_room(g, is->n));
+    MDS_TRY(mds_reserve(&g->record, &g->room, g->records + 1, sizeof *g->record));
+    MDS_TRY(mds_reserve(&g->ids, &g->id_room, g->n_ids + is->n, sizeof *g->ids));
     r = &g->record[g->records];
     *r = (struct record){.name = mds_strdup(is->name),
                          .length = is->length,

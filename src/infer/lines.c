@@ -14,21 +14,6 @@ static enum mds_rc next_byte(struct mds_infer_lines *l, int *c)
     return MDS_OK;
 }
 
-static enum mds_rc need_room(struct mds_infer_lines *l, size_t n)
-{
-    size_t room = 2 * l->room + 4096;
-    void *more;
-
-    if (n <= l->room)
-        return MDS_OK;
-    more = mds_realloc(l->text, room, 1);
-    if (!more)
-        return MDS_EMEM;
-    l->text = more;
-    l->room = room;
-    return MDS_OK;
-}
-
 enum mds_rc mds_infer_lines_next(struct mds_infer_lines *l, size_t *length)
 {
     size_t n = 0;
@@ -40,7 +25,7 @@ enum mds_rc mds_infer_lines_next(struct mds_infer_lines *l, size_t *length)
         l->number += c == '\n' && n == 0;
         if (c < 0 || c == '\n')
             continue;
-        MDS_TRY(need_room(l, n + 2));
+        MDS_TRY(mds_reserve(&l->text, &l->room, (int64_t)n + 2, 1));
         l->text[n++] = (char)c;
     } while (c >= 0 && !(c == '\n' && n > 0));
     if (n > 0)

@@ -11,7 +11,7 @@ struct mds_infer_lines {
     const unsigned char *block;
     size_t at, end; /* in block */
     char *text;     /* [room], owned */
-    size_t room;    /* bytes */
+    int64_t room;   /* bytes */
 };
 
 /* The next line that is not empty, without its end, in l->text; *length is 0 behind the

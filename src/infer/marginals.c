@@ -41,12 +41,7 @@ static int64_t width(const struct mds_infer_marginals *m)
 
 enum mds_rc mds_infer_marginals_resize(struct mds_infer_marginals *m, int64_t tokens)
 {
-    void *sums = mds_realloc(m->sums, (size_t)(tokens * width(m)), sizeof *m->sums);
-
-    if (!sums)
-        return MDS_EMEM;
-    m->sums = sums;
-    return MDS_OK;
+    return mds_resize(&m->sums, (size_t)(tokens * width(m)), sizeof *m->sums);
 }
 
 /* Let sums be relative to a larger logit. */

@@ -164,43 +164,11 @@ void mds_infer_records_close(struct mds_infer_records *r)
     free(r);
 }
 
-/* ---- memory ---- */
-
-static enum mds_rc need_bases(struct mds_infer_records *r, int64_t n)
-{
-    int64_t room = mds_max(2 * r->base_room, n);
-    void *more;
-
-    if (n <= r->base_room)
-        return MDS_OK;
-    more = mds_realloc(r->bases, (size_t)room, 1);
-    if (!more)
-        return MDS_EMEM;
-    r->bases = more;
-    r->base_room = room;
-    return MDS_OK;
-}
-
-static enum mds_rc need_ids(struct mds_infer_records *r, int64_t n)
-{
-    int64_t room = mds_max(2 * r->id_room, n);
-    void *more;
-
-    if (n <= r->id_room)
-        return MDS_OK;
-    more = mds_realloc(r->ids, (size_t)room, sizeof *r->ids);
-    if (!more)
-        return MDS_EMEM;
-    r->ids = more;
-    r->id_room = room;
-    return MDS_OK;
-}
-
 /* ---- FASTA ---- */
 
 static enum mds_rc encode_bases(struct mds_infer_records *r)
 {
-    MDS_TRY(need_ids(r, mds_max(r->n_bases, 1)));
+    MDS_TRY(mds_reserve(&r->ids, &r->id_room, mds_max(r->n_bases, 1), sizeof *r->ids));
     r->n = (int64_t)mds_tokenizer_encode(r->vocabulary.tokenizer, r->bases,
                                          (size_t)r->n_bases, r->ids);
     return MDS_OK;
@@ -213,7 +181,7 @@ static enum mds_rc read_bases(struct mds_infer_records *r, struct mds_fasta *f)
 
     r->n_bases = 0;
     do {
-        MDS_TRY(need_bases(r, r->n_bases + block));
+        MDS_TRY(mds_reserve(&r->bases, &r->base_room, r->n_bases + block, 1));
         MDS_TRY(mds_fasta_read(f, r->bases + r->n_bases, (size_t)block, &n));
         r->n_bases += (int64_t)n;
     } while (n > 0);
@@ -244,7 +212,7 @@ static enum mds_rc next_of_source(struct mds_infer_records *r, int *found)
         return MDS_OK;
     MDS_TRY(mds_source_starts(s, r->number - 1, 2, starts));
     r->n = starts[1] - starts[0];
-    MDS_TRY(need_ids(r, mds_max(r->n, 1)));
+    MDS_TRY(mds_reserve(&r->ids, &r->id_room, mds_max(r->n, 1), sizeof *r->ids));
     MDS_TRY(mds_source_read(s, starts[0], r->n, r->ids));
     for (int64_t i = 0; i < r->n; i++)
         if (r->ids[i] >= r->vocabulary.size)
@@ -294,7 +262,7 @@ static enum mds_rc read_text_of_bases(struct mds_infer_records *r, const char *t
 static enum mds_rc read_text_of_bytes(struct mds_infer_records *r, const char *text)
 {
     r->n = (int64_t)strlen(text);
-    MDS_TRY(need_ids(r, mds_max(r->n, 1)));
+    MDS_TRY(mds_reserve(&r->ids, &r->id_room, mds_max(r->n, 1), sizeof *r->ids));
     for (int64_t i = 0; i < r->n; i++)
         r->ids[i] = (unsigned char)text[i];
     return MDS_OK;
@@ -331,7 +299,7 @@ static enum mds_rc next_of_regions(struct mds_infer_records *r, int *found)
         return MDS_OK;
     r->name = r->region.name;
     r->n_bases = r->region.n;
-    MDS_TRY(need_bases(r, r->n_bases));
+    MDS_TRY(mds_reserve(&r->bases, &r->base_room, r->n_bases, 1));
     MDS_TRY(mds_infer_regions_read(r->regions, &r->region, r->bases));
     return encode_bases(r);
 }

@@ -110,7 +110,6 @@ static enum mds_rc add_strand(struct scoring *g, const struct mds_infer_record *
                               int strand, struct record *to)
 {
     int64_t n = r->n + g->s->score_eod;
-    void *more;
 
     to->item[strand] = -1;
     to->tokens[strand] = n;
@@ -118,13 +117,7 @@ static enum mds_rc add_strand(struct scoring *g, const struct mds_infer_record *
         return MDS_OK;
     MDS_TRY(mds_infer_model_check_length(g->m, "standard input", r->name, n,
                                          g->m->run->config.model.seq_length + 1));
-    if (n > g->id_room) {
-        more = mds_realloc(g->ids, (size_t)(2 * n), sizeof *g->ids);
-        if (!more)
-            return MDS_EMEM;
-        g->ids = more;
-        g->id_room = 2 * n;
-    }
+    MDS_TRY(mds_reserve(&g->ids, &g->id_room, n, sizeof *g->ids));
     memcpy(g->ids, r->ids, (size_t)r->n * sizeof *g->ids);
     if (g->s->score_eod)
         g->ids[r->n] = g->m->vocabulary.eod;
@@ -135,15 +128,8 @@ static enum mds_rc add_record(struct scoring *g, struct mds_infer_records *in,
                               struct mds_infer_record *r)
 {
     struct record *to;
-    void *more;
 
-    if (g->records == g->room) {
-        more = mds_realloc(g->record, (size_t)(2 * g->room + 64), sizeof *g->record);
-        if (!more)
-            return MDS_EMEM;
-        g->record = more;
-        g->room = 2 * g->room + 64;
-    }
+    MDS_TRY(mds_reserve(&g->record, &g->room, g->records + 1, sizeof *g->record));
     to = &g->record[g->records];
     *to = (struct record){.name = mds_strdup(r->name), .length = r->length};
     g->records++;

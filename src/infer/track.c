@@ -8,19 +8,10 @@
 
 enum mds_rc mds_infer_track_begin(struct mds_infer_track *k, int64_t n)
 {
-    void *more;
+    int64_t room = k->room;
 
-    if (n > k->room) {
-        more = mds_realloc(k->sum, (size_t)n, sizeof *k->sum);
-        if (!more)
-            return MDS_EMEM;
-        k->sum = more;
-        more = mds_realloc(k->strands, (size_t)n, sizeof *k->strands);
-        if (!more)
-            return MDS_EMEM;
-        k->strands = more;
-        k->room = n;
-    }
+    MDS_TRY(mds_reserve(&k->sum, &room, n, sizeof *k->sum));
+    MDS_TRY(mds_reserve(&k->strands, &k->room, n, sizeof *k->strands));
     k->n = n;
     for (int64_t i = 0; i < n; i++) {
         k->sum[i] = 0;

@@ -100,15 +100,11 @@ enum mds_rc mds_vcf_open(const char *path, struct mds_vcf **out)
 
 static enum mds_rc mark_contig(struct mds_vcf *v, int32_t rid)
 {
-    char *more;
     int32_t room = 2 * rid + 64;
 
     if (rid >= v->contigs) {
-        more = mds_realloc(v->seen, (size_t)room, 1);
-        if (!more)
-            return MDS_EMEM;
-        memset(more + v->contigs, 0, (size_t)(room - v->contigs));
-        v->seen = more;
+        MDS_TRY(mds_resize(&v->seen, (size_t)room, 1));
+        memset(v->seen + v->contigs, 0, (size_t)(room - v->contigs));
         v->contigs = room;
     }
     v->seen[rid] = 1;

@@ -30,12 +30,7 @@ void mds_infer_words_fini(struct mds_infer_words *w)
 
 enum mds_rc mds_infer_words_resize(struct mds_infer_words *w, int64_t tokens)
 {
-    void *logit = mds_realloc(w->logit, (size_t)(tokens * w->n), sizeof *w->logit);
-
-    if (!logit)
-        return MDS_EMEM;
-    w->logit = logit;
-    return MDS_OK;
+    return mds_resize(&w->logit, (size_t)(tokens * w->n), sizeof *w->logit);
 }
 
 void mds_infer_words_put(struct mds_infer_words *w, int64_t token, int64_t first,

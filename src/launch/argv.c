@@ -10,14 +10,11 @@
 /* word is taken over. */
 static void append_owned(struct mds_argv *w, char *word)
 {
-    char **more = word ? mds_realloc(w->v, w->n + 2, sizeof *more) : NULL;
-
-    if (!more) {
+    if (!word || mds_resize(&w->v, w->n + 2, sizeof *w->v)) {
         free(word);
         w->failed = 1;
         return;
     }
-    w->v = more;
     w->v[w->n++] = word;
     w->v[w->n] = NULL;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/hosts.h"
 #include "base/alloc.h"
-#include "base/str.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -54,19 +53,10 @@ size_t mds_hosts_remove(struct mds_hosts *h, const struct mds_hosts *bad)
 
 static enum mds_rc append_host(struct mds_hosts *h, const char *name, int slots)
 {
-    char **names;
-    int *counts;
-
     if (h->count == MAX_HOSTS)
         return mds_fail(MDS_EUSER, "more than %d nodes", MAX_HOSTS);
-    names = mds_grow(h->name, h->count, sizeof *names);
-    if (!names)
-        return MDS_EMEM;
-    h->name = names;
-    counts = mds_grow(h->slots, h->count, sizeof *counts);
-    if (!counts)
-        return MDS_EMEM;
-    h->slots = counts;
+    MDS_TRY(mds_grow(&h->name, h->count, sizeof *h->name));
+    MDS_TRY(mds_grow(&h->slots, h->count, sizeof *h->slots));
     h->name[h->count] = mds_strdup(name);
     if (!h->name[h->count])
         return MDS_EMEM;

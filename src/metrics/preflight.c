@@ -100,17 +100,15 @@ static int sort_test(const struct mds_preflight_record *r, int ranks, int test,
 __attribute__((format(printf, 3, 4))) static enum mds_rc
 add_fault(struct mds_preflight_faults *f, int rank, const char *fmt, ...)
 {
-    struct mds_preflight_fault *more = mds_grow(f->v, f->n, sizeof *more);
+    struct mds_preflight_fault *fault;
     va_list args;
 
-    if (!more)
-        return MDS_EMEM;
-    f->v = more;
-    more += f->n++;
-    more->rank = rank;
-    more->of_group = 0;
+    MDS_TRY(mds_grow(&f->v, f->n, sizeof *f->v));
+    fault = &f->v[f->n++];
+    fault->rank = rank;
+    fault->of_group = 0;
     va_start(args, fmt);
-    vsnprintf(more->text, sizeof more->text, fmt, args);
+    vsnprintf(fault->text, sizeof fault->text, fmt, args);
     va_end(args);
     return MDS_OK;
 }

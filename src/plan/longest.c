@@ -234,14 +234,10 @@ struct variants {
 static void append_variant(struct length_search *f, struct variants *all,
                            const struct variant *w)
 {
-    struct variant *more = mds_grow(all->v, all->n, sizeof *more);
-
-    if (!more) {
+    if (mds_grow(&all->v, all->n, sizeof *all->v))
         f->rc = MDS_EMEM;
-        return;
-    }
-    all->v = more;
-    all->v[all->n++] = *w;
+    else
+        all->v[all->n++] = *w;
 }
 
 /* A length that tensor ranks cannot share is left whole among them. */

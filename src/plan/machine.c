@@ -246,15 +246,12 @@ static enum mds_rc read_queues(struct reader *r, const struct mds_node *section)
     struct mds_machine *m = r->m;
 
     for (const struct mds_node *n = section->first; n; n = n->next) {
-        struct mds_queue *more, *q;
+        struct mds_queue *q;
 
         if (is_origin(n))
             continue;
-        more = mds_grow(m->queues, m->queue_count, sizeof *more);
-        if (!more)
-            return MDS_EMEM;
-        m->queues = more;
-        q = &more[m->queue_count++];
+        MDS_TRY(mds_grow(&m->queues, m->queue_count, sizeof *m->queues));
+        q = &m->queues[m->queue_count++];
         *q = (struct mds_queue){.name = mds_strdup(n->key), .min_nodes = 1};
         if (!q->name)
             return MDS_EMEM;
@@ -282,7 +279,7 @@ static enum mds_rc read_environment(struct reader *r, const struct mds_node *sec
     struct mds_machine *m = r->m;
 
     for (const struct mds_node *n = section->first; n; n = n->next) {
-        struct mds_variable *more, *v;
+        struct mds_variable *v;
 
         if (is_origin(n))
             continue;
@@ -293,11 +290,8 @@ static enum mds_rc read_environment(struct reader *r, const struct mds_node *sec
                 n->key);
             continue;
         }
-        more = mds_grow(m->environment, m->variable_count, sizeof *more);
-        if (!more)
-            return MDS_EMEM;
-        m->environment = more;
-        v = &more[m->variable_count++];
+        MDS_TRY(mds_grow(&m->environment, m->variable_count, sizeof *m->environment));
+        v = &m->environment[m->variable_count++];
         *v = (struct mds_variable){mds_strdup(n->key), mds_strdup(n->text)};
         if (!v->name || !v->value)
             return MDS_EMEM;

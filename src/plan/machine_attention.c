@@ -48,7 +48,7 @@ enum mds_rc mds_machine_read_attention(const struct mds_tree *t,
                                        struct mds_machine *m, struct mds_diag *diag)
 {
     for (const struct mds_node *n = section->first; n; n = n->next) {
-        struct mds_attention_rate row, *more;
+        struct mds_attention_rate row;
 
         if (strcmp(n->key, "source") == 0 || strcmp(n->key, "date") == 0)
             continue;
@@ -60,10 +60,7 @@ enum mds_rc mds_machine_read_attention(const struct mds_tree *t,
                 "must be {head: 128, seq: 8192, forward: FLOP/s, backward: FLOP/s}");
             continue;
         }
-        more = mds_grow(m->attention, m->attention_count, sizeof *more);
-        if (!more)
-            return MDS_EMEM;
-        m->attention = more;
+        MDS_TRY(mds_grow(&m->attention, m->attention_count, sizeof *m->attention));
         m->attention[m->attention_count++] = row;
     }
     if (m->attention_count > 0)

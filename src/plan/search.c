@@ -2,7 +2,6 @@
 #include "plan/search.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/minmax.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -133,14 +132,10 @@ static double throughput_bound(struct search *s, const struct mds_layout *grid)
 
 static void add_candidate(struct search *s, const struct candidate *c)
 {
-    struct candidate *more = mds_grow(s->candidates, s->candidate_count, sizeof *more);
-
-    if (!more) {
+    if (mds_grow(&s->candidates, s->candidate_count, sizeof *s->candidates))
         s->rc = MDS_EMEM;
-        return;
-    }
-    s->candidates = more;
-    s->candidates[s->candidate_count++] = *c;
+    else
+        s->candidates[s->candidate_count++] = *c;
 }
 
 static int confirm_by_full_run(struct search *s, struct mds_plan_entry *e);

@@ -13,17 +13,14 @@
 void mds_search_add_fit(struct search *s, const struct mds_plan_entry *e)
 {
     struct mds_plan *p = s->plan;
-    struct mds_plan_entry *more;
 
     for (size_t i = 0; i < p->fit_count; i++)
         if (mds_layout_equal(&p->fits[i].layout, &e->layout))
             return;
-    more = mds_grow(p->fits, p->fit_count, sizeof *more);
-    if (!more) {
+    if (mds_grow(&p->fits, p->fit_count, sizeof *p->fits)) {
         s->rc = MDS_EMEM;
         return;
     }
-    p->fits = more;
     p->fits[p->fit_count++] = *e;
     s->best = fmax(s->best, e->estimate.tokens_s);
 }
@@ -32,13 +29,11 @@ void mds_search_add_reject(struct search *s, const struct mds_plan_entry *e,
                            int divides, const char *why)
 {
     struct mds_plan *p = s->plan;
-    struct mds_plan_reject *more = mds_grow(p->rejects, p->reject_count, sizeof *more);
 
-    if (!more) {
+    if (mds_grow(&p->rejects, p->reject_count, sizeof *p->rejects)) {
         s->rc = MDS_EMEM;
         return;
     }
-    p->rejects = more;
     p->rejects[p->reject_count] =
         (struct mds_plan_reject){.entry = *e, .divides = divides};
     snprintf(p->rejects[p->reject_count].why, sizeof p->rejects->why, "%s", why);

@@ -110,15 +110,11 @@ static enum mds_rc append_grid(const struct grid_lister *s, struct mds_layout l)
 {
     struct mds_layout kept = mds_layout_keep(l, s->user, s->fixed);
     struct mds_plan_grids *g = s->out;
-    struct mds_layout *more;
 
     if (kept.tensor != l.tensor || kept.pipeline != l.pipeline ||
         kept.ulysses != l.ulysses || kept.ring != l.ring || kept.expert != l.expert)
         return MDS_OK;
-    more = mds_grow(g->v, g->n, sizeof *more);
-    if (!more)
-        return MDS_EMEM;
-    g->v = more;
+    MDS_TRY(mds_grow(&g->v, g->n, sizeof *g->v));
     l.sequence_parallel = l.tensor > 1;
     l.micro = s->user->micro;
     l.global = s->user->global;

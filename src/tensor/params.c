@@ -44,26 +44,16 @@ void mds_params_destroy(struct mds_params *ps)
 /* Allocate space for one more parameter. */
 static enum mds_rc grow_params(struct mds_params *ps)
 {
-    void *list = mds_grow(ps->list, (size_t)ps->n, sizeof *ps->list), *hash;
-
-    if (!list)
-        return MDS_EMEM;
-    ps->list = list;
-    hash = mds_grow(ps->hash, (size_t)ps->n, sizeof *ps->hash);
-    if (!hash)
-        return MDS_EMEM;
-    ps->hash = hash;
-    return MDS_OK;
+    MDS_TRY(mds_grow(&ps->list, (size_t)ps->n, sizeof *ps->list));
+    return mds_grow(&ps->hash, (size_t)ps->n, sizeof *ps->hash);
 }
 
 enum mds_rc mds_params_add_unit(struct mds_params *ps, const char *name, int *unit)
 {
-    struct mds_param_unit *u = mds_grow(ps->unit, (size_t)ps->units, sizeof *u);
+    struct mds_param_unit *u;
 
-    if (!u)
-        return MDS_EMEM;
-    ps->unit = u;
-    u += ps->units;
+    MDS_TRY(mds_grow(&ps->unit, (size_t)ps->units, sizeof *ps->unit));
+    u = &ps->unit[ps->units];
     *u = (struct mds_param_unit){.first_param = ps->n, .first = mds_params_span(ps)};
     snprintf(u->name, sizeof u->name, "%s", name);
     *unit = ps->units++;

@@ -40,11 +40,17 @@ static void test_fail_keeps_the_sentence(void **state)
 
 static void test_alloc_refuses_the_impossible(void **state)
 {
+    void *none = NULL;
+    int64_t room = 0;
+
     (void)state;
     assert_null(mds_zalloc(SIZE_MAX / 2, 4));
     assert_non_null(strstr(mds_fail_text(), "host memory"));
     assert_null(mds_realloc(NULL, SIZE_MAX / 2, 4));
-    assert_null(mds_grow(NULL, (SIZE_MAX >> 1) + 1, 4));
+    assert_int_equal(mds_grow(&none, (SIZE_MAX >> 1) + 1, 4), MDS_EMEM);
+    assert_int_equal(mds_reserve(&none, &room, INT64_MAX, 4), MDS_EMEM);
+    assert_null(none);
+    assert_int_equal(room, 0);
 }
 
 static void test_arrays_grow(void **state)
@@ -53,12 +59,16 @@ static void test_arrays_grow(void **state)
 
     (void)state;
     for (int n = 0; n < 1000; n++) {
-        list = mds_grow(list, (size_t)n, sizeof *list);
-        assert_non_null(list);
+        assert_int_equal(mds_grow(&list, (size_t)n, sizeof *list), MDS_OK);
         list[n] = n;
     }
     for (int n = 0; n < 1000; n++)
         assert_int_equal(list[n], n);
+    for (int64_t room = 1000, n = 1; n < 5000; n += 999) {
+        assert_int_equal(mds_reserve(&list, &room, n, sizeof *list), MDS_OK);
+        assert_in_range(room, n, 8000);
+        list[n - 1] = 0;
+    }
     free(list);
 }
 
