@@ -17,21 +17,9 @@ static const char *const op_names[MDS_OPS] = {
     [MDS_OP_COPY_OUT] = "copy_out",
 };
 
-static const char *const tag_names[MDS_MEM_TAGS] = {
-    [MDS_MEM_PARAM] = "params",     [MDS_MEM_GRAD] = "grads",
-    [MDS_MEM_OPTIM] = "optimizer",  [MDS_MEM_ACT] = "activations",
-    [MDS_MEM_CKPT] = "checkpoints", [MDS_MEM_WORK] = "workspace",
-    [MDS_MEM_COMM] = "comm",        [MDS_MEM_SAVE] = "saving",
-};
-
 const char *mds_op_name(enum mds_op op)
 {
     return op_names[op];
-}
-
-const char *mds_mem_tag_name(enum mds_mem_tag tag)
-{
-    return tag_names[tag];
 }
 
 void mds_dev_destroy(struct mds_dev *dev)

@@ -7,7 +7,7 @@ src_device_libmds_device_a_SOURCES = \
   src/device/clock.c src/device/clock.h \
   src/device/device.c src/device/device.h \
   src/device/host.c \
-  src/device/memory.h \
+  src/device/memory.c src/device/memory.h \
   src/device/nvml.c src/device/nvml.h \
   src/device/pinned.c \
   src/device/profile.c src/device/profile.h \

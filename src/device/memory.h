@@ -29,4 +29,10 @@ struct mds_mem_account {
     int64_t total_now, total_peak;
 };
 
+struct mds_str;
+
+/* Append a line for each tag that was ever used and one for all, with aligned columns:
+ * purpose, now, peak, share of the peak of all. */
+void mds_mem_table(const struct mds_mem_account *m, struct mds_str *out);
+
 #endif

@@ -8,7 +8,6 @@
 #include "ckpt/reader.h"
 #include "device/memory.h"
 #include "infer/words.h"
-#include "metrics/memory.h"
 #include "transport/stop.h"
 
 #include <inttypes.h>
@@ -590,13 +589,9 @@ enum mds_rc mds_infer_model_start(struct mds_infer_model *m,
 
 void mds_infer_model_log_memory(const struct mds_infer_model *m)
 {
-    const struct mds_mem_account *a = &mds_dev_ledger(m->dev)->memory;
-    const char *names[MDS_MEM_TAGS];
     struct mds_str table = {0};
 
-    for (int t = 0; t < MDS_MEM_TAGS; t++)
-        names[t] = mds_mem_tag_name((enum mds_mem_tag)t);
-    mds_memory_table(&table, MDS_MEM_TAGS, names, a->now, a->peak, a->total_peak);
+    mds_mem_table(&mds_dev_ledger(m->dev)->memory, &table);
     if (table.s)
         mds_debug("memory of rank %d by purpose:\n%s", m->world.rank, table.s);
     mds_str_fini(&table);

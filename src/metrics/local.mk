@@ -4,7 +4,6 @@ src_metrics_libmds_metrics_a_SOURCES = \
   src/metrics/console.c src/metrics/console.h \
   src/metrics/experts.c src/metrics/experts.h src/metrics/expert_records.c \
   src/metrics/flops.c src/metrics/flops.h \
-  src/metrics/memory.c src/metrics/memory.h \
   src/metrics/metrics.c src/metrics/metrics.h src/metrics/metrics_impl.h \
   src/metrics/outputs.c src/metrics/outputs.h \
   src/metrics/preflight.c src/metrics/preflight.h \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Prints a plan. */
 #include "base/units.h"
-#include "metrics/memory.h"
 #include "plan/plan.h"
 
 #include <string.h>
@@ -44,14 +43,10 @@ static void print_untracked(const struct mds_untracked *b, FILE *f)
 
 static void print_memory_table(const struct mds_estimate *e, FILE *f)
 {
-    const char *names[MDS_MEM_TAGS];
     struct mds_str table = {0};
     char text[32];
 
-    for (int t = 0; t < MDS_MEM_TAGS; t++)
-        names[t] = mds_mem_tag_name((enum mds_mem_tag)t);
-    mds_memory_table(&table, MDS_MEM_TAGS, names, e->memory.now, e->memory.peak,
-                     e->memory.total_peak);
+    mds_mem_table(&e->memory, &table);
     if (!table.failed)
         fputs(table.s, f);
     mds_str_fini(&table);

@@ -4,7 +4,6 @@
 #include "base/minmax.h"
 #include "base/units.h"
 #include "ckpt/reader.h"
-#include "metrics/memory.h"
 #include "train/run.h"
 
 #include <stdio.h>
@@ -38,12 +37,9 @@ struct mds_dev_spec mds_run_device(const struct run *r)
 
 void mds_run_memory_table(const struct mds_mem_account *m, FILE *f)
 {
-    const char *names[MDS_MEM_TAGS];
     struct mds_str table = {0};
 
-    for (int t = 0; t < MDS_MEM_TAGS; t++)
-        names[t] = mds_mem_tag_name((enum mds_mem_tag)t);
-    mds_memory_table(&table, MDS_MEM_TAGS, names, m->now, m->peak, m->total_peak);
+    mds_mem_table(m, &table);
     if (!table.failed)
         fputs(table.s, f);
     mds_str_fini(&table);

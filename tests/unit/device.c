@@ -2,6 +2,7 @@
 /* device: arenas, the account by tag, the dry device, the host's memory. */
 #include "tests/unit/scratch.h"
 
+#include "base/str.h"
 #include "device/arena.h"
 #include "device/backend.h"
 #include "device/profile.h"
@@ -275,6 +276,23 @@ static void a_long_profile_is_complete(void **state)
     mds_dev_destroy(dev);
 }
 
+static void memory_has_a_table(void **state)
+{
+    const struct mds_mem_account m = {
+        .now = {[MDS_MEM_PARAM] = 1 << 20},
+        .peak = {[MDS_MEM_PARAM] = 1 << 20, [MDS_MEM_ACT] = 3 << 20},
+        .total_peak = 4 << 20};
+    struct mds_str s = {0};
+
+    (void)state;
+    mds_mem_table(&m, &s);
+    assert_string_equal(s.s, "  purpose                 now         peak  of peak\n"
+                             "  params             1.00 MiB     1.00 MiB   25.0 %\n"
+                             "  activations             0 B     3.00 MiB   75.0 %\n"
+                             "  all                1.00 MiB     4.00 MiB  100.0 %\n");
+    mds_str_fini(&s);
+}
+
 static void every_operation_has_a_name(void **state)
 {
     (void)state;
@@ -437,6 +455,7 @@ int main(void)
         cmocka_unit_test(a_profile_of_waits_has_nothing_else),
         cmocka_unit_test(a_long_profile_is_complete),
         cmocka_unit_test(every_operation_has_a_name),
+        cmocka_unit_test(memory_has_a_table),
         cmocka_unit_test(a_job_may_have_less_memory_than_its_node),
         cmocka_unit_test(groups_of_version_1_count_too),
         cmocka_unit_test(gpu_memory_is_not_host_memory),

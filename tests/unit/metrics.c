@@ -9,7 +9,6 @@
 #include "metrics/console.h"
 #include "metrics/experts.h"
 #include "metrics/flops.h"
-#include "metrics/memory.h"
 #include "metrics/metrics.h"
 #include "metrics/preflight.h"
 #include "metrics/spikes.h"
@@ -571,21 +570,6 @@ static void test_unwritable_sinks(void **state)
     assert_null(m);
 }
 
-static void test_memory_table(void **state)
-{
-    static const char *const names[] = {"params", "comm", "activations"};
-    static const int64_t now[] = {1 << 20, 0, 0}, peak[] = {1 << 20, 0, 3 << 20};
-    struct mds_str s = {0};
-
-    (void)state;
-    mds_memory_table(&s, 3, names, now, peak, 4 << 20);
-    assert_string_equal(s.s, "  purpose                 now         peak  of peak\n"
-                             "  params             1.00 MiB     1.00 MiB   25.0 %\n"
-                             "  activations             0 B     3.00 MiB   75.0 %\n"
-                             "  all                1.00 MiB     4.00 MiB  100.0 %\n");
-    mds_str_fini(&s);
-}
-
 /* A loss that falls and swings by 0.1: the mean follows, and only what leaves the swing
  * is a spike. */
 static void test_spikes(void **state)
@@ -780,7 +764,6 @@ int main(void)
         cmocka_unit_test(test_tensorboard),
         cmocka_unit_test(test_tensorboard_start),
         cmocka_unit_test(test_unwritable_sinks),
-        cmocka_unit_test(test_memory_table),
         cmocka_unit_test(test_spikes),
         cmocka_unit_test(test_expert_load),
         cmocka_unit_test(test_router_losses),
