@@ -9,7 +9,7 @@ src_infer_libmds_infer_a_SOURCES = \
   src/infer/genome.c src/infer/genome.h \
   src/infer/lines.c src/infer/lines.h \
   src/infer/marginals.c src/infer/marginals.h \
-  src/infer/model.c src/infer/model.h \
+  src/infer/model.c src/infer/model.h src/infer/model_start.c \
   src/infer/options.c src/infer/options.h \
   src/infer/origin.c src/infer/origin.h \
   src/infer/per_token.c src/infer/per_token.h \
