@@ -33,11 +33,12 @@ enum mds_rc mds_fail_open(enum mds_rc rc, const char *name)
     return mds_fail(rc, "%s: %s (relative to %s)", name, why, here);
 }
 
-enum mds_rc mds_fail_write(enum mds_rc rc, const char *name)
+enum mds_rc mds_fail_write(const char *name)
 {
     const char *remedy = errno == ENOENT ? "; make its folder first" : "";
 
-    return mds_fail(rc, "%s: cannot be written: %s%s", name, strerror(errno), remedy);
+    return mds_fail(MDS_EIO, "%s: cannot be written: %s%s", name, strerror(errno),
+                    remedy);
 }
 
 const char *mds_fail_text(void)

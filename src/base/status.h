@@ -30,8 +30,8 @@ enum mds_rc mds_fail(enum mds_rc rc, const char *fmt, ...)
  * expected. */
 enum mds_rc mds_fail_open(enum mds_rc rc, const char *name);
 
-/* The same for a file to be written; tells the user to make a missing folder first. */
-enum mds_rc mds_fail_write(enum mds_rc rc, const char *name);
+/* MDS_EIO of a file to be written; tells the user to make a missing folder first. */
+enum mds_rc mds_fail_write(const char *name);
 
 /* The message of this thread's last failure; "" if there was none.  Valid until the
  * next mds_fail of this thread. */

@@ -169,6 +169,13 @@ int mds_str_is_in(const char *name, const char *const *list)
     return *list != NULL;
 }
 
+int mds_str_ends_with(const char *text, const char *tail)
+{
+    size_t n = strlen(text), m = strlen(tail);
+
+    return n > m && strcmp(text + n - m, tail) == 0;
+}
+
 int mds_path_is_in(const char *path, const char *folder)
 {
     size_t n = strlen(folder);

@@ -43,6 +43,9 @@ const char *mds_str_hint(const char *near, const char *otherwise,
 /* Whether name is in the list, which ends with NULL. */
 int mds_str_is_in(const char *name, const char *const *list);
 
+/* Whether text ends with tail, and is longer. */
+int mds_str_ends_with(const char *text, const char *tail);
+
 /* Whether path is the folder or below it, comparing text only. */
 int mds_path_is_in(const char *path, const char *folder);
 

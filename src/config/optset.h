@@ -74,6 +74,12 @@ struct mds_option {
                                    of the choices "x=N", between commas */
 };
 
+/* Whether the program's struct has it as an int: flags, choices and sets of words. */
+static inline int mds_option_is_int(const struct mds_option *o)
+{
+    return o->type == MDS_OPT_FLAG || o->type == MDS_OPT_ENUM || o->type == MDS_OPT_SET;
+}
+
 /* Rows that every program's table has, under its heading. */
 #define MDS_OPT_HELP_AND_VERSION(heading)                                              \
     {.group = heading,                                                                 \

@@ -25,12 +25,7 @@ struct mds_name {
     int negated; /* --no-x */
 };
 
-/* Which members of union mds_value and of the program's struct a row has. */
-static inline int mds_option_is_int(const struct mds_option *o)
-{
-    return o->type == MDS_OPT_FLAG || o->type == MDS_OPT_ENUM || o->type == MDS_OPT_SET;
-}
-
+/* Whether union mds_value and the program's struct have it as a text. */
 static inline int mds_option_is_text(const struct mds_option *o)
 {
     return o->type == MDS_OPT_STRING || o->type == MDS_OPT_WORDS;

@@ -3,19 +3,13 @@
 #include "data/source.h"
 
 #include "base/alloc.h"
+#include "base/str.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static int ends_with(const char *text, const char *tail)
-{
-    size_t n = strlen(text), m = strlen(tail);
-
-    return n > m && strcmp(text + n - m, tail) == 0;
-}
 
 static int exists_with_extension(const char *path, const char *extension)
 {
@@ -35,7 +29,7 @@ int mds_source_is_there(const char *path)
 
 int mds_source_is_megatron(const char *path)
 {
-    return ends_with(path, ".bin") || ends_with(path, ".idx") ||
+    return mds_str_ends_with(path, ".bin") || mds_str_ends_with(path, ".idx") ||
            (access(path, F_OK) != 0 && exists_with_extension(path, ".idx"));
 }
 
@@ -46,7 +40,7 @@ static enum mds_rc open_megatron(const char *path, struct mds_source **out)
 
     if (!prefix)
         return MDS_EMEM;
-    if (ends_with(path, ".bin") || ends_with(path, ".idx"))
+    if (mds_str_ends_with(path, ".bin") || mds_str_ends_with(path, ".idx"))
         prefix[strlen(prefix) - 4] = '\0';
     rc = mds_source_open_megatron(prefix, out);
     free(prefix);

@@ -15,17 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int ends_with(const char *text, const char *tail)
-{
-    size_t n = strlen(text), m = strlen(tail);
-
-    return n > m && strcmp(text + n - m, tail) == 0;
-}
-
 int mds_vcf_is_name(const char *path)
 {
-    return ends_with(path, ".vcf") || ends_with(path, ".vcf.gz") ||
-           ends_with(path, ".bcf");
+    return mds_str_ends_with(path, ".vcf") || mds_str_ends_with(path, ".vcf.gz") ||
+           mds_str_ends_with(path, ".bcf");
 }
 
 #if HAVE_HTSLIB
@@ -265,7 +258,9 @@ static enum mds_rc write_header(struct mds_vcf *v, const char *model)
 
 static const char *mode_of(const char *path)
 {
-    return ends_with(path, ".bcf") ? "wb" : ends_with(path, ".gz") ? "wz" : "w";
+    return mds_str_ends_with(path, ".bcf")  ? "wb"
+           : mds_str_ends_with(path, ".gz") ? "wz"
+                                            : "w";
 }
 
 static enum mds_rc begin(struct mds_vcf *v, const char *mode, const char *model)

@@ -120,7 +120,7 @@ enum mds_rc mds_jsonl_open(const char *path, int append, struct mds_jsonl **out)
     }
     j->file = fopen(path, append ? "ae" : "we");
     if (!j->file) {
-        rc = mds_fail_write(MDS_EIO, path);
+        rc = mds_fail_write(path);
         goto free_path;
     }
     j->pipe.fd =
@@ -197,7 +197,7 @@ enum mds_rc mds_jsonl_end(struct mds_jsonl *j)
     if (j->pipe.fd >= 0 ? mds_stream_write(&j->pipe, j->line.s, j->line.len) != 0
                         : fwrite(j->line.s, 1, j->line.len, j->file) != j->line.len ||
                               fflush(j->file) != 0)
-        return mds_fail_write(MDS_EIO, j->path);
+        return mds_fail_write(j->path);
     return MDS_OK;
 }
 
@@ -216,7 +216,7 @@ enum mds_rc mds_jsonl_close(struct mds_jsonl *j)
         (void)mds_stream_drain(&j->pipe, 5);
     free(j->pipe.kept);
     if (fclose(j->file))
-        rc = mds_fail_write(MDS_EIO, j->path);
+        rc = mds_fail_write(j->path);
     mds_str_fini(&j->line);
     free(j->path);
     free(j);

@@ -74,7 +74,7 @@ enum mds_rc mds_output_open(const char *path, struct mds_output *out)
     unlink(o.partial); /* a dead process's; a living one's has no name now */
     o.file = fopen(o.partial, "w+xe");
     if (!o.file) {
-        rc = mds_fail_write(MDS_EIO, path);
+        rc = mds_fail_write(path);
         goto forget_o;
     }
     *out = o;
@@ -116,14 +116,14 @@ enum mds_rc mds_output_commit(struct mds_output *o)
     int ours = 0;
 
     if (fflush(o->file) || fsync(fileno(o->file)) || (ours = owns_partial_file(o)) < 0)
-        rc = mds_fail_write(MDS_EIO, o->path);
+        rc = mds_fail_write(o->path);
     else if (!ours)
         rc = mds_fail(MDS_EIO,
                       "%s: another process has started to write it, or %s was removed: "
                       "nothing was written; give each process its own file name",
                       o->path, o->partial);
     else if (rename(o->partial, o->path))
-        rc = mds_fail_write(MDS_EIO, o->path);
+        rc = mds_fail_write(o->path);
     if (rc) {
         mds_output_abandon(o);
         return rc;

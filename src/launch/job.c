@@ -300,7 +300,7 @@ static enum mds_rc record_as_event(const char *folder, const char *ids)
     mds_events_open(path);
     mds_event_begin(&e, "submitted");
     mds_event_add_text(&e, "jobs", plain);
-    return mds_event_end(&e) ? mds_fail_write(MDS_EIO, path) : MDS_OK;
+    return mds_event_end(&e) ? mds_fail_write(path) : MDS_OK;
 }
 
 /* ids: "12" or "12, 13".  The jobs are submitted already, so a failure is only a

@@ -102,6 +102,12 @@ enum mds_rc mds_launch_request(const struct mds_launch *l,
                                const struct mds_config_run *run,
                                struct mds_plan_request *out);
 
+/* Whether a value is neither a default nor derived. */
+static inline int mds_is_set_by_user(const struct mds_config_run *run, const char *key)
+{
+    return mds_settings_of(&run->settings, key)->level > MDS_LEVEL_DERIVED;
+}
+
 /* Append the options for every value of a resolved configuration that was set or
  * chosen. Defaults are left out, so that a variable set later for the ranks still
  * counts. */

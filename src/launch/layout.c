@@ -11,16 +11,14 @@
 /* Whether a plan chooses the layout. */
 static int is_layout_open(const struct mds_launch *l, const struct mds_config_run *run)
 {
-    const struct mds_settings *s = &run->settings;
-
     if (l->options->layout != MDS_LAYOUT_AUTO)
         return l->options->layout == MDS_LAYOUT_PLAN;
     if (l->machine->node.gpus == 0 || l->ranks == 1)
         return 0; /* plain data parallelism, as without this program */
     for (const struct mds_axis *a = mds_axes; a->name; a++)
-        if (a->key && mds_settings_of(s, a->key)->level > MDS_LEVEL_DERIVED)
+        if (a->key && mds_is_set_by_user(run, a->key))
             return 0;
-    return mds_settings_of(s, "parallel.sp_type")->level <= MDS_LEVEL_DERIVED;
+    return !mds_is_set_by_user(run, "parallel.sp_type");
 }
 
 enum mds_rc mds_launch_request(const struct mds_launch *l,
@@ -263,7 +261,7 @@ static void add_timeout(const struct mds_config_run *run, const struct mds_estim
     double minutes = ceil(2 * (quiet + e->host_s) / 60);
 
     if (60 * minutes <= c->parallel.timeout_s ||
-        mds_settings_of(&run->settings, "parallel.timeout")->level > MDS_LEVEL_DERIVED)
+        mds_is_set_by_user(run, "parallel.timeout"))
         return;
     mds_argv_add_option(arguments, "--distributed-timeout-minutes", "%.0f", minutes);
 }
@@ -291,7 +289,7 @@ enum mds_rc mds_launch_choose_layout(struct mds_launch *l, struct mds_argv *argu
     MDS_TRY(mds_launch_config(l, NULL, 1, &run));
     mds_launch_read_data(l, run);
     open = is_layout_open(l, run);
-    sized = mds_settings_of(&run->settings, "batch.global")->level > MDS_LEVEL_DERIVED;
+    sized = mds_is_set_by_user(run, "batch.global");
     if (open) {
         rc = choose_planned_layout(l, run, &chosen);
         mds_config_run_destroy(run);

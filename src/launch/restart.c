@@ -88,7 +88,7 @@ static enum mds_rc add_to_file(const char *path, const char *node,
     int bad;
 
     if (!f)
-        return mds_fail_write(MDS_EIO, path);
+        return mds_fail_write(path);
     if (gmtime_r(&now, &utc))
         strftime(when, sizeof when, "%F %T UTC", &utc);
     describe_loss(loss, why, sizeof why);
@@ -490,7 +490,7 @@ static enum mds_rc fill_folder(struct job *j, const struct mds_run_folder *f,
         return rc;
     j->log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (j->log < 0)
-        return mds_fail_write(MDS_EIO, path);
+        return mds_fail_write(path);
     if (local)
         mds_info("%s has checkpoints, metrics.jsonl and job.log; to go on later: "
                  "sh %s/job.sh",

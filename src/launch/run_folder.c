@@ -11,11 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-int mds_is_set_by_user(const struct mds_config_run *asked, const char *key)
-{
-    return mds_settings_of(&asked->settings, key)->level > MDS_LEVEL_DERIVED;
-}
-
 /* ---- the folder ---- */
 
 static enum mds_rc name_folder(const struct mds_launch *l, const char *base,

@@ -57,7 +57,4 @@ enum mds_rc mds_run_folder_describe(const struct mds_job *j,
                                     const struct mds_config_run *asked,
                                     const struct mds_estimate *e);
 
-/* Whether a value is neither a default nor derived. */
-int mds_is_set_by_user(const struct mds_config_run *asked, const char *key);
-
 #endif

@@ -52,27 +52,13 @@ void mds_console_run(struct mds_str *out, const struct mds_metrics_run *run)
 }
 
 /* Kinds that weigh nothing are no losses: nothing is learnt from them. */
-static int is_shown(const struct mds_kind_table *kinds, const struct mds_kind_losses *l,
-                    int k)
-{
-    return l->count[k] > 0 && kinds->kind[k].weight > 0;
-}
-
 static void append_kinds(struct mds_str *out, const struct mds_kind_table *kinds,
-                         const struct mds_kind_losses *l)
+                         const struct mds_kind_losses *l, int is_short)
 {
     for (int k = 0; k < kinds->n; k++)
-        if (is_shown(kinds, l, k))
-            mds_str_add(out, " lm loss of %s: %.6E |", kinds->kind[k].name,
-                        l->sum[k] / l->count[k]);
-}
-
-static void append_short_kinds(struct mds_str *out, const struct mds_kind_table *kinds,
-                               const struct mds_kind_losses *l)
-{
-    for (int k = 0; k < kinds->n; k++)
-        if (is_shown(kinds, l, k))
-            mds_str_add(out, "  %s %.4f", kinds->kind[k].name, l->sum[k] / l->count[k]);
+        if (l->count[k] > 0 && kinds->kind[k].weight > 0)
+            mds_str_add(out, is_short ? "  %s %.4f" : " lm loss of %s: %.6E |",
+                        kinds->kind[k].name, l->sum[k] / l->count[k]);
 }
 
 double mds_logit_bound(const struct mds_metrics_step *s, int64_t layers, int64_t *layer)
@@ -144,7 +130,7 @@ void mds_console_step(struct mds_str *out, const struct mds_metrics_run *run,
                 mean->causal_flops_per_s_per_rank / 1e12);
     mds_str_add(out, " tokens per second: %.0f |", mean->tokens_per_s);
     mds_str_add(out, " ETA: %s |", mds_format_seconds(mean->eta_s, eta, sizeof eta));
-    append_kinds(out, &run->kinds, &mean->by_kind);
+    append_kinds(out, &run->kinds, &mean->by_kind, 0);
     mds_str_add(out, "\n");
 }
 
@@ -163,7 +149,7 @@ void mds_console_short_step(struct mds_str *out, const struct mds_metrics_run *r
                 mds_format_seconds(of->eta_s, eta, sizeof eta));
     if (of->skipped + of->nan_steps > 0)
         mds_str_add(out, "  skipped %" PRId64, of->skipped + of->nan_steps);
-    append_short_kinds(out, &run->kinds, &of->by_kind);
+    append_kinds(out, &run->kinds, &of->by_kind, 1);
 }
 
 void mds_console_short_eval(struct mds_str *out, const struct mds_metrics_run *run,
@@ -176,7 +162,7 @@ void mds_console_short_eval(struct mds_str *out, const struct mds_metrics_run *r
     if (e->samples < e->samples_there)
         mds_str_add(out, " of %" PRId64, e->samples_there);
     mds_str_add(out, " windows");
-    append_short_kinds(out, &run->kinds, e->losses);
+    append_kinds(out, &run->kinds, e->losses, 1);
     mds_str_add(out, "\n");
 }
 
@@ -197,7 +183,7 @@ void mds_console_eval(struct mds_str *out, const struct mds_metrics_run *run,
     if (e->samples < e->samples_there)
         mds_str_add(&line, " of %" PRId64, e->samples_there);
     mds_str_add(&line, " |");
-    append_kinds(&line, &run->kinds, e->losses);
+    append_kinds(&line, &run->kinds, e->losses, 0);
     for (int rule = 2; rule--;) {
         for (size_t i = 0; i < line.len; i++)
             mds_str_add(out, "-");
@@ -215,7 +201,7 @@ void mds_console_eval_file(struct mds_str *out, const struct mds_metrics_run *ru
                 " targets: %.0f |",
                 e->split, e->iteration, file, mds_kind_losses_mean(losses, &run->kinds),
                 mds_kind_losses_targets(losses, &run->kinds));
-    append_kinds(out, &run->kinds, losses);
+    append_kinds(out, &run->kinds, losses, 0);
     mds_str_add(out, "\n");
 }
 

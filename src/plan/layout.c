@@ -63,12 +63,6 @@ static const struct mds_option *member_option(int member)
     return mds_option_of(&mds_pretrain_options, member_key(member));
 }
 
-/* Whether a configuration has it as an int: choices, sets of words and flags. */
-static int is_int_option(const struct mds_option *o)
-{
-    return o->type == MDS_OPT_ENUM || o->type == MDS_OPT_SET || o->type == MDS_OPT_FLAG;
-}
-
 static struct mds_layout layout_of_config(const struct mds_config *c)
 {
     struct mds_layout l = {.act = c->train.act};
@@ -80,7 +74,7 @@ static struct mds_layout layout_of_config(const struct mds_config *c)
         int n;
 
         memcpy(&n, from, sizeof n);
-        if (is_int_option(o))
+        if (mds_option_is_int(o))
             value = n;
         else
             memcpy(&value, from, sizeof value);
@@ -98,7 +92,7 @@ static void store_layout(const struct mds_layout *l, struct mds_config *c)
         char *to = (char *)c + o->offset;
         int n = (int)value;
 
-        if (is_int_option(o))
+        if (mds_option_is_int(o))
             memcpy(to, &n, sizeof n);
         else
             memcpy(to, &value, sizeof value);

@@ -94,8 +94,7 @@ enum mds_rc mds_run_event_started(const struct run *r)
     begin(&e, "started", r->iteration);
     add_layout(r, &e);
     add_settings(r, &e);
-    return mds_event_end(&e) ? mds_fail_write(MDS_EIO, r->config->output.events)
-                             : MDS_OK;
+    return mds_event_end(&e) ? mds_fail_write(r->config->output.events) : MDS_OK;
 }
 
 void mds_run_event_data(const struct run *r)
