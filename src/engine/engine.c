@@ -6,6 +6,7 @@
 #include "engine/internal.h"
 #include "parallel/attention.h"
 #include "pipeline/split.h"
+#include "transport/world.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,21 @@ static enum mdsk_dtype dtype_of(const struct mds_config *c)
                                             [MDS_TYPE_F16] = MDSK_F16};
 
     return types[c->train.type];
+}
+
+struct mds_dev_spec mds_engine_device(const struct mds_config *c,
+                                      const struct mds_world *w)
+{
+    int cores = mds_host_cores() / w->local_ranks, threads = (int)c->train.threads;
+    int on_gpu = strcmp(mds_dev_resolve(c->output.device), "cuda") == 0;
+
+    return (struct mds_dev_spec){
+        .name = c->output.device,
+        .threads = threads ? threads : (int)mds_max(cores, 1),
+        .memory_bytes = on_gpu ? 0 : mds_host_memory_available() / w->local_ranks,
+        .local_rank = w->local_rank,
+        .local_ranks = w->local_ranks,
+        .repeatable = c->train.deterministic};
 }
 
 /* ---- model ---- */

@@ -34,6 +34,12 @@ struct mds_engine_need {
     int64_t overhead_bytes;        /* GPU memory that NCCL and attention allocate */
 };
 
+struct mds_world;
+
+/* The device of a rank, with its threads and the memory that it may take. */
+struct mds_dev_spec mds_engine_device(const struct mds_config *c,
+                                      const struct mds_world *w);
+
 struct mds_engine_spec {
     const struct mds_config *config; /* resolved, vocabulary known; borrowed */
     struct mds_dev *dev;             /* borrowed */

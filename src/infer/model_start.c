@@ -14,28 +14,13 @@
 
 /* ---- device and memory ---- */
 
-static struct mds_dev_spec device_spec(const struct mds_infer_model *m)
-{
-    const struct mds_config *c = &m->run->config;
-    int local = m->world.local_ranks, cores = mds_host_cores() / local;
-    int threads = (int)c->train.threads;
-    int on_gpu = strcmp(mds_dev_resolve(c->output.device), "cuda") == 0;
-    /* Many a run is over before two seconds of timing have paid. */
-    const double hot_after_s = 60;
-
-    return (struct mds_dev_spec){.name = c->output.device,
-                                 .threads = threads ? threads : (int)mds_max(cores, 1),
-                                 .memory_bytes =
-                                     on_gpu ? 0 : mds_host_memory_available() / local,
-                                 .local_rank = m->world.local_rank,
-                                 .repeatable = c->train.deterministic,
-                                 .hot_after_s = hot_after_s};
-}
-
 static enum mds_rc open_device(struct mds_infer_model *m)
 {
-    struct mds_dev_spec spec = device_spec(m);
+    /* Many a run is over before two seconds of timing have paid. */
+    const double hot_after_s = 60;
+    struct mds_dev_spec spec = mds_engine_device(&m->run->config, &m->world);
 
+    spec.hot_after_s = hot_after_s;
     MDS_TRY(mds_dev_create(&spec, &m->dev));
     spec.host_side = 1;
     MDS_TRY(mds_dev_create(&spec, &m->host));
@@ -74,7 +59,7 @@ static enum mds_rc build_engine(struct mds_infer_model *m)
                                    .host = m->host,
                                    .groups = &m->groups,
                                    .need = &m->need,
-                                   .threads = device_spec(m).threads};
+                                   .threads = mds_engine_device(c, w).threads};
 
     MDS_TRY(mds_engine_measure(c, w->ranks, w->rank, w->local_ranks, &m->need));
     MDS_TRY(check_memory(m));

@@ -9,32 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Host memory in bytes for each rank of this host; 0 for GPUs, which have their own. */
-static int64_t host_memory_per_rank(const struct run *r)
-{
-    const char *device = mds_dev_resolve(r->config->output.device);
-
-    if (strcmp(device, "cuda") == 0)
-        return 0;
-    return mds_host_memory_available() / r->spec->world->local_ranks;
-}
-
-struct mds_dev_spec mds_run_device(const struct run *r)
-{
-    int local = r->spec->world->local_ranks;
-    int cores = mds_host_cores() / local;
-    int threads = (int)r->config->train.threads;
-
-    if (threads == 0)
-        threads = cores > 0 ? cores : 1;
-    return (struct mds_dev_spec){.name = r->config->output.device,
-                                 .threads = threads,
-                                 .memory_bytes = host_memory_per_rank(r),
-                                 .local_rank = r->spec->world->local_rank,
-                                 .local_ranks = local,
-                                 .repeatable = r->config->train.deterministic};
-}
-
 void mds_run_memory_table(const struct mds_mem_account *m, FILE *f)
 {
     struct mds_str table = {0};

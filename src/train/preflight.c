@@ -4,8 +4,8 @@
 #include "base/events.h"
 #include "base/minmax.h"
 #include "base/units.h"
+#include "engine/engine.h"
 #include "train/consistency.h"
-#include "train/run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -107,9 +107,7 @@ static enum mds_rc measure(const struct mds_world *w, const struct mds_config_ru
                            struct mds_comm *start, const char *version,
                            struct mds_preflight_record *out)
 {
-    const struct mds_train_spec spec = {.config = &run->config, .world = w};
-    const struct run r = {.spec = &spec, .config = &run->config};
-    struct mds_dev_spec device = mds_run_device(&r);
+    const struct mds_dev_spec device = mds_engine_device(&run->config, w);
     struct mds_dev *dev = NULL;
     enum mds_rc rc;
     int any;

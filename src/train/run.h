@@ -157,9 +157,6 @@ enum mds_rc mds_run_find_target(const struct run *r, enum mds_split split,
 
 /* ---- memory.c: does the run fit into memory? ---- */
 
-/* The device to open: its name, this rank's threads, and the memory it may use. */
-struct mds_dev_spec mds_run_device(const struct run *r);
-
 /* Set r->need by a dry run of one step.  With --activation-memory auto, also point
  * r->config to the config of the first level that fits on all ranks (the last level if
  * none does).  Collective. */

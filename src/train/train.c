@@ -26,7 +26,7 @@
 /* The device, and host memory beside it. */
 static enum mds_rc open_device(struct run *r)
 {
-    struct mds_dev_spec spec = mds_run_device(r);
+    struct mds_dev_spec spec = mds_engine_device(r->config, r->spec->world);
 
     MDS_TRY(mds_dev_create(&spec, &r->dev));
     spec.host_side = 1;
@@ -40,11 +40,12 @@ static enum mds_rc open_device(struct run *r)
 
 static enum mds_rc build_engine(struct run *r)
 {
-    struct mds_engine_spec spec = {.dev = r->dev,
-                                   .host = r->host,
-                                   .groups = &r->groups,
-                                   .need = &r->need,
-                                   .threads = mds_run_device(r).threads};
+    struct mds_engine_spec spec = {
+        .dev = r->dev,
+        .host = r->host,
+        .groups = &r->groups,
+        .need = &r->need,
+        .threads = mds_engine_device(r->config, r->spec->world).threads};
     int64_t peak;
 
     MDS_TRY(mds_run_measure(r));
@@ -114,7 +115,7 @@ static enum mds_rc open_metrics(struct run *r)
     if (!is_rank0(r))
         return MDS_OK;
     m.parameters = mds_model_params(&c->model);
-    m.threads = mds_run_device(r).threads;
+    m.threads = mds_engine_device(r->config, r->spec->world).threads;
     m.unigram_entropy_nats = unigram_entropy(r);
     return mds_metrics_open(&m, c->output.metrics_jsonl, c->output.tensorboard_dir,
                             &r->metrics);
