@@ -23,6 +23,8 @@ static int is_passed_on(const struct mds_settings *s, size_t row)
     if (!o->key || !o->flag || o->type == MDS_OPT_ACTION || o->always ||
         mds_str_is_in(o->key, never_passed))
         return 0;
+    if (level == MDS_LEVEL_CHECKPOINT) /* mds_pretrain reads them there itself */
+        return 0;
     if (level != MDS_LEVEL_DERIVED)
         return level >= MDS_LEVEL_MACHINE;
     for (const struct mds_axis *a = mds_axes; a->name; a++)

@@ -48,7 +48,8 @@ test_expect_success 'without --save a run has a folder: checkpoints, metrics, lo
     test "$(cat $folder/checkpoints/latest)" = iter_0000002 && grep "iteration  *2/" $folder/job.log &&
     grep "mds_pretrain .*--keep-last 3" $folder/job.log && grep "^machine: .localhost" $folder/run.yaml &&
     sed -i "/--exit-interval/d" $folder/job.sh && sh $folder/job.sh >out 2>&1 </dev/null &&
-    grep "loaded $folder/checkpoints/iter_0000002" out && test "$(grep -c event.:.step $folder/metrics.jsonl)" -eq 4 &&
+    grep "loaded $folder/checkpoints/iter_0000002" out && test_must_fail grep -e "ignored without" -e --moe- out &&
+    test "$(grep -c event.:.step $folder/metrics.jsonl)" -eq 4 &&
     mds_launch report runs && grep TINY runs/report.csv
 '
 test_expect_success 'each run has its own; one that does not start, prints only, or must not save has none' '
