@@ -160,6 +160,44 @@ static void read_shape_field(struct mds_config_run *run, const struct mds_tree *
     }
 }
 
+size_t mds_model_shape_row(const struct mds_settings *s, const struct mds_node *n)
+{
+    char key[64];
+
+    snprintf(key, sizeof key, "model.%s", n->key);
+    return n->kind != MDS_NODE_SCALAR || strcmp(n->key, "seq_length") == 0
+               ? s->rows
+               : mds_settings_row(s, key);
+}
+
+/* What is set keeps precedence; but where the size is asked for on the command line, a
+ * variable that is still exported may be another run's. */
+static void warn_of_other_shape(const struct mds_config_run *run,
+                                const struct mds_node *shape, struct mds_diag *diag)
+{
+    const struct mds_settings *s = &run->settings;
+    const struct mds_setting *asked = mds_settings_of(s, "model.size_key");
+    struct mds_str others = {0};
+
+    if (asked->level != MDS_LEVEL_CLI)
+        return;
+    for (const struct mds_node *n = shape->first; n; n = n->next) {
+        size_t row = mds_model_shape_row(s, n);
+        const struct mds_setting *is = row < s->rows ? &s->of[row] : asked;
+
+        if (is->level == MDS_LEVEL_ENV && strcmp(is->text, n->text) != 0)
+            mds_str_add(&others, "%s%s %s (%s)", others.len ? ", " : "",
+                        s->set->options[row].flag, is->text, is->origin);
+    }
+    if (others.s)
+        mds_diag_warn(
+            diag, asked->origin,
+            "%s %s: not its own shape, but with %s; unset what you do not mean",
+            mds_settings_flag(s, "model.size_key"), run->config.model.size_key,
+            others.s);
+    mds_str_fini(&others);
+}
+
 static void apply_size(struct mds_config_run *run, const struct mds_tree *t,
                        struct mds_diag *diag)
 {
@@ -178,6 +216,7 @@ static void apply_size(struct mds_config_run *run, const struct mds_tree *t,
         if (strcmp(n->key, "also") != 0 &&
             !(layers[0] && strcmp(n->key, "layers") == 0))
             read_shape_field(run, t, n, shape->key, diag);
+    warn_of_other_shape(run, shape, diag);
     if (layers[0]) {
         snprintf(origin, sizeof origin, "%s:%d (%s)", t->name, shape->line, key);
         mds_settings_put(&run->settings,

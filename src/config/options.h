@@ -149,6 +149,10 @@ void mds_config_set_packing(struct mds_config_run *run, enum mds_pack pack);
  * names to shapes.  The caller frees *out by mds_tree_destroy. */
 enum mds_rc mds_model_table_load(struct mds_config_run *run, struct mds_tree **out);
 
+/* The row of the option that n, a value of a shape in the table, sets; s->rows if it is
+ * not about the shape: other names, the published layout, a sequence length. */
+size_t mds_model_shape_row(const struct mds_settings *s, const struct mds_node *n);
+
 /* Trainable numbers of a resolved shape (padded_vocab > 0), exactly:
  *
  *   embeddings  V H, and V H more for an untied head; learned positions P H

@@ -13,13 +13,37 @@ struct row {
     char parameters[32], fits[256];
 };
 
+/* The configuration with the shape as the table has it, whatever else sets its values:
+ * NLAYERS in the environment is not about each row. */
+static enum mds_rc configure_shape(const struct mds_launch *l,
+                                   const struct mds_node *shape,
+                                   struct mds_config_run **out)
+{
+    struct mds_argv key = {0};
+    struct mds_diag diag = {0};
+    enum mds_rc rc;
+
+    mds_argv_add_option(&key, "--model-size-key", "%s", shape->key);
+    rc = mds_launch_config(l, &key, 0, out);
+    for (const struct mds_node *n = rc ? NULL : shape->first; n; n = n->next) {
+        struct mds_settings *s = &(*out)->settings;
+        size_t row = mds_model_shape_row(s, n);
+
+        if (row < s->rows)
+            mds_settings_put(s, row, n->text, MDS_LEVEL_CLI, shape->key, n->key, &diag);
+    }
+    mds_diag_fini(&diag);
+    mds_argv_fini(&key);
+    return rc;
+}
+
 /* Exactly, of the shape on one rank; "-" if what else is set does not allow that. */
-static void fill_parameters(const struct mds_launch *l, const struct mds_argv *key,
+static void fill_parameters(const struct mds_launch *l, const struct mds_node *shape,
                             struct row *r)
 {
     struct mds_config_run *run = NULL;
     struct mds_diag diag = {0};
-    enum mds_rc rc = mds_launch_config(l, key, 0, &run);
+    enum mds_rc rc = configure_shape(l, shape, &run);
 
     if (!rc) {
         run->config.train.dry_run = 1; /* the vocabulary is assumed without data */
@@ -63,26 +87,22 @@ static void fill_fits(const struct mds_launch *l, const struct mds_config_run *r
     mds_str_fini(&text);
 }
 
-static enum mds_rc print_model(const struct mds_launch *l, const char *name)
+static enum mds_rc print_model(const struct mds_launch *l, const struct mds_node *shape)
 {
     struct mds_config_run *run = NULL;
-    struct mds_argv key = {0};
     struct row r;
-    enum mds_rc rc;
+    enum mds_rc rc = configure_shape(l, shape, &run);
 
-    mds_argv_add_option(&key, "--model-size-key", "%s", name);
-    rc = mds_launch_config(l, &key, 0, &run);
     if (!rc) {
         r.model = &run->config.model;
-        fill_parameters(l, &key, &r);
+        fill_parameters(l, shape, &r);
         fill_fits(l, run, &r);
-        printf("%-14s %10s %7lld %7lld %6lld %9lld  %s\n", name, r.parameters,
+        printf("%-14s %10s %7lld %7lld %6lld %9lld  %s\n", shape->key, r.parameters,
                (long long)r.model->layers, (long long)r.model->hidden,
                (long long)r.model->heads, (long long)r.model->seq_length, r.fits);
         fflush(stdout); /* the next takes a while */
     }
     mds_config_run_destroy(run);
-    mds_argv_fini(&key);
     return rc;
 }
 
@@ -95,7 +115,7 @@ static enum mds_rc print_models(const struct mds_launch *l, const struct mds_tre
            mds_plural(l->nodes), l->machine->name);
     for (const struct mds_node *n = t->root ? t->root->first : NULL; n; n = n->next)
         if (n->kind == MDS_NODE_MAP)
-            MDS_TRY(print_model(l, n->key));
+            MDS_TRY(print_model(l, n));
     printf("\nThese are the shapes in %s.  KEY_12L is KEY with 12 layers.\n"
            "mds_launch plan -- --model-size-key KEY says more of one; SEQ_LEN, --nodes "
            "and --machine change what fits.\n",

@@ -23,6 +23,10 @@ test_expect_success 'what does not fit; what is set counts' '
     SEQ_LEN=4096 mds_launch models --machine h200 --nodes 1 --ranks-per-node 1 -- --model-table table.yaml --zero-stage 0 >out && cat out &&
     grep "^HUGE .* 4096  no$" out && grep "^SMALL .* 4096  [0-9.]* GiB: tensor 1, data 1, ZeRO 0" out
 '
+test_expect_success 'a shape is as the table has it, whatever variables of another run are set' '
+    NLAYERS=2 HEADS=4 HIDDEN=64 mds_launch models --machine h200 --nodes 1 -- --model-table table.yaml >out && cat out &&
+    grep "^SMALL  *125\.\?[0-9]* M  *12  *768  *12  " out && grep "^HUGE  *174\.[0-9]* G  *96  *12288  *96  " out
+'
 test_expect_success 'the table that came with mds, and one that is not there' '
     mds_launch models --plan-seconds 1 --machine h200 --nodes 1 >out && cat out &&
     sed -n "s/^\([A-Z0-9_]*\): {.*/\1/p" "$srcdir/ALCF/models.yaml" >want &&

@@ -230,6 +230,27 @@ static void test_names_of_models(void **state)
     expect_fault("--model-type bert", "--model-type 'bert': must be gpt");
 }
 
+/* An exported NLAYERS beside a size asked for in a nearer place is said; beside
+ * MODEL_SIZE_KEY in the environment it is meant. */
+static void test_names_with_other_values(void **state)
+{
+    struct reading r;
+
+    (void)state;
+    setenv("NLAYERS", "2", 1);
+    setenv("HIDDEN", "5120", 1);
+    setenv("SEQ_LEN", "64", 1);
+    r = read_config("--model-size-key GPT13B");
+    assert_int_equal(r.run->config.model.layers, 2);
+    assert_said(&r.diag, "--model-size-key GPT13B: not its own shape, but with "
+                         "--num-layers 2 (environment NLAYERS); unset");
+    close_reading(&r);
+    setenv("MODEL_SIZE_KEY", "GPT13B", 1);
+    r = read_config("");
+    assert_fine(&r);
+    close_reading(&r);
+}
+
 /* A variable of one version that is off says nothing about the others. */
 static void test_flash_attention(void **state)
 {
@@ -480,6 +501,7 @@ int main(void)
         cmocka_unit_test_setup(test_every_flag_is_known, setup),
         cmocka_unit_test_setup(test_accepted_flags, setup),
         cmocka_unit_test_setup(test_names_of_models, setup),
+        cmocka_unit_test_setup(test_names_with_other_values, setup),
         cmocka_unit_test_setup(test_flash_attention, setup),
         cmocka_unit_test_setup(test_deepspeed, setup),
     };
