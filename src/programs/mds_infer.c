@@ -125,6 +125,15 @@ static enum mds_rc run_command(const struct mds_infer_command *c,
     return m->left ? MDS_OK : rc;
 }
 
+static void log_left(enum mds_infer_verb verb, const char *output)
+{
+    if (verb == MDS_INFER_SCORE && output)
+        mds_info("a signal ended it; the same command with --resume goes on with %s",
+                 output);
+    else
+        mds_info("a signal ended it; not everything is written");
+}
+
 static enum mds_rc run(const struct mds_invocation *i, enum mds_infer_verb verb)
 {
     const struct mds_infer_options *o = i->settings.values;
@@ -166,6 +175,8 @@ static enum mds_rc run(const struct mds_invocation *i, enum mds_infer_verb verb)
         mds_ranks_fail(&world, rc);
     status = m.left ? MDS_EXIT_UNFINISHED : MDS_EXIT_DONE;
     record_end(&m, status);
+    if (m.left)
+        log_left(verb, o->output);
     mds_infer_model_log_memory(&m);
     mds_infer_model_close(&m);
     mds_ranks_flush_output(&world);

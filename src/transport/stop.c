@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 /* A batch system may signal every process itself while the launcher forwards the same
  * signal: a second one within this time is taken for the first. */
@@ -11,6 +12,17 @@ enum { SAME_S = 1 };
 
 static volatile sig_atomic_t caught, ended;
 static struct timespec ended_at; /* used only in the handler */
+static int on_terminal; /* where nobody but this process says that Ctrl-C has come */
+
+/* A step may take minutes, in which a signal seems to be without effect. */
+static void acknowledge(void)
+{
+    static const char text[] =
+        "mds: info: leaving after this step; a second Ctrl-C leaves at once\n";
+
+    if (on_terminal && write(STDERR_FILENO, text, sizeof text - 1) < 0)
+        on_terminal = 0;
+}
 
 /* SIGUSR1 warns that SIGTERM will follow, so it is not the first of two. */
 static void on_signal(int sig)
@@ -21,8 +33,10 @@ static void on_signal(int sig)
         clock_gettime(CLOCK_MONOTONIC, &now);
         if (ended && now.tv_sec - ended_at.tv_sec > SAME_S)
             mds_world_drop(128 + sig);
-        if (!ended)
+        if (!ended) {
             ended_at = now;
+            acknowledge();
+        }
         ended = 1;
     }
     if (sig != SIGUSR1 || !caught)
@@ -44,6 +58,7 @@ static void set_handlers(void (*handler)(int))
 void mds_stop_watch(void)
 {
     caught = ended = 0;
+    on_terminal = isatty(STDERR_FILENO);
     set_handlers(on_signal);
 }
 

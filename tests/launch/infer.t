@@ -135,7 +135,15 @@ test_expect_success 'run: a signal ends it with 85, and the next goes on' '
         big.fa --threads 1 </dev/null >log 2>&1 & } && pid=$! &&
     for i in $(seq 200); do test "$(cat part.tsv 2>/dev/null | wc -l)" -lt 3 || break; sleep 0.05; done && kill -USR1 $pid &&
     { wait $pid; status=$?; cat log; test $status -eq 85; } && test "$(wc -l <part.tsv)" -lt "$(wc -l <want)" &&
+    grep "info: a signal ended it; the same command with --resume goes on with part.tsv" log &&
     run --ranks 1 -- score --load model --output part.tsv big.fa --threads 1 && cut -f 1-3 want >a && cut -f 1-3 part.tsv >b && test_cmp a b
+'
+test_expect_success 'on a terminal a signal is answered at once, before the step has ended' '
+    printf "%s\n" "echo \$\$ >pid" "exec mds_infer score --load model --batch-tokens 500 --output tty.tsv big.fa --threads 1" >score.sh &&
+    { script -qefc "sh score.sh" /dev/null >log </dev/null & } &&
+    for i in $(seq 200); do test "$(cat tty.tsv 2>/dev/null | wc -l)" -lt 3 || break; sleep 0.05; done && kill -TERM "$(cat pid)" &&
+    { wait $!; status=$?; cat log; test $status -eq 85; } &&
+    grep "info: leaving after this step; a second Ctrl-C leaves at once" log && grep "info: a signal ended it; .* with tty.tsv" log
 '
 
 # submit MACHINE OPTIONS... -- WORDS...
