@@ -186,7 +186,8 @@ test_expect_success 'lr-find: what is wrong is said before the run' '
     done &&
     test_must_fail lr_find .svg 2>err && grep "the name must end in" err &&
     test_must_fail lr_find nowhere/few.svg 2>err && grep "lr-find: nowhere/few.jsonl: cannot be written" err &&
-    lr_find few.svg 80 --print >out && grep "mds_pretrain .*--train-iters 80" out && test ! -e few.jsonl
+    lr_find few.svg 80 --print >out && grep "mds_pretrain .*--train-iters 80" out && test ! -e few.jsonl &&
+    grep -e "--loss-spike-sigma 0" out
 '
 test_expect_success 'lr-find: its own schedule and length, and a loss that only falls' '
     MACHINE=localhost mds_launch lr-find own.svg 60 --ranks 1 -- --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 16 \
