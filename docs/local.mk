@@ -83,6 +83,7 @@ EXTRA_DIST += \
   docs/adr/0058-a-cache-on-several-ranks.md \
   docs/adr/0059-rounds-that-are-saved.md \
   docs/adr/0060-clipping-by-log-sum-exp.md \
+  docs/adr/0061-experts-within-other-axes.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

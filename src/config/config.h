@@ -184,12 +184,12 @@ struct mds_parallel_config {
     union {
         int64_t size[MDS_AXES]; /* the same by row of mds_axes (topo/axes.h) */
         struct {
-            int64_t tensor, ulysses, ring, expert;
-            int64_t data; /* derived: world / all others */
+            int64_t tensor, ulysses, ring;
+            int64_t data; /* derived: world / all others but expert */
             int64_t pipeline;
+            int64_t expert; /* of Ulysses x ring x data */
         };
     };
-    int64_t data_ranks; /* derived: expert x data, which share the batch */
     /* Megatron's: norms, dropout and residuals cut along the sequence over tensor. */
     int sequence_parallel;
     int64_t tensor_chunks;  /* of rows that tensor ranks exchange; 0: by their length */

@@ -106,7 +106,7 @@ static int check_global_batch_divides(const struct mds_config_run *run, int64_t 
 static void derive_from_global_batch(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_batch_config *b = &run->config.batch;
-    long long dp = run->config.parallel.data_ranks;
+    long long dp = run->config.parallel.data;
     int64_t unit = dp;
     char what[160] = "";
 
@@ -250,7 +250,7 @@ int mds_config_check_stages(const struct mds_config_run *run, int64_t unit,
 static int check_stages_divide(const struct mds_config_run *run, struct mds_diag *diag)
 {
     int64_t micro = run->config.batch.micro ? run->config.batch.micro : 1;
-    int64_t dp = run->config.parallel.data_ranks;
+    int64_t dp = run->config.parallel.data;
     char what[96];
 
     snprintf(what, sizeof what, "micro-batch %lld x %lld data-parallel rank%s",
@@ -262,7 +262,7 @@ int mds_config_resolve_batch(struct mds_config_run *run, struct mds_diag *diag)
 {
     struct mds_batch_config *b = &run->config.batch;
     size_t before = diag->faults;
-    int64_t dp = run->config.parallel.data_ranks;
+    int64_t dp = run->config.parallel.data;
     int64_t micro = b->micro ? b->micro : 1;
     int64_t accumulation = b->accumulation ? b->accumulation : 1;
 

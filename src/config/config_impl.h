@@ -85,7 +85,7 @@ void mds_config_limit_seq_length(struct mds_config_run *run, const char *origin,
  * the ranks do not make whole copies. */
 int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag);
 
-/* Tensor x pipeline x Ulysses x ring ranks. */
+/* Of which any number that a run has is a multiple (mds_axes_model_ranks). */
 int64_t mds_config_model_ranks(const struct mds_config_run *run);
 
 /* Check that model and batch divide over the layout.  Call it after both are resolved.

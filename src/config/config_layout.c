@@ -107,6 +107,14 @@ static int pipeline_fits(const struct mds_config_run *run, int64_t pipeline)
     return layers ? m->layers % (pipeline * layers) == 0 : m->layers >= pipeline;
 }
 
+enum { TENSOR, ULYSSES, RING, DATA, PIPELINE, EXPERT }; /* rows of mds_axes */
+
+static fits_fn *const fits[MDS_AXES] = {[TENSOR] = tensor_fits,
+                                        [ULYSSES] = ulysses_fits,
+                                        [RING] = ring_fits,
+                                        [PIPELINE] = pipeline_fits,
+                                        [EXPERT] = expert_fits};
+
 /* ---- the grid ---- */
 
 /* Returns 1 and marks the option as derived if nobody set it. */
@@ -174,18 +182,26 @@ int64_t mds_config_model_ranks(const struct mds_config_run *run)
     return mds_axes_model_ranks(mds_axes, run->config.parallel.size);
 }
 
-/* Of the sizes that use all ranks and that the model allows, the one nearest to
- * `wrong`; 0: none. */
-static int64_t nearest_valid_size(const struct mds_config_run *run, int64_t wrong,
-                                  fits_fn *fits)
+/* Whether so many ranks along an axis use all ranks, by the sizes of the others. */
+static int is_grid(const struct mds_config_run *run, int axis, int64_t size)
 {
-    int64_t others = mds_config_model_ranks(run) / wrong;
-    int64_t rest = run->world / others, best = 0;
+    struct mds_parallel_config p = run->config.parallel;
 
-    if (wrong == 1 || run->world % others != 0)
+    p.size[axis] = size;
+    return run->world % mds_axes_model_ranks(mds_axes, p.size) == 0;
+}
+
+/* Of the sizes of an axis that use all ranks and that the model allows, the one nearest
+ * to the present one; 0: none. */
+static int64_t nearest_valid_size(const struct mds_config_run *run, int axis)
+{
+    int64_t wrong = run->config.parallel.size[axis], best = 0;
+
+    if (wrong == 1)
         return 0;
-    for (int64_t size = 1; size <= rest; size++)
-        if (rest % size == 0 && (!run->config.model.heads || fits(run, size)))
+    for (int64_t size = 1; size <= run->world; size++)
+        if (run->world % size == 0 && is_grid(run, axis, size) &&
+            (!run->config.model.heads || fits[axis](run, size)))
             best = nearest_neighbour((struct neighbours){.below = best, .above = size},
                                      wrong);
     return best;
@@ -194,8 +210,6 @@ static int64_t nearest_valid_size(const struct mds_config_run *run, int64_t wron
 static void fault_ranks_do_not_divide(const struct mds_config_run *run,
                                       struct mds_diag *diag)
 {
-    static fits_fn *const fits[MDS_AXES] = {tensor_fits, ulysses_fits, ring_fits,
-                                            expert_fits, NULL,         pipeline_fits};
     struct mds_parallel_config p = run->config.parallel;
     int64_t copy = mds_config_model_ranks(run);
     const struct mds_settings *s = &run->settings;
@@ -203,7 +217,7 @@ static void fault_ranks_do_not_divide(const struct mds_config_run *run,
     char ranks[SIZES_TEXT];
 
     for (int i = 0; i < MDS_AXES; i++) {
-        int64_t size = fits[i] ? nearest_valid_size(run, p.size[i], fits[i]) : 0;
+        int64_t size = fits[i] ? nearest_valid_size(run, i) : 0;
 
         if (size)
             mds_str_add(&others, "%s%s %lld", others.len ? ", or " : "; or give ",
@@ -229,7 +243,7 @@ static void check_expert_size(const struct mds_config_run *run, struct mds_diag 
 
     if (expert_fits(run, expert))
         return;
-    size = nearest_valid_size(run, expert, expert_fits);
+    size = nearest_valid_size(run, EXPERT);
     if (n == 0)
         mds_diag_fault(diag, mds_config_origin(run, "parallel.expert"),
                        "--expert-model-parallel-size %lld: the model has no experts; "
@@ -245,7 +259,7 @@ static void check_expert_size(const struct mds_config_run *run, struct mds_diag 
 int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
 {
     const int64_t most = 100000000; /* as --world-size: ranks are counted in an int */
-    int64_t copy;
+    struct mds_parallel_config *p = &run->config.parallel;
 
     if (run->world > most) {
         mds_diag_fault(diag, NULL, "%lld ranks: a run has %lld at most",
@@ -255,17 +269,14 @@ int mds_config_resolve_grid(struct mds_config_run *run, struct mds_diag *diag)
     apply_sp_type(run);
     drop_sequence_parallel(run, diag);
     check_comm_chunks(run, diag);
-    copy = mds_config_model_ranks(run);
-    if (run->world % copy != 0) {
-        if (run->config.model.heads && !expert_fits(run, run->config.parallel.expert))
+    if (run->world % mds_config_model_ranks(run) != 0) {
+        if (run->config.model.heads && !expert_fits(run, p->expert))
             check_expert_size(run, diag); /* no number of ranks would do */
         else
             fault_ranks_do_not_divide(run, diag);
         return 0;
     }
-    run->config.parallel.data = run->world / copy;
-    run->config.parallel.data_ranks =
-        run->config.parallel.data * run->config.parallel.expert;
+    p->data = run->world / (p->tensor * p->ulysses * p->ring * p->pipeline);
     return 1;
 }
 
@@ -281,7 +292,7 @@ static void check_tensor_size(const struct mds_config_run *run, struct mds_diag 
             diag, mds_config_origin(run, "parallel.tensor"),
             "--tensor-model-parallel-size %lld does not divide %s %lld; %lld would do",
             (long long)tensor, what, (long long)size,
-            (long long)nearest_valid_size(run, tensor, tensor_fits));
+            (long long)nearest_valid_size(run, TENSOR));
 }
 
 static void check_ulysses_size(const struct mds_config_run *run, struct mds_diag *diag)
@@ -296,7 +307,7 @@ static void check_ulysses_size(const struct mds_config_run *run, struct mds_diag
         "--ds-sequence-parallel-size %lld does not divide the %lld heads that a tensor "
         "rank has; %lld would do, and --context-parallel-size has no such limit",
         (long long)p->ulysses, (long long)(m->heads / p->tensor),
-        (long long)nearest_valid_size(run, p->ulysses, ulysses_fits));
+        (long long)nearest_valid_size(run, ULYSSES));
 }
 
 /* Each ring rank has two chunks of the sequence; Ulysses and tensor ranks share
@@ -368,14 +379,14 @@ static void check_stages_interleave(const struct mds_config_run *run,
                                     struct mds_diag *diag)
 {
     const struct mds_config *c = &run->config;
-    int64_t unit = c->batch.micro * c->parallel.data_ranks * c->parallel.pipeline;
+    int64_t unit = c->batch.micro * c->parallel.data * c->parallel.pipeline;
     char what[160];
 
     snprintf(what, sizeof what,
              "micro-batch %lld x %lld data-parallel rank%s x %lld pipeline ranks, as "
              "interleaving needs",
-             (long long)c->batch.micro, (long long)c->parallel.data_ranks,
-             mds_plural(c->parallel.data_ranks), (long long)c->parallel.pipeline);
+             (long long)c->batch.micro, (long long)c->parallel.data,
+             mds_plural(c->parallel.data), (long long)c->parallel.pipeline);
     mds_config_check_stages(run, unit, what, diag);
 }
 

@@ -266,7 +266,7 @@ static void print_layout(const struct mds_config_run *run, FILE *f)
     if (run->world > 1 && sizes.s)
         fprintf(f, " = %s", sizes.s);
     mds_str_fini(&sizes);
-    fprintf(f, "\n#   data-parallel      %lld\n", (long long)p->data_ranks);
+    fprintf(f, "\n#   data-parallel      %lld\n", (long long)p->data);
     if (p->virtual_stages > 1)
         fprintf(f, "#   pipeline           %lld chunks of %lld block%s a rank\n",
                 (long long)p->virtual_stages, (long long)p->virtual_layers,

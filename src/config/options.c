@@ -310,8 +310,8 @@ static const struct mds_option rows[] = {
     {grid, "parallel.expert", "--expert-model-parallel-size",
      "MDS_EXPERT_MODEL_PARALLEL_SIZE", MDS_OPT_INT, "1", 1, MAX_SIZE, NULL,
      AT(parallel.expert), "ranks",
-     .help = "data-parallel ranks that share the experts of each block, which they "
-             "divide"},
+     .help = "neighbouring ranks with different tokens (Ulysses, ring or data ranks) "
+             "that share the experts of each block, which they divide"},
     {grid, "parallel.sequence_parallel", "--sequence-parallel", "USE_SEQUENCE_PARALLEL",
      MDS_OPT_FLAG, "0", 0, 0, NULL, AT(parallel.sequence_parallel), NULL,
      .help = "tensor ranks share the sequence outside of attention and MLP (Megatron)"},

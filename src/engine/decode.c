@@ -215,7 +215,7 @@ static int can_record(const struct mds_engine *e)
 
     return mds_dev_can_record(e->dev) && m->experts.n == 0 && m->head_dim % 8 == 0 &&
            m->head_dim <= MDSK_CACHED_D && e->config->train.flash_attn &&
-           mds_groups_size(e->groups, MDS_AXES_ALL & ~(unsigned)MDS_AXES_BATCH) == 1;
+           mds_groups_size(e->groups, MDS_AXES_ALL & ~(unsigned)MDS_AXIS_DATA) == 1;
 }
 
 static enum mds_rc record(struct mds_engine *e, const struct mds_engine_tokens *t)

@@ -58,7 +58,7 @@ static struct owner this_owner(const struct mds_engine *e)
 {
     struct owner o = are_logits(e) ? owner_of_logits(e) : owner_of_states(e);
 
-    o.replica = mds_groups_rank(e->groups, MDS_AXES_BATCH);
+    o.replica = mds_groups_rank(e->groups, MDS_AXIS_DATA);
     if (!mds_groups_last_stage(e->groups))
         o.columns = 0;
     return o;

@@ -18,7 +18,7 @@ static struct owner this_owner(const struct mds_engine *e)
 {
     const struct mds_batch_config *b = &e->config->batch;
     struct mds_par par = {.groups = e->groups};
-    struct owner o = {.replica = mds_groups_rank(e->groups, MDS_AXES_BATCH),
+    struct owner o = {.replica = mds_groups_rank(e->groups, MDS_AXIS_DATA),
                       .tokens_here = e->tokens_here};
 
     mds_par_set_batch(&par, b->micro, e->config->model.seq_length, 0);

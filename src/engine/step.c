@@ -384,7 +384,7 @@ static enum mds_rc read_back(struct mds_engine *e, struct read *out)
     int squares = squares_at(e), n = squares + 1 + 2 * (e->starts_here > 0);
     /* of a replica: all of them counted the same rows */
     double ranks = mds_groups_size(e->groups, MDS_AXES_ALL) /
-                   (double)mds_groups_size(e->groups, MDS_AXES_BATCH);
+                   (double)mds_groups_size(e->groups, MDS_AXIS_DATA);
     double sums[SUMS_MAX] = {0};
 
     MDS_TRY(mds_dev_copy_out(e->dev, sums, e->scalars,

@@ -53,7 +53,7 @@ enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
     b->most = c->train.token_losses ? b->row : b->S;
     b->micro = c->batch.micro;
     b->accumulation = c->batch.accumulation;
-    b->replicas = mds_groups_size(&m->groups, MDS_AXES_BATCH);
+    b->replicas = mds_groups_size(&m->groups, MDS_AXIS_DATA);
     own = (size_t)(b->accumulation * b->micro);
     b->full = MDS_INFER_BATCH_STEPS * b->replicas * (int64_t)own;
     b->token = mds_zalloc(own * (size_t)b->row, sizeof *b->token);
@@ -265,7 +265,7 @@ static void end_row(struct mds_infer_batch *b, int64_t row, int64_t used)
 
 static void put_rows(struct mds_infer_batch *b, const struct step *s)
 {
-    int64_t own = mds_groups_rank(&b->m->groups, MDS_AXES_BATCH);
+    int64_t own = mds_groups_rank(&b->m->groups, MDS_AXIS_DATA);
     int64_t first = s->first + own * s->each, tokens = s->each * b->row;
 
     for (int64_t i = 0; i < tokens; i++) {

@@ -206,8 +206,8 @@ static struct batch next_batch(struct work *w)
 /* This replica's next one; B 0: there is none. */
 static struct batch next_own_batch(struct work *w)
 {
-    int64_t replicas = mds_groups_size(&w->m->groups, MDS_AXES_BATCH);
-    int64_t own = mds_groups_rank(&w->m->groups, MDS_AXES_BATCH);
+    int64_t replicas = mds_groups_size(&w->m->groups, MDS_AXIS_DATA);
+    int64_t own = mds_groups_rank(&w->m->groups, MDS_AXIS_DATA);
     struct batch b;
 
     do
@@ -248,12 +248,12 @@ static enum mds_rc gather(const struct mds_infer_model *m, int32_t *made, int64_
     int32_t *all;
     enum mds_rc rc;
 
-    if (mds_groups_size(&m->groups, MDS_AXES_BATCH) == 1)
+    if (mds_groups_size(&m->groups, MDS_AXIS_DATA) == 1)
         return MDS_OK;
     all = mds_zalloc((size_t)ranks * (size_t)size, sizeof *all);
     if (!all)
         return MDS_EMEM;
-    if (mds_groups_rank(&m->groups, MDS_AXES_ALL & ~(unsigned)MDS_AXES_BATCH) > 0)
+    if (mds_groups_rank(&m->groups, MDS_AXES_ALL & ~(unsigned)MDS_AXIS_DATA) > 0)
         memset(made, 0, (size_t)size * sizeof *made);
     rc = mds_comm_all_gather(world, made, all, size * (int64_t)sizeof *made);
     memset(made, 0, (size_t)size * sizeof *made);

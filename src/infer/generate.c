@@ -312,7 +312,7 @@ static int is_full(const struct generation *g)
 {
     const int64_t batches = 16;
     const struct mds_batch_config *c = &g->m->run->config.batch;
-    int64_t replicas = mds_groups_size(&g->m->groups, MDS_AXES_BATCH);
+    int64_t replicas = mds_groups_size(&g->m->groups, MDS_AXIS_DATA);
 
     return g->records * g->s->samples >=
            batches * replicas * c->micro * c->accumulation;

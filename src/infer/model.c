@@ -237,8 +237,8 @@ static enum mds_rc check_generation(const struct mds_infer_model *m)
 {
     const struct mds_parallel_config *p = &m->run->config.parallel;
     const char *what = p->expert > 1 ? "--expert-model-parallel-size"
-                       : p->zero_stage == 3 && p->data_ranks > 1 ? "--zero-stage 3"
-                                                                 : NULL;
+                       : p->zero_stage == 3 && p->data > 1 ? "--zero-stage 3"
+                                                           : NULL;
 
     if (what)
         return mds_fail(MDS_EUSER,
@@ -367,9 +367,9 @@ static void choose_batch(struct mds_infer_model *m, const struct mds_infer_need 
                          int64_t ranks)
 {
     struct mds_config *c = &m->run->config;
-    int64_t replicas = mds_max(ranks * c->parallel.expert /
-                                   mds_axes_model_ranks(mds_axes, c->parallel.size),
-                               1);
+    const struct mds_parallel_config *p = &c->parallel;
+    int64_t copy = p->tensor * p->ulysses * p->ring * p->pipeline;
+    int64_t replicas = mds_max(ranks / copy, 1);
     int64_t row = c->model.seq_length + 1;
     int64_t rows = m->generates ? need->sequences : mds_ceil_div(need->tokens, row);
 

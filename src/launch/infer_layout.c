@@ -122,7 +122,7 @@ static enum mds_rc try_layout(struct search *s, struct mds_infer_layout *y,
         y->tensor = c->parallel.tensor;
         y->ulysses = c->parallel.ulysses;
         y->ring = c->parallel.ring;
-        y->data = c->parallel.data_ranks;
+        y->data = c->parallel.data;
         y->copies = copies_with_work(s, y->data);
         y->micro = c->batch.micro;
         y->tokens = c->model.seq_length;

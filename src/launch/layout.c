@@ -274,8 +274,8 @@ static void log_batch_of_plan(const struct mds_config_run *run)
 
     mds_info("plan: a step has %lld sequence%s: GLOBAL_BATCH (--global-batch-size) is "
              "not set, so it follows from the layout's %lld data-parallel rank%s",
-             global, mds_plural(global), (long long)run->config.parallel.data_ranks,
-             mds_plural(run->config.parallel.data_ranks));
+             global, mds_plural(global), (long long)run->config.parallel.data,
+             mds_plural(run->config.parallel.data));
 }
 
 enum mds_rc mds_launch_choose_layout(struct mds_launch *l, struct mds_argv *arguments,

@@ -168,7 +168,7 @@ static enum mds_rc average_load(const struct block_pass *b, float *load)
     const struct mds_par *p = &b->c->par;
     int64_t E = b->c->g->cfg.experts.n;
     int64_t batches = (b->c->micro_batch + 1) *
-                      (int64_t)mds_groups_size(b->c->g->groups, MDS_AXES_BATCH);
+                      (int64_t)mds_groups_size(b->c->g->groups, MDS_AXIS_DATA);
     float *sum = b->c->run->batch_load + b->id->number * E;
     struct mdsk_add add = {.n = E, .x = load, .y = sum};
     struct mdsk_axpby take = {

@@ -13,10 +13,15 @@ static void join_tags(const struct mds_grid *grid, unsigned axes, char *tag,
     size_t at = 0;
 
     tag[0] = '\0';
-    for (int i = 0; i < grid->axes && at < size; i++)
-        if (axes >> i & 1)
-            at += (size_t)snprintf(tag + at, size - at, "%s%s", at ? "-" : "",
-                                   grid->axis[i].tag);
+    for (int i = 0; i < grid->axes && at < size; i++) {
+        unsigned bits = mds_axis_bits(grid->axis, i);
+
+        if ((axes & bits) != bits)
+            continue;
+        at += (size_t)snprintf(tag + at, size - at, "%s%s", at ? "-" : "",
+                               grid->axis[i].tag);
+        axes &= ~bits;
+    }
 }
 
 /* The n members of a group: ranks first, first + step ... along its axes; `here` is

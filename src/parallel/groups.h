@@ -12,7 +12,7 @@
 
 /* A group that is not a set of axes: the first and the last pipeline stage, which share
  * a tied embedding.  For ranks of other stages it is a group of one. */
-#define MDS_GROUP_ENDS (MDS_AXIS_PIPELINE | 1u << MDS_AXES_MOST)
+#define MDS_GROUP_ENDS (MDS_AXIS_PIPELINE | 1u << 2 * MDS_AXES_MOST)
 
 enum { MDS_GROUPS_MOST = 16 };
 

@@ -11,7 +11,7 @@
 
 struct mds_layout {
     int64_t tensor, pipeline, ulysses, ring;
-    int64_t expert; /* of the data-parallel ranks those that share experts */
+    int64_t expert; /* of Ulysses x ring x data ranks those that share experts */
     int64_t zero;
     int64_t offload_optimizer, offload_params; /* enum mds_place_kind */
     int64_t sequence_parallel;                 /* 0 or 1 */

@@ -122,14 +122,14 @@ static enum mds_rc append_grid(const struct grid_lister *s, struct mds_layout l)
     return MDS_OK;
 }
 
-/* Of `data` data-parallel ranks. */
+/* Of `ranks` with different tokens. */
 static enum mds_rc list_expert_sizes(const struct grid_lister *s, struct mds_layout l,
-                                     int64_t data)
+                                     int64_t ranks)
 {
-    int64_t experts = s->r->run->config.model.experts.n;
+    int64_t experts = mds_max(s->r->run->config.model.experts.n, 1);
 
-    for (l.expert = 1; l.expert <= data && l.expert <= mds_max(experts, 1); l.expert++)
-        if (data % l.expert == 0 && (l.expert == 1 || experts % l.expert == 0))
+    for (l.expert = 1; l.expert <= ranks && l.expert <= experts; l.expert++)
+        if (ranks % l.expert == 0 && experts % l.expert == 0)
             MDS_TRY(append_grid(s, l));
     return MDS_OK;
 }
@@ -147,7 +147,7 @@ static enum mds_rc list_sequence_sizes(const struct grid_lister *s, int64_t tens
                                                               .pipeline = pipeline,
                                                               .ulysses = u,
                                                               .ring = ring},
-                                          rest / u / ring));
+                                          rest));
     return MDS_OK;
 }
 

@@ -5,28 +5,60 @@ const struct mds_axis mds_axes[] = {
     {"tensor", "tp", "parallel.tensor", 0},
     {"Ulysses", "ulysses", "parallel.ulysses", 0},
     {"ring", "ring", "parallel.ring", 0},
-    {"expert", "ep", "parallel.expert", 1},
     {"data", "dp", NULL, 0},
     {"pipeline", "pipe", "parallel.pipeline", 0},
+    {"expert", "ep", "parallel.expert", MDS_AXES_TOKENS},
     {0},
 };
 
 _Static_assert(sizeof mds_axes / sizeof *mds_axes == MDS_AXES + 1,
                "a row for each bit");
 
+/* The greatest common divisor: all that an axis can take of each prime, so nothing is
+ * left of a number that divides their product. */
+int64_t mds_axis_share(int64_t ranks, int64_t size)
+{
+    while (size != 0) {
+        int64_t rest = ranks % size;
+
+        ranks = size;
+        size = rest;
+    }
+    return ranks;
+}
+
 void mds_axes_format(const struct mds_axis *table, const int64_t *size,
                      struct mds_str *out)
 {
     const char *x = "";
-    int i = 0;
+    int n = 0;
 
-    while (table[i].name)
-        i++;
-    while (i-- > 0)
-        if (size[i] > table[i].rare) {
+    while (table[n].name && !table[n].within)
+        n++;
+    for (int i = n - 1; i >= 0; i--)
+        if (size[i] > 0) {
             mds_str_add(out, "%s%s %lld", x, table[i].name, (long long)size[i]);
             x = " x ";
         }
+    if (table[n].name && size[n] > 1)
+        mds_str_add(out, " (%s %lld)", table[n].name, (long long)size[n]);
+}
+
+/* What axes with a size of their own leave of an axis within them. */
+static int64_t left_within(const struct mds_axis *table, const int64_t *size, int row)
+{
+    int64_t left = size[row];
+
+    for (int i = 0; i < row; i++)
+        if (table[i].key && mds_axis_bits(table, i) & table[row].within)
+            left /= mds_axis_share(left, size[i]);
+    return left;
+}
+
+/* Without overflow: more ranks than there can be are as good as any. */
+static int64_t multiply_capped(int64_t ranks, int64_t size)
+{
+    return size > INT64_MAX / ranks ? INT64_MAX : ranks * size;
 }
 
 int64_t mds_axes_model_ranks(const struct mds_axis *table, const int64_t *size)
@@ -34,7 +66,9 @@ int64_t mds_axes_model_ranks(const struct mds_axis *table, const int64_t *size)
     int64_t ranks = 1;
 
     for (int i = 0; table[i].name; i++)
-        if (table[i].key)
-            ranks *= size[i];
+        if (table[i].within)
+            ranks = multiply_capped(ranks, left_within(table, size, i));
+        else if (table[i].key)
+            ranks = multiply_capped(ranks, size[i]);
     return ranks;
 }

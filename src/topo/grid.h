@@ -6,7 +6,8 @@
  * neighbours, within one node if they fit.  For a set of axes, a rank's group consists
  * of the ranks whose coordinates differ from its own only along these axes.  Its group
  * rank is its index in that group: for one axis the coordinate, for all axes the world
- * rank.
+ * rank.  An axis within others (axes.h) cuts each of them in two: a part of its own,
+ * and the rest.  A set of axes is a set of such parts.
  *
  * Pure arithmetic: it does not communicate and does not need MPI. */
 #ifndef MDS_TOPO_GRID_H
@@ -18,17 +19,18 @@
 struct mds_grid {
     const struct mds_axis *axis; /* the table; borrowed */
     int axes;                    /* its rows */
-    int size[MDS_AXES_MOST];     /* ranks along each */
+    int size[2 * MDS_AXES_MOST]; /* ranks along each part, by bit */
     int world;                   /* the product of sizes */
 };
 
 /* size[i]: ranks along row i.  The size of the row without a key (data) is ignored: it
- * is world divided by the other sizes.  MDS_EUSER if they do not divide world. */
+ * is world divided by the other sizes.  MDS_EUSER if they do not divide world, or an
+ * axis within others does not divide these. */
 enum mds_rc mds_grid_init(struct mds_grid *g, const struct mds_axis *table,
                           const int64_t *size, int world);
 
 /* The number of ranks in each group of a set of axes; and the stride: the difference
- * in world ranks between neighbours along the first of these axes. */
+ * in world ranks between neighbours, along the first of these axes with several. */
 int mds_grid_size(const struct mds_grid *g, unsigned axes);
 int mds_grid_stride(const struct mds_grid *g, unsigned axes);
 

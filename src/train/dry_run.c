@@ -9,12 +9,20 @@
 static void print_coordinates(const struct mds_config *c, const struct mds_groups *g,
                               FILE *f)
 {
+    const char *comma = " ";
+
     fprintf(f, "dry run of rank %lld of %d\n", (long long)c->train.dry_rank,
             g->grid.world);
-    for (int i = g->grid.axes - 1; i >= 0; i--)
-        if (g->grid.size[i] > g->grid.axis[i].rare)
-            fprintf(f, "%s %s %d of %d", i == g->grid.axes - 1 ? " " : ",",
-                    g->grid.axis[i].name, mds_groups_rank(g, 1u << i), g->grid.size[i]);
+    for (int i = g->grid.axes - 1; i >= 0; i--) {
+        unsigned axis = mds_axis_bits(mds_axes, i);
+        int n = mds_groups_size(g, axis);
+
+        if (!mds_axes[i].within || n > 1) {
+            fprintf(f, "%s %s %d of %d", comma, mds_axes[i].name,
+                    mds_groups_rank(g, axis), n);
+            comma = ",";
+        }
+    }
     fprintf(f, "\n  %lld micro-batch%s of %lld sequence%s of %lld tokens a step\n\n",
             (long long)c->batch.accumulation, c->batch.accumulation == 1 ? "" : "es",
             (long long)c->batch.micro, mds_plural(c->batch.micro),

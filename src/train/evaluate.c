@@ -157,10 +157,10 @@ static void free_evaluation(struct evaluation *e)
 static enum mds_rc deal_micro_batch(const struct run *r, struct evaluation *e,
                                     int64_t i, int *any)
 {
-    int own = mds_groups_rank(&r->groups, MDS_AXES_BATCH);
+    int own = mds_groups_rank(&r->groups, MDS_AXIS_DATA);
 
     *any = 0;
-    for (int rank = 0; rank < mds_groups_size(&r->groups, MDS_AXES_BATCH); rank++) {
+    for (int rank = 0; rank < mds_groups_size(&r->groups, MDS_AXIS_DATA); rank++) {
         int64_t first, n;
 
         next_samples(&e->walk, r->config->batch.micro, &first, &n);

@@ -132,7 +132,7 @@ static inline int64_t local_rows(const struct run *r)
 /* Number of the first of them, if the global batch begins with sample `before`. */
 static inline int64_t first_sample(const struct run *r, int64_t before)
 {
-    return before + mds_groups_rank(&r->groups, MDS_AXES_BATCH) * local_rows(r);
+    return before + mds_groups_rank(&r->groups, MDS_AXIS_DATA) * local_rows(r);
 }
 
 /* ---- rows.c: what the engine gets ---- */

@@ -99,7 +99,7 @@ static enum mds_rc open_metrics(struct run *r)
         .recompute = mds_recompute_of(&c->train.act),
         .recompute_modules = mds_recompute_modules_name(c->train.act.recompute_modules),
         .ranks = r->groups.grid.world,
-        .data_parallel = mds_groups_size(&r->groups, MDS_AXES_BATCH),
+        .data_parallel = mds_groups_size(&r->groups, MDS_AXIS_DATA),
         .micro_batch = c->batch.micro,
         .global_batch = next_step(r).in[MDS_SAMPLES],
         .largest_batch = c->batch.global,

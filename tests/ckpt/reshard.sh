@@ -151,7 +151,9 @@ ep2="4 --expert-model-parallel-size 2 --zero-stage 1"
 ep4="4 --expert-model-parallel-size 4"
 tp2="2 --tensor-model-parallel-size 2 --sequence-parallel"
 pretrain 1 --train-iters 8 --metrics-jsonl experts.jsonl
-for from in ep2 ep4; do
+along="2 --context-parallel-size 2 --expert-model-parallel-size 2 --zero-stage 3"
+both="4 --ds-sequence-parallel-size 2 --expert-model-parallel-size 4 --zero-stage 1"
+for from in ep2 ep4 both; do
     eval words=\$$from
     # shellcheck disable=SC2154,SC2086  # words is set; ranks first
     {
@@ -163,7 +165,7 @@ for from in ep2 ep4; do
             near 0 "$from.jsonl" go.jsonl > figures
         tap_line $? "$from -> $from: $(cat figures)"
     }
-    for to in 1 "$ep2" "$ep4" "$tp2"; do
+    for to in 1 "$ep2" "$ep4" "$tp2" "$along" "$both"; do
         # shellcheck disable=SC2086  # words, ranks first
         pretrain $to --train-iters 8 --load "save-$from" --metrics-jsonl go.jsonl &&
             near 1e-5 experts.jsonl go.jsonl > figures
@@ -171,15 +173,24 @@ for from in ep2 ep4; do
         echo > figures
     done
 done
-mv go.jsonl straight.jsonl
 rm -rf made
 # shellcheck disable=SC2086  # words
+pretrain $tp2 --train-iters 8 --load save-ep4 --metrics-jsonl straight.jsonl
+# shellcheck disable=SC2086
 mds_ckpt reshard save-ep4 made --world-size 4 --expert-model-parallel-size 2 --zero-stage 3 > log 2>&1 &&
     mds_ckpt verify made >> log 2>&1 && mds_ckpt diff save-ep4 made >> log 2>&1 &&
     test "$(find made -name 'rank_*' | wc -l)" -eq 4 &&
     pretrain $tp2 --train-iters 8 --load made --metrics-jsonl go.jsonl &&
     near 0 straight.jsonl go.jsonl > figures
 tap_line $? "ep4 -> made anew for ep2: $(cat figures)"
+echo > figures
+rm -rf made
+# shellcheck disable=SC2086
+mds_ckpt reshard save-both made --world-size 4 --context-parallel-size 4 --expert-model-parallel-size 2 --zero-stage 3 > log 2>&1 &&
+    mds_ckpt verify made >> log 2>&1 && mds_ckpt diff save-both made >> log 2>&1 &&
+    pretrain $along --train-iters 8 --load made --metrics-jsonl go.jsonl &&
+    near 1e-5 experts.jsonl go.jsonl > figures
+tap_line $? "both -> made anew for a part of a ring: $(cat figures)"
 echo > figures
 mds_ckpt info made > log && grep -q '^biases of experts: -0.0[0-9]* to 0.0[0-9]*$' log &&
     mds_ckpt diff --tolerance 1e-3 save-ep2 save-ep4 > log 2>&1

@@ -157,7 +157,7 @@ test_expect_success 'experts' '
     fails "size 8 does not divide the 4 experts, --num-experts; 1 would do" pretrain $experts --expert-model-parallel-size 8 &&
     fails "size 3 does not divide the 4 experts, --num-experts; 2 would do" pretrain $experts --expert-model-parallel-size 3 \
         --dry-run --world-size 6 &&
-    fails "copies of pipeline 1 x expert 4 x ring 1 x Ulysses 1 x tensor 1 = 4 ranks; start 4 or 8; or give --expert-model-parallel-size 2" \
+    fails "copies of pipeline 1 x ring 1 x Ulysses 1 x tensor 1 (expert 4) = 4 ranks; start 4 or 8; or give --expert-model-parallel-size 2" \
         pretrain $experts --expert-model-parallel-size 4 --dry-run --world-size 6 &&
     fails "inner width, --moe-ffn-hidden-size 50; 2 would do" pretrain $experts --moe-ffn-hidden-size 50 \
         --dry-run --world-size 4 --tensor-model-parallel-size 4 &&

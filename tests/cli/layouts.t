@@ -70,6 +70,7 @@ test_expect_success 'a router that sends all tokens to the experts of one rank' 
         --data-path tokens.h5 --eval-iters 0 --export-weights w.safetensors >out 2>&1 && clear_routers w.safetensors &&
     losses even1 1 "$experts" &&
     losses even2 2 "$experts" --expert-model-parallel-size 2 --zero-stage 1 && near even1 even2 &&
+    losses even4 4 "$experts" --expert-model-parallel-size 4 --micro-batch-size 1 --context-parallel-size 4 && near even1 even4 &&
     losses even4 4 "$experts" --expert-model-parallel-size 4 --micro-batch-size 1 && near even1 even4 &&
     grep "iteration.:1,.*expert_load_most.:4,.*experts_idle.:12," even4.jsonl &&
     losses again 4 "$experts" --expert-model-parallel-size 4 --micro-batch-size 1 && test_cmp even4 again
@@ -100,6 +101,7 @@ test_expect_success 'balance over the whole batch: a micro-batch of each rank ag
     done <<-END
 	2 --micro-batch-size 4 --zero-stage 3
 	4 --micro-batch-size 4 --expert-model-parallel-size 2 --context-parallel-size 2
+	4 --micro-batch-size 8 --expert-model-parallel-size 4 --ds-sequence-parallel-size 2 --context-parallel-size 2
 	4 --micro-batch-size 8 --tensor-model-parallel-size 2 --sequence-parallel --ds-sequence-parallel-size 2
 	4 --micro-batch-size 2 --recompute-granularity full --sequence-tile 48
 	END

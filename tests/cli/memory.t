@@ -47,6 +47,9 @@ done <<'END'
 4 --disable-bias-linear --num-experts 8 --expert-model-parallel-size 2 --bf16 --zero-stage 3
 4 --disable-bias-linear --num-experts 8 --expert-model-parallel-size 2 --recompute-granularity full --tensor-model-parallel-size 2 --sequence-parallel
 2 --disable-bias-linear --num-experts 4 --expert-model-parallel-size 2 --optimizer muon --bf16 --zero-stage 2
+2 --disable-bias-linear --num-experts 4 --expert-model-parallel-size 2 --context-parallel-size 2 --zero-stage 3
+2 --disable-bias-linear --num-experts 4 --expert-model-parallel-size 2 --ds-sequence-parallel-size 2 --recompute-granularity full --sequence-tile 50 --bf16
+4 --disable-bias-linear --num-experts 8 --expert-model-parallel-size 4 --ds-sequence-parallel-size 2 --context-parallel-size 2 --zero-stage 1 --bf16
 1 --recompute-granularity selective --sequence-tile 50 --attention-head-groups 4 --bf16 --qk-layernorm
 1 --cpu-offloading-num-layers 2 --micro-batch-size 4
 1 --position-embedding-type alibi --micro-batch-size 4 --bf16

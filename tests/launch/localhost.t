@@ -144,7 +144,10 @@ test_expect_success 'a plan takes the ranks that share experts as they are given
     grep "gradients and weights [1-9]" planned && ! memory 3 && ! grep "layouts fit" planned &&
     mds_launch plan --machine h100 --nodes 1 -- --model-size-key GENOS_10B --bf16 --data-path "" --zero-stage 1 --tensor-model-parallel-size 1 \
         --ds-sequence-parallel-size 1 --context-parallel-size 1 --pipeline-model-parallel-size 1 >planned && cat planned &&
-    grep "^   1 .*  tensor 1, expert [248], data 8, ZeRO 1" planned
+    grep "^   1 .*  tensor 1, expert [248], data 8, ZeRO 1" planned &&
+    mds_launch plan --machine h200 --nodes 1 -- --model-size-key GENOS_10B --bf16 --data-path "" --zero-stage 1 --tensor-model-parallel-size 1 \
+        --seq-length 1M --micro-batch-size 1 --global-batch-size 1 --pipeline-model-parallel-size 1 >planned && cat planned &&
+    grep "^   1 .*  tensor 1, Ulysses 8, expert [248], data 1, ZeRO 1" planned
 '
 test_expect_success 'plan and submit read the data as the job will, and say how long it is' '
     MODEL_SIZE_KEY=GENSLM_25M && TRAIN_ITERS=10000 && export MODEL_SIZE_KEY TRAIN_ITERS &&

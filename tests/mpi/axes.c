@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TENSOR = 1, EXPERT = 2, DATA = 4, STAGE = 8 };
+enum { TENSOR = 3, EXPERT = 3 << 2, DATA = 3 << 4, STAGE = 3 << 6 };
 
 static const struct mds_axis table[] = {{"tensor", "tp", "parallel.tensor", 0},
                                         {"expert", "expert", "parallel.expert", 0},
@@ -58,13 +58,21 @@ static struct mds_params *make_params(const struct mds_groups *g)
     return ps;
 }
 
+static int is_member(unsigned axes, int rank, int r)
+{
+    for (int i = 0; i < 3; i++)
+        if ((r ^ rank) >> i & 1 && !(axes & mds_axis_bits(table, i)))
+            return 0;
+    return 1;
+}
+
 /* Each rank's gradient is its bit: a sum says whose are in it. */
 static float bits_of(unsigned axes, int rank)
 {
     unsigned bits = 0;
 
     for (int r = 0; r < world.ranks; r++)
-        if (((unsigned)(r ^ rank) & ~axes) == 0)
+        if (is_member(axes, rank, r))
             bits |= 1u << r;
     return (float)bits;
 }

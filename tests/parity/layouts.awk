@@ -391,6 +391,49 @@ function spread(form) {
     untiled = 0
 }
 
+# Experts on ranks that share a sequence: a part of these, all of them, and data ranks, too.
+function spread_along(form) {
+    model = form
+    untiled = 1
+    ep = 2
+    on(1, 0, 1, 2, 1, 1)
+    each_stage()
+    long("full", 1, 2, 0, 3)
+    on(1, 0, 2, 1, 1, 1)
+    exact(3, "none", "sel", 1)
+    half("bf16", 2, "none")
+    long("sel", 0, 1, 0, 1)
+    away(1)
+    on(1, 0, 1, 4, 1, 1)
+    exact(1, "cpu", "full", 2)
+    on(2, 1, 1, 2, 2, 1)
+    exact(1, "cpu", "none", 1)
+    long("full", 1, 1)
+    on(1, 0, 2, 1, 2, 2)
+    exact(2, "none", "full", 2)
+    ep = 4
+    on(1, 0, 2, 2, 1, 1)
+    exact(0, "none", "mod", 3)
+    exact(2, "nvme", "sel", 1)
+    half("bf16", 3, "full")
+    long("full", 1, 2, 0, 3)
+    on(1, 0, 1, 2, 1, 2)
+    exact(1, "none", "none", 1)
+    on(1, 0, 1, 2, 2, 2)
+    chunk = model ~ /^gpt/ ? 2 : model ~ /sparse/ ? 0 : 1
+    exact(3, "none", "none", 0)
+    on(2, 0, 2, 2, 1, 1)
+    exact(0, "none", "part", 2)
+    on(2, 1, 2, 1, 1, 2)
+    exact(2, "none", "sel", 1)
+    long("sel", 1, 0, 0, 1)
+    ep = 8
+    on(1, 0, 2, 2, 1, 2)
+    exact(3, "rest", "full", 3)
+    ep = 1
+    untiled = 0
+}
+
 # Blocks of an MLP among those with experts, and a stage of fewer of them.
 function mixed(form) {
     model = form
@@ -657,6 +700,11 @@ BEGIN {
     spread("gpt+experts8+lone")
     spread("llama+experts8+muon")
     spread("llama+experts8+sigmoid+bias")
+    spread_along("llama+experts8")
+    spread_along("llama+experts8+docs")
+    spread_along("gpt+experts8+lone")
+    spread_along("llama+experts8+sigmoid+bias")
+    spread_along("llama+experts8+sparse+shared+muon")
     routed("llama+experts")
     routed("gpt+expert1")
     routed("llama+experts+docs")

@@ -172,7 +172,7 @@ static void test_accepted_flags(void **state)
     r = resolve(both, 8);
     assert_int_equal(r.rc, MDS_OK);
     assert_int_equal(r.run->config.parallel.expert, 2);
-    assert_int_equal(r.run->config.parallel.data, 4);
+    assert_int_equal(r.run->config.parallel.data, 8);
     assert_int_equal(r.run->config.batch.accumulation, 128);
     assert_said(&r.diag, "--moe-grouped-gemm, --moe-router-dtype, "
                          "--moe-token-dispatcher-type");

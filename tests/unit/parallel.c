@@ -164,6 +164,33 @@ static void groups_have_their_members(void **state)
     mds_groups_fini(&g);
 }
 
+/* Experts of four ranks: both Ulysses ranks and a part of the data ranks; none of the
+ * ring's three. */
+static void experts_have_their_groups(void **state)
+{
+    struct mds_parallel_config c = {
+        .tensor = 2, .pipeline = 1, .ulysses = 2, .ring = 3, .expert = 4};
+    struct mds_groups g = {0};
+
+    (void)state;
+    for (int rank = 0; rank < 48; rank++) {
+        int ulysses = rank / 2 % 2, ring = rank / 4 % 3, data = rank / 12;
+        struct mds_comm *experts, *same;
+
+        assert_int_equal(mds_groups_create(&c, 48, rank, NULL, &g), MDS_OK);
+        experts = mds_group(&g, MDS_AXIS_EXPERT);
+        same = mds_group(&g, MDS_AXES_SAME_EXPERTS);
+        assert_string_equal(mds_comm_tag(experts), "ep");
+        assert_int_equal(mds_comm_size(experts), 4);
+        assert_int_equal(mds_comm_rank(experts), ulysses + 2 * (data % 2));
+        assert_int_equal(mds_comm_size(same), 6);
+        assert_int_equal(mds_comm_rank(same), ring + 3 * (data / 2));
+        assert_int_equal(mds_comm_size(mds_group(&g, MDS_AXES_STAGE_EXPERTS)), 12);
+        assert_int_equal(mds_groups_rank(&g, MDS_AXIS_DATA), data);
+        mds_groups_fini(&g);
+    }
+}
+
 /* A middle stage shares no embedding. */
 static void only_ends_are_tied(void **state)
 {
@@ -458,6 +485,7 @@ int main(void)
         cmocka_unit_test(known_shards),
         cmocka_unit_test(rings_are_balanced),
         cmocka_unit_test(groups_have_their_members),
+        cmocka_unit_test(experts_have_their_groups),
         cmocka_unit_test(only_ends_are_tied),
         cmocka_unit_test(batches_have_rows),
         cmocka_unit_test(new_tokens_have_rows),
