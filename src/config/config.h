@@ -258,6 +258,8 @@ struct mds_train_config {
     int skip_train;                    /* evaluate the loaded weights, then exit */
     int token_losses;       /* no option: evaluation keeps each token's loss */
     enum mds_hidden hidden; /* no option: of evaluation */
+    int shared_prefixes;    /* no option: documents of an evaluation's row may go on
+                               behind the beginning of another one (mds_engine_rows) */
     int64_t prefill;        /* no option: generation reads so many tokens of a prompt at
                                 a time; 0: no generation */
     int log_logits;         /* report how large attention's logits get */

@@ -54,7 +54,8 @@ static void resolve_positions(struct mds_config_run *run, struct mds_diag *diag)
 
     derive(run, "model.max_positions", &m->max_positions, m->seq_length,
            "the sequence length");
-    if (m->position == MDS_POSITION_LEARNED && m->seq_length > m->max_positions)
+    if (m->position == MDS_POSITION_LEARNED && m->seq_length > m->max_positions &&
+        !run->config.train.shared_prefixes) /* rows are longer than documents */
         mds_diag_fault(diag, mds_config_origin(run, "model.max_positions"),
                        "--max-position-embeddings %lld is less than --seq-length %lld; "
                        "give shorter sequences, more positions, or "

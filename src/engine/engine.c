@@ -206,9 +206,12 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
         e->starts_here = b->micro * S;
         MDS_TRY(alloc_ids(e, e->starts_here, &e->start));
         e->has_documents = mds_zalloc((size_t)b->accumulation, 1);
-        if (!e->has_documents)
+        e->has_prefixes = mds_zalloc((size_t)b->accumulation, 1);
+        if (!e->has_documents || !e->has_prefixes)
             return MDS_EMEM;
     }
+    if (e->config->train.shared_prefixes)
+        MDS_TRY(alloc_ids(e, e->starts_here, &e->position));
     MDS_TRY(alloc_kinds(e));
     MDS_TRY(alloc_losses(e));
     MDS_TRY(alloc_hidden(e));
@@ -224,8 +227,10 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
         return MDS_OK;
     e->host_start = mds_zalloc((size_t)mds_max(b->accumulation * e->starts_here, 1),
                                sizeof *e->host_start);
+    e->host_position = mds_zalloc(
+        (size_t)(e->position ? b->accumulation * e->starts_here : 1), sizeof *e->start);
     e->staged = mds_zalloc((size_t)e->tokens_here, sizeof *e->staged);
-    return e->host_start && e->staged ? MDS_OK : MDS_EMEM;
+    return e->host_start && e->host_position && e->staged ? MDS_OK : MDS_EMEM;
 }
 
 /* *out [units], freed by the caller = the ranks with the same weights of each unit. */
@@ -384,7 +389,9 @@ void mds_engine_destroy(struct mds_engine *e)
     free(e->staged);
     mds_engine_free_generation(e);
     free(e->host_start);
+    free(e->host_position);
     free(e->has_documents);
+    free(e->has_prefixes);
     destroy_pipeline(&e->eval);
     destroy_pipeline(&e->train);
     mds_zero_destroy(e->zero);

@@ -98,10 +98,13 @@ void mds_engine_report_to(struct mds_engine *e,
  *          is in a row that only fills its micro-batch
  *   start  index, in the row, of the first token of each token's document; read only if
  *          the configuration has documents apart (mds_data_has_starts)
+ *   position  with train.shared_prefixes: the index whose position would be 0, which is
+ *          start unless the document goes on behind the first start - position tokens
+ *          of the last one of the row that does not; else not read
  *   kind   of each token, or MDS_KIND_MASKED: no target; may be NULL if the
  *          configuration has no kinds */
 struct mds_engine_rows {
-    const int32_t *token, *start;
+    const int32_t *token, *start, *position;
     const unsigned char *kind;
 };
 

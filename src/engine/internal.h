@@ -54,12 +54,16 @@ struct mds_engine {
     double *bias;          /* host: the same */
     float *bias_f32;       /* host: to copy from */
     struct mds_engine_logits logit;
-    int64_t tokens_here;     /* of a micro-batch, on this rank: sequences x tokens */
-    int64_t starts_here;     /* of a micro-batch: sequences x all tokens, or 0 */
-    int32_t *start;          /* in state: [accumulation, starts_here], or NULL */
-    int32_t *host_start;     /* host: the same; NULL without kernels */
-    struct mds_pairs pairs;  /* that attention sees in this replica's rows */
-    char *has_documents;     /* host: [accumulation], whether rows have several */
+    int64_t tokens_here; /* of a micro-batch, on this rank: sequences x tokens */
+    int64_t starts_here; /* of a micro-batch: sequences x all tokens, or 0 */
+    int32_t *start;      /* in state: [accumulation, starts_here], or NULL */
+    int32_t *host_start; /* host: the same; NULL without kernels */
+    int32_t *position;   /* as start, of positions; NULL: these are starts, too */
+    int32_t *host_position;
+    struct mds_pairs pairs; /* that attention sees in this replica's rows */
+    char *has_documents;    /* host: [accumulation], whether rows have several; and
+                                whether some go on behind the beginning of others */
+    char *has_prefixes;
     int32_t *token, *target; /* in state: [accumulation, tokens_here] each */
     unsigned char *kind;     /* the same, of targets; NULL: tokens have no kinds */
     float *kind_weight;      /* in state: [kinds], or NULL */

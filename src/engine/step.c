@@ -69,22 +69,34 @@ static void count_pairs(struct mds_engine *e, const int32_t *start)
                           mds_pairs_of_document(s + 1 - start[s], m->window));
 }
 
-/* Copy the starts of all tokens of a micro-batch to `to` [S, B].  Returns whether any
- * of its rows has a second document. */
-static int order_starts(struct mds_engine *e, const struct mds_engine_rows *rows,
-                        int32_t *to)
+/* rows [B, S + 1] of a micro-batch to `to` [S, B]. */
+static void order_by_token(const struct mds_engine *e, const int32_t *rows, int32_t *to)
 {
     int64_t S = e->config->model.seq_length, B = e->config->batch.micro;
-    int several = 0;
 
     for (int64_t s = 0; s < S; s++)
-        for (int64_t b = 0; b < B; b++) {
-            to[s * B + b] = rows->start[b * (S + 1) + s];
-            several |= to[s * B + b] > 0;
-        }
+        for (int64_t b = 0; b < B; b++)
+            to[s * B + b] = rows[b * (S + 1) + s];
+}
+
+/* Copy the starts, and positions, of all tokens of micro-batch i to host memory, and
+ * look whether any of its rows has a second document, and whether one goes on. */
+static void order_starts(struct mds_engine *e, const struct mds_engine_rows *rows,
+                         int64_t i)
+{
+    int64_t S = e->config->model.seq_length, B = e->config->batch.micro;
+    int64_t at = i * e->starts_here;
+
+    order_by_token(e, rows->start, e->host_start + at);
+    if (e->position)
+        order_by_token(e, rows->position, e->host_position + at);
+    e->has_documents[i] = e->has_prefixes[i] = 0;
+    for (int64_t k = at; k < at + e->starts_here; k++) {
+        e->has_documents[i] |= e->host_start[k] > 0;
+        e->has_prefixes[i] |= e->position && e->host_position[k] < e->host_start[k];
+    }
     for (int64_t b = 0; b < B; b++)
         count_pairs(e, rows->start + b * (S + 1));
-    return several;
 }
 
 static struct mds_engine_rows rows_of_micro_batch(const struct mds_engine *e,
@@ -95,6 +107,8 @@ static struct mds_engine_rows rows_of_micro_batch(const struct mds_engine *e,
 
     return (struct mds_engine_rows){.token = rows->token + at,
                                     .start = rows->start ? rows->start + at : NULL,
+                                    .position =
+                                        rows->position ? rows->position + at : NULL,
                                     .kind = rows->kind ? rows->kind + at : NULL};
 }
 
@@ -117,9 +131,12 @@ static void load_starts(struct mds_engine *e, const struct mds_engine_rows *rows
     if (e->starts_here == 0)
         return;
     if (rows)
-        e->has_documents[i] = (char)order_starts(e, rows, e->host_start + at);
+        order_starts(e, rows, i);
     mds_dev_copy_in(e->dev, e->start + at, rows ? e->host_start + at : NULL,
                     e->starts_here * (int64_t)sizeof *e->start);
+    if (e->position)
+        mds_dev_copy_in(e->dev, e->position + at, rows ? e->host_position + at : NULL,
+                        e->starts_here * (int64_t)sizeof *e->position);
 }
 
 /* Copy the tokens of micro-batch i to the device.  A dry device is only charged for the
@@ -209,7 +226,12 @@ static struct mds_gpt_batch batch_of(const struct mds_engine *e, int micro_batch
         .hidden = has_logits(e) ? NULL : hidden_of(e, micro_batch),
         .key_start = d->reset_attention_mask ? start : NULL,
         .host_key_start = d->reset_attention_mask ? host_start : NULL,
-        .position_start = d->reset_position_ids ? start : NULL};
+        .position_start = e->position             ? e->position + at
+                          : d->reset_position_ids ? start
+                                                  : NULL,
+        .host_position_start = e->starts_here > 0 && e->has_prefixes[micro_batch]
+                                   ? e->host_position + at
+                                   : NULL};
 }
 
 /* ---- what the pipeline calls ---- */

@@ -11,28 +11,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A sequence: where its tokens are among all, and where it stands in its row. */
+/* A sequence: where its tokens are among all, and where it stands in its row.
+ *
+ * The first `shared` ones are those of item `head`, which is in the same row before it,
+ * and only the others stand there, as a document that goes on behind them (struct
+ * mds_engine_rows).  The last one of those that are alike is among the others: what
+ * follows it is predicted by its row.  A head is its own, and shares nothing. */
 struct item {
     int64_t first, row, at;
+    int64_t head, shared;
+    int64_t span; /* a head's: tokens of its row, with those of which it is the head */
+    int64_t end;  /* where these end so far, while rows are filled */
+    int64_t next; /* a head's: another one, where this one's row is full; or -1 */
 };
+
+/* Of a sequence that begins with less than such a part of another one all is computed:
+ * it costs copies and a call of attention to share it. */
+enum { LEAST_SHARE = 16 };
 
 struct mds_infer_batch {
     struct mds_infer_model *m; /* borrowed */
     int64_t S, row;            /* tokens that a row evaluates, and that it has: S + 1 */
     int64_t most;              /* tokens of sequences in a row */
+    int shares;                /* what sequences begin with, in longer rows */
     int64_t micro, accumulation, replicas;
     int64_t full; /* rows that are worth a run: whole steps */
     int32_t *ids; /* [tokens], of all sequences */
     double *loglik;
     int64_t tokens, room;
+    int64_t in_rows;    /* of these tokens, those that are not shared */
+    double all, shared; /* tokens of all runs */
     int64_t alone; /* sequences of more than half a row: no two of them share one */
     struct item *item;
     int32_t *length;
     int64_t items, item_room;
-    int64_t *used;          /* tokens in each row of the last run */
-    int32_t *token, *start; /* [accumulation, micro, S + 1]: this replica's rows */
-    double *loss;           /* [replicas, accumulation, micro, S] */
-    struct mds_infer_words words;         /* on rank 0: of all tokens of sequences */
+    int64_t *used;                     /* tokens in each row of the last run */
+    int32_t *token, *start, *position; /* [accumulation, micro, S + 1]: this replica's
+                                          rows */
+    double *loss;                      /* [replicas, accumulation, micro, S] */
+    struct mds_infer_words words;      /* on rank 0: of all tokens of sequences */
     struct mds_infer_marginals marginals; /* likewise */
     struct mds_infer_reader reader;
 };
@@ -51,6 +68,7 @@ enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
     b->S = c->model.seq_length;
     b->row = b->S + 1;
     b->most = c->train.token_losses ? b->row : b->S;
+    b->shares = c->train.shared_prefixes;
     b->micro = c->batch.micro;
     b->accumulation = c->batch.accumulation;
     b->replicas = mds_groups_size(&m->groups, MDS_AXIS_DATA);
@@ -58,9 +76,10 @@ enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
     b->full = MDS_INFER_BATCH_STEPS * b->replicas * (int64_t)own;
     b->token = mds_zalloc(own * (size_t)b->row, sizeof *b->token);
     b->start = mds_zalloc(own * (size_t)b->row, sizeof *b->start);
+    b->position = mds_zalloc(own * (size_t)b->row, sizeof *b->position);
     if (c->train.token_losses)
         b->loss = mds_zalloc((size_t)b->replicas * own * (size_t)b->S, sizeof *b->loss);
-    if (!b->token || !b->start || (c->train.token_losses && !b->loss))
+    if (!b->token || !b->start || !b->position || (c->train.token_losses && !b->loss))
         rc = MDS_EMEM;
     if (!rc && c->train.hidden == MDS_HIDDEN_LOGITS &&
         mds_tokenizer_bases(m->vocabulary.tokenizer) <= MDS_INFER_WORD_BASES)
@@ -90,6 +109,7 @@ void mds_infer_batch_destroy(struct mds_infer_batch *b)
     free(b->used);
     free(b->token);
     free(b->start);
+    free(b->position);
     free(b->loss);
     mds_infer_words_fini(&b->words);
     mds_infer_marginals_fini(&b->marginals);
@@ -114,10 +134,12 @@ static enum mds_rc grow_tokens(struct mds_infer_batch *b, int64_t n)
     return MDS_OK;
 }
 
-enum mds_rc mds_infer_batch_add(struct mds_infer_batch *b, const int32_t *ids,
-                                int64_t n, int64_t *item)
+/* it: its head, and what it shares with that. */
+static enum mds_rc add(struct mds_infer_batch *b, const int32_t *ids, int64_t n,
+                       struct item it, int64_t *item)
 {
     int64_t room = b->item_room;
+    struct item *head;
 
     if (n < 1 || n > b->most)
         return mds_fail(MDS_EBUG,
@@ -127,19 +149,67 @@ enum mds_rc mds_infer_batch_add(struct mds_infer_batch *b, const int32_t *ids,
     MDS_TRY(mds_reserve(&b->item, &room, b->items + 1, sizeof *b->item));
     MDS_TRY(mds_reserve(&b->length, &b->item_room, b->items + 1, sizeof *b->length));
     memcpy(b->ids + b->tokens, ids, (size_t)n * sizeof *ids);
-    b->item[b->items] = (struct item){.first = b->tokens};
+    it.first = b->tokens;
+    it.next = -1;
+    b->item[b->items] = it;
     b->length[b->items] = (int32_t)n;
     b->tokens += n;
-    b->alone += 2 * n > b->most;
+    b->in_rows += n - it.shared;
+    b->all += (double)n;
+    b->shared += (double)it.shared;
+    head = &b->item[it.head];
+    b->alone -= 2 * head->span > b->most;
+    head->span += n - it.shared;
+    b->alone += 2 * head->span > b->most;
     *item = b->items++;
     return MDS_OK;
+}
+
+enum mds_rc mds_infer_batch_add(struct mds_infer_batch *b, const int32_t *ids,
+                                int64_t n, int64_t *item)
+{
+    return add(b, ids, n, (struct item){.head = b->items}, item);
+}
+
+/* Tokens that ids [n] can share with a head. */
+static int64_t shared_with(const struct mds_infer_batch *b, int64_t head,
+                           const int32_t *ids, int64_t n)
+{
+    const int32_t *other = b->ids + b->item[head].first;
+    int64_t most = mds_min(n, b->length[head]), alike = 0;
+
+    while (alike < most && ids[alike] == other[alike])
+        alike++;
+    return alike - 1;
+}
+
+enum mds_rc mds_infer_batch_add_beside(struct mds_infer_batch *b, int64_t beside,
+                                       const int32_t *ids, int64_t n, int64_t *item)
+{
+    int64_t head = b->item[beside].head, last = head;
+
+    for (; b->shares && head >= 0; head = b->item[head].next) {
+        int64_t shared = shared_with(b, head, ids, n);
+
+        last = head;
+        if (LEAST_SHARE * shared >= n && b->item[head].span + n - shared <= b->most)
+            return add(b, ids, n, (struct item){.head = head, .shared = shared}, item);
+    }
+    MDS_TRY(mds_infer_batch_add(b, ids, n, item));
+    b->item[last].next = *item;
+    return MDS_OK;
+}
+
+double mds_infer_batch_shared(const struct mds_infer_batch *b)
+{
+    return b->all > 0 ? b->shared / b->all : 0;
 }
 
 int mds_infer_batch_is_full(const struct mds_infer_batch *b)
 {
     const int64_t parts = 32; /* one of them stays empty in rows of many sequences */
 
-    return b->alone >= b->full || b->tokens >= b->full * b->most / parts * (parts - 1);
+    return b->alone >= b->full || b->in_rows >= b->full * b->most / parts * (parts - 1);
 }
 
 const double *mds_infer_batch_loglik(const struct mds_infer_batch *b, int64_t item)
@@ -147,13 +217,20 @@ const double *mds_infer_batch_loglik(const struct mds_infer_batch *b, int64_t it
     return b->loglik + b->item[item].first;
 }
 
+/* Where what the model says behind token i of an item is kept. */
+static int64_t place_of(const struct mds_infer_batch *b, int64_t item, int64_t i)
+{
+    const struct item *it = &b->item[item];
+
+    return i + (i < it->shared ? b->item[it->head].first : it->first);
+}
+
 int mds_infer_batch_bases(const struct mds_infer_batch *b, int64_t item, int64_t i,
                           double *out)
 {
-    int64_t at = b->item[item].first + i;
-
     return b->marginals.bases > 0 &&
-           mds_infer_marginals_of(&b->marginals, at - 1, b->ids[at], out);
+           mds_infer_marginals_of(&b->marginals, place_of(b, item, i - 1),
+                                  b->ids[b->item[item].first + i], out);
 }
 
 int mds_infer_batch_counts(const struct mds_infer_batch *b, int64_t item, int64_t i)
@@ -195,30 +272,58 @@ double mds_infer_batch_divergence(const struct mds_infer_batch *b, int64_t item,
 
 void mds_infer_batch_clear(struct mds_infer_batch *b)
 {
-    b->items = b->tokens = b->alone = 0;
+    b->items = b->tokens = b->in_rows = b->alone = 0;
 }
 
 /* ---- rows ---- */
+
+/* span[heads]: of all heads, in their order. */
+static int64_t list_spans(const struct mds_infer_batch *b, int32_t *span)
+{
+    int64_t heads = 0;
+
+    for (int64_t i = 0; i < b->items; i++)
+        if (b->item[i].head == i)
+            span[heads++] = (int32_t)b->item[i].span;
+    return heads;
+}
+
+/* bin: the row of each head.  What goes on behind a head's beginning follows the head,
+ * and comes after it among the items. */
+static void place_items(struct mds_infer_batch *b, const int64_t *bin)
+{
+    for (int64_t i = 0; i < b->items; i++) {
+        struct item *it = &b->item[i], *head = &b->item[it->head];
+
+        if (it == head) {
+            it->row = *bin++;
+            it->end = b->used[it->row];
+            b->used[it->row] += it->span;
+        }
+        it->row = head->row;
+        it->at = head->end;
+        head->end += b->length[i] - it->shared;
+    }
+}
 
 /* Rows in the order in which they are evaluated, and the place of each sequence. */
 static enum mds_rc pack(struct mds_infer_batch *b, int64_t *rows)
 {
     int64_t *bin = mds_zalloc((size_t)b->items, sizeof *bin);
-    enum mds_rc rc = bin ? MDS_OK : MDS_EMEM;
+    int32_t *span = mds_zalloc((size_t)b->items, sizeof *span);
+    enum mds_rc rc = bin && span ? MDS_OK : MDS_EMEM;
 
     free(b->used);
     b->used = NULL;
     if (!rc)
-        rc = mds_best_fit(b->length, b->items, b->most, bin, rows);
+        rc = mds_best_fit(span, list_spans(b, span), b->most, bin, rows);
     if (!rc)
         b->used = mds_zalloc((size_t)*rows, sizeof *b->used);
     if (!rc && !b->used)
         rc = MDS_EMEM;
-    for (int64_t i = 0; !rc && i < b->items; i++) {
-        b->item[i].row = bin[i];
-        b->item[i].at = b->used[bin[i]];
-        b->used[bin[i]] += b->length[i];
-    }
+    if (!rc)
+        place_items(b, bin);
+    free(span);
     free(bin);
     return rc;
 }
@@ -246,15 +351,18 @@ static struct step next_step(const struct mds_infer_batch *b, int64_t first,
 static void put_item(struct mds_infer_batch *b, int64_t i, int64_t row)
 {
     const struct item *it = &b->item[i];
-    int32_t *token = b->token + row * b->row, *start = b->start + row * b->row;
-    int64_t n = b->length[i];
+    int64_t at = row * b->row + it->at, n = b->length[i] - it->shared;
 
-    memcpy(token + it->at, b->ids + it->first, (size_t)n * sizeof *token);
-    for (int64_t k = it->at; k < it->at + n; k++)
-        start[k] = (int32_t)it->at;
+    memcpy(b->token + at, b->ids + it->first + it->shared,
+           (size_t)n * sizeof *b->token);
+    for (int64_t k = at; k < at + n; k++) {
+        b->start[k] = (int32_t)it->at;
+        b->position[k] = (int32_t)(it->at - it->shared);
+    }
 }
 
-/* What is behind the last of several sequences is a document of its own. */
+/* What is behind the last of several sequences is a document of its own, all of
+ * which is at position 0: rows may be longer than a table of positions. */
 static void end_row(struct mds_infer_batch *b, int64_t row, int64_t used)
 {
     int32_t *start = b->start + row * b->row;
@@ -271,6 +379,7 @@ static void put_rows(struct mds_infer_batch *b, const struct step *s)
     for (int64_t i = 0; i < tokens; i++) {
         b->token[i] = -1;
         b->start[i] = 0;
+        b->position[i] = (int32_t)(i % b->row);
     }
     for (int64_t i = 0; i < b->items; i++)
         if (b->item[i].row >= first && b->item[i].row < first + s->each)
@@ -279,7 +388,7 @@ static void put_rows(struct mds_infer_batch *b, const struct step *s)
         end_row(b, row - first, b->used[row]);
 }
 
-/* A target's loss is kept at the token before it. */
+/* A target's loss is kept at the token before it, of what is shared with the head. */
 static void take_losses(struct mds_infer_batch *b, const struct step *s)
 {
     for (int64_t i = 0; i < b->items; i++) {
@@ -290,8 +399,10 @@ static void take_losses(struct mds_infer_batch *b, const struct step *s)
         if (it->row < s->first || it->row >= s->end)
             continue;
         out[0] = 0;
-        for (int64_t k = 1; k < b->length[i]; k++)
-            out[k] = -loss[k - 1];
+        for (int64_t k = 1; k <= it->shared; k++)
+            out[k] = b->loglik[b->item[it->head].first + k];
+        for (int64_t k = it->shared + 1; k < b->length[i]; k++)
+            out[k] = -loss[k - it->shared - 1];
     }
 }
 
@@ -347,11 +458,13 @@ static enum mds_rc read_part(void *ctx, const struct mds_engine_hidden *p)
         r->s->first + p->replica * r->s->each + p->micro_batch * b->micro + p->row;
 
     for (int64_t i = 0; i < b->items; i++) {
-        int64_t at = b->item[i].at, first = mds_max(p->first, at);
-        int64_t n = mds_min(p->first + p->n, at + b->length[i]) - first;
+        const struct item *it = &b->item[i];
+        int64_t first = mds_max(p->first, it->at);
+        int64_t end = it->at + b->length[i] - it->shared;
+        int64_t n = mds_min(p->first + p->n, end) - first;
 
-        if (b->item[i].row == row && n > 0)
-            MDS_TRY(read_tokens(b, p, i, first - at, n,
+        if (it->row == row && n > 0)
+            MDS_TRY(read_tokens(b, p, i, first - it->at + it->shared, n,
                                 p->values + (first - p->first) * p->columns));
     }
     return MDS_OK;
@@ -360,7 +473,8 @@ static enum mds_rc read_part(void *ctx, const struct mds_engine_hidden *p)
 static enum mds_rc run_step(struct mds_infer_batch *b, const struct step *s,
                             struct mds_kind_losses *sums)
 {
-    const struct mds_engine_rows rows = {.token = b->token, .start = b->start};
+    const struct mds_engine_rows rows = {
+        .token = b->token, .start = b->start, .position = b->position};
 
     put_rows(b, s);
     MDS_TRY(mds_engine_eval(b->m->engine, &rows, s->micro_batches, sums));

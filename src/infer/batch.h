@@ -34,6 +34,15 @@ void mds_infer_batch_read_by(struct mds_infer_batch *b, struct mds_infer_reader 
 enum mds_rc mds_infer_batch_add(struct mds_infer_batch *b, const int32_t *ids,
                                 int64_t n, int64_t *item);
 
+/* Add one that may begin as `beside` does, which is added already: what they share is
+ * computed once, if the model was resolved for that (need.row), and there is room in
+ * its row.  Results are as without. */
+enum mds_rc mds_infer_batch_add_beside(struct mds_infer_batch *b, int64_t beside,
+                                       const int32_t *ids, int64_t n, int64_t *item);
+
+/* The share of all sequences' tokens that were not computed, since others had them. */
+double mds_infer_batch_shared(const struct mds_infer_batch *b);
+
 /* Whether enough are waiting to fill the rows of some steps, and no more than that. */
 int mds_infer_batch_is_full(const struct mds_infer_batch *b);
 

@@ -336,6 +336,19 @@ static int64_t length_unit(const struct mds_parallel_config *p)
     return 16 * p->ulysses * p->ring * p->tensor;
 }
 
+/* Rows for several sequences that begin alike are as long as a micro-batch is to be, or
+ * hardly longer than the longest one.  Rings have other attention. */
+static int can_share_prefixes(const struct mds_infer_model *m,
+                              const struct mds_infer_need *need)
+{
+    const struct mds_config *c = &m->run->config;
+    int64_t rows = is_given(m, "batch.micro") ? c->batch.micro : 1;
+
+    return need->row > 0 && c->parallel.ring == 1 && !is_given(m, "model.seq_length") &&
+           (need->row <= need->batch_tokens / rows ||
+            need->row - need->longest <= need->longest / 16);
+}
+
 static int64_t choose_length(const struct mds_infer_model *m, int64_t longest)
 {
     const struct mds_model_config *c = &m->run->config.model;
@@ -344,7 +357,7 @@ static int64_t choose_length(const struct mds_infer_model *m, int64_t longest)
 
     if (is_given(m, "model.seq_length"))
         return c->seq_length;
-    if (c->position == MDS_POSITION_LEARNED &&
+    if (c->position == MDS_POSITION_LEARNED && !m->run->config.train.shared_prefixes &&
         mds_round_up(length, unit) > c->max_positions)
         return c->max_positions;
     return mds_round_up(length, unit);
@@ -410,7 +423,9 @@ enum mds_rc mds_infer_model_resolve(struct mds_infer_model *m,
     enum mds_rc rc;
 
     m->trained = run->config.model.seq_length;
-    run->config.model.seq_length = choose_length(m, need->longest);
+    run->config.train.shared_prefixes = can_share_prefixes(m, need);
+    run->config.model.seq_length =
+        choose_length(m, run->config.train.shared_prefixes ? need->row : need->longest);
     if (ranks == 0)
         ranks = mds_config_world(run);
     choose_batch(m, need, ranks);

@@ -112,6 +112,15 @@ static int64_t base_count(const struct mds_infer_model *m, int64_t tokens)
     return (tokens - 1) * stride + token_bases(m);
 }
 
+/* For windows that share what is left of an allele: at the end one and some alleles, in
+ * the middle two and an allele of each, or three that share nothing. */
+static int64_t row_tokens(const struct mds_infer_variants *s, int64_t window)
+{
+    const int64_t more = 16; /* for longer alleles, and more of them */
+
+    return s->at_end ? window + more : 2 * (window + window / 2 + more);
+}
+
 enum mds_rc mds_infer_variants_measure(struct mds_infer_variants *s,
                                        const struct mds_infer_model *m,
                                        struct mds_infer_need *need)
@@ -139,6 +148,7 @@ enum mds_rc mds_infer_variants_measure(struct mds_infer_variants *s,
                         2 * token_bases(m));
     need->longest = token_count(m, s->window);
     need->tokens = 0;
+    need->row = row_tokens(s, need->longest);
     return MDS_OK;
 }
 
@@ -306,8 +316,9 @@ static enum mds_rc add_strand(struct scoring *g, const struct mds_variant *v,
         a->status = SAME_TOKENS;
         return MDS_OK;
     }
-    MDS_TRY(mds_infer_batch_add(g->batch, g->with_ids, tokens, &a->alt[strand]));
-    return add_reference(g, v->chrom, &w, strand, tokens, &a->ref[strand]);
+    MDS_TRY(add_reference(g, v->chrom, &w, strand, tokens, &a->ref[strand]));
+    return mds_infer_batch_add_beside(g->batch, a->ref[strand], g->with_ids, tokens,
+                                      &a->alt[strand]);
 }
 
 static enum mds_rc add_allele(struct scoring *g, const struct mds_variant *v, int i,
@@ -525,9 +536,11 @@ static void report_end(const struct scoring *g)
                  g->out.before, g->out.to_vcf ? "variant" : "allele",
                  mds_plural(g->out.before));
     mds_info("%" PRId64 " allele%s of %" PRId64
-             " variant%s scored, in windows of %" PRId64 " bases",
+             " variant%s scored, in windows of %" PRId64 " bases, which share %.3g %% "
+             "of their tokens",
              g->count[SCORED], mds_plural(g->count[SCORED]), g->variants,
-             mds_plural(g->variants), g->s->window);
+             mds_plural(g->variants), g->s->window,
+             100 * mds_infer_batch_shared(g->batch));
 }
 
 enum mds_rc mds_infer_variants_run(const struct mds_infer_variants *s,

@@ -102,8 +102,9 @@ static int64_t copies_with_work(const struct search *s, int64_t data)
 
 double mds_infer_layout_cost(const struct mds_infer_layout *y)
 {
-    return y->all_s > 0 ? y->all_s
-                        : y->estimate.step_s / (double)(y->copies * y->micro);
+    return y->all_s > 0
+               ? y->all_s
+               : y->estimate.step_s / (double)(y->copies * y->micro * y->tokens);
 }
 
 static enum mds_rc try_layout(struct search *s, struct mds_infer_layout *y,

@@ -56,7 +56,9 @@ void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
                                   .sequence_parallel = g->sequence_parallel,
                                   .key_start = batch->key_start,
                                   .host_key_start = batch->host_key_start,
-                                  .position_start = batch->position_start}};
+                                  .position_start = batch->position_start,
+                                  .shared_prefixes = run->train->shared_prefixes,
+                                  .host_position_start = batch->host_position_start}};
     if (mds_gpt_generates(c))
         mds_par_set_new_tokens(p, run->B, run->cache.place ? 0 : run->cache.first,
                                run->S);

@@ -132,7 +132,7 @@ struct mds_gpt_batch {
      * words of a rank]; NULL: they are not wanted. */
     void *logits;
     /* struct mds_par; for all model chunks */
-    const int32_t *key_start, *host_key_start, *position_start;
+    const int32_t *key_start, *host_key_start, *position_start, *host_position_start;
 };
 
 /* The state of the current step: what its micro-batches have saved. */

@@ -268,7 +268,8 @@ enum mds_rc mds_attention_fwd(const struct mds_par *p, const struct mds_attentio
     if (mds_groups_size(p->groups, MDS_AXIS_RING) > 1)
         return a->window > 0 ? mds_window_ring_fwd(p, a, inside, o, lse)
                              : mds_ring_attention_fwd(p, a, inside, o, lse);
-    return mds_op_attention_fwd(p->dev, &f);
+    return p->shared_prefixes ? mds_prefix_attention_fwd(p, &f)
+                              : mds_op_attention_fwd(p->dev, &f);
 }
 
 enum mds_rc mds_attention_most(const struct mds_par *p, const struct mds_attention *a,

@@ -84,6 +84,11 @@ enum mds_rc mds_window_ring_bwd(const struct mds_par *p, const struct mds_attent
                                 const void *inside, const void *o, const float *lse,
                                 const void *d_o, void *dinside);
 
+/* The call f of whole rows, in which a token's values follow its keys; if
+ * p->host_position_start, document by document. */
+enum mds_rc mds_prefix_attention_fwd(const struct mds_par *p,
+                                     const struct mdsk_attention_fwd *f);
+
 /* As mds_attention_cached_fwd, where ranks split sequences. */
 enum mds_rc mds_sharded_cache_fwd(const struct mds_par *p,
                                   const struct mds_attention *a,

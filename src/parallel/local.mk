@@ -5,6 +5,7 @@ src_parallel_libmds_parallel_a_SOURCES = \
   src/parallel/groups.c src/parallel/groups.h \
   src/parallel/group_tests.c src/parallel/group_tests.h \
   src/parallel/par.c src/parallel/par.h \
+  src/parallel/prefix.c \
   src/parallel/ring.c \
   src/parallel/rope.c src/parallel/rope.h \
   src/parallel/shard.c src/parallel/shard.h \

@@ -21,7 +21,11 @@ struct mds_par {
      * that it sees, and the token whose position is 0.  NULL: the first.
      * host_key_start: key_start in host memory. */
     const int32_t *key_start, *host_key_start, *position_start;
-    int same_position_start;        /* each sequence has the same */
+    int same_position_start; /* each sequence has the same */
+    /* Whether documents may go on behind the beginning of another one, and if some of
+     * this micro-batch do, position_start in host memory (parallel/prefix.c). */
+    int shared_prefixes;
+    const int32_t *host_position_start;
     struct mds_shard_tokens ring;   /* of the Ulysses group: attention's queries */
     struct mds_shard_tokens tokens; /* of this rank in GEMMs */
     struct mds_shard_tokens slice;  /* of this rank between GEMMs: all of `tokens`, or

@@ -202,6 +202,51 @@ test_expect_success 'few at a time, or all: the same' '
     score_vcf --strand both --batch-tokens 1 >few && near both few 1e-4 &&
     score_vcf --strand both --batch-tokens 1000000 >many && near both many 1e-4
 '
+# together CHECKPOINT TOKENIZER BASES TOKENS [ARGUMENTS...]: scores of windows that share what they begin with, as those of
+# whole windows, in rows of as many TOKENS as they have
+together() {
+    load=$1 bases=$2 tokens=$3
+    shift 3
+    for at in '' '--variant-at end'; do
+        # shellcheck disable=SC2086
+        for how in '' "--seq-length $tokens"; do
+            mds_infer score --load $load --vcf v.vcf --fasta g.fa --window $bases --strand both --threads 1 $at $how "$@" >some${how:+.whole} 2>err ||
+                { cat err; return 1; }
+            sed -n 's/.*which share \(.*\) % of.*/\1/p' err >share${how:+.whole}
+        done
+        cat share && alike some.whole some && awk '{ exit !($1 > 15) }' share && echo 0 >want && test_cmp want share.whole || return 1
+    done
+}
+test_expect_success 'windows share what they begin with: on both strands, with the first and the last token, and many alleles' '
+    grep "^#" v.vcf >lines && { cat list && echo "one 1500 many =1 CA,CC,CG,CT,CAA,CAC,CAG,CAT,CCA,CCC" && echo "one 46 left =1 !" &&
+        echo "one 47 left =1 =T" && echo "short 1 begin =1 !" && echo "short 2 begin =2 !"; } | variants | sort -s -k 1,1 -k 2,2n >sorted &&
+    { cat lines; for c in one short gap; do grep "^$c	" sorted; done; } >v.vcf &&
+    together model 90 29 && together model 90 29 --no-use-flash-attn && together model 90 29 --batch-tokens 500 &&
+    reference v.vcf middle --strand forward >want && score_vcf >is.tsv && column 6 is.tsv >is && near want is 1e-4
+'
+while read -r name bases tokens options; do
+    test_expect_success "windows share what they begin with: $name" "
+        mds_data make --tokenizer ${options%% *} --output $name.h5 '$srcdir/tests/data/lambda.fna.gz' &&
+        pretrain --num-layers 2 --seq-length $tokens --data-path $name.h5 ${options#* } --save $name >out 2>&1 &&
+        together $name $bases $tokens
+    "
+done <<'END'
+learned 90 29 codon --position-embedding-type learned_absolute
+alibi 90 29 codon --position-embedding-type alibi --window-size 9 --num-key-value-heads 2
+experts 90 29 codon --use-rotary-position-embeddings --disable-bias-linear --num-experts 4 --moe-router-topk 2
+words 90 84 6-mer-overlapping --use-rotary-position-embeddings --window-size 20
+single 40 39 nucleotide --use-rotary-position-embeddings
+END
+test_expect_success 'windows share what they begin with: likelihoods of bases' '
+    together model 90 29 --marginal-bases
+'
+test_expect_success 'rings and whole windows share nothing' '
+    timeout 60 $MPIEXEC -n 2 mds_infer score --load model --vcf v.vcf --fasta g.fa --window 96 --threads 1 --context-parallel-size 2 \
+        --output ring --overwrite </dev/null >out 2>&1 && cat out && grep "which share 0 % of" out &&
+    score_vcf --window 96 --batch-tokens 1 >one 2>err && grep "which share 0 % of" err && alike one ring &&
+    timeout 60 $MPIEXEC -n 2 mds_infer score --load model --vcf v.vcf --fasta g.fa --window 96 --threads 1 --ds-sequence-parallel-size 2 \
+        --output ulysses --overwrite </dev/null >out 2>&1 && cat out && ! grep "which share 0 % of" out && alike one ulysses
+'
 test_expect_success 'what cannot be scored is named, counted, and stays in the file' '
     variants >v.vcf <<-"END" &&
 	one 1 snv =1 !

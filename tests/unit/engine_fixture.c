@@ -241,7 +241,8 @@ void close_all(struct fixture *f)
 
 struct mds_step_result backward(struct fixture *f)
 {
-    struct mds_engine_rows rows = {f->rows, f->starts, f->kinds};
+    struct mds_engine_rows rows = {
+        .token = f->rows, .start = f->starts, .kind = f->kinds};
     struct mds_step_result r;
 
     if (mds_engine_backward(f->engine, 1, 0, f->config.batch.accumulation, &rows, &r))
@@ -253,7 +254,8 @@ enum { MOST_MICRO_BATCHES = 8 };
 
 double eval_loss(struct fixture *f)
 {
-    struct mds_engine_rows rows = {f->rows, f->starts, f->kinds};
+    struct mds_engine_rows rows = {
+        .token = f->rows, .start = f->starts, .kind = f->kinds};
     int64_t micro_batches = f->config.batch.accumulation;
     struct mds_kind_losses losses[MOST_MICRO_BATCHES], all = {{0}, {0}};
     double sum, count;

@@ -65,7 +65,8 @@ struct kept {
 /* Of the model that f trains, as it is now. */
 static struct kept evaluate(struct fixture *f, enum mds_hidden hidden)
 {
-    struct mds_engine_rows rows = {f->rows, f->starts, f->kinds};
+    struct mds_engine_rows rows = {
+        .token = f->rows, .start = f->starts, .kind = f->kinds};
     struct mds_config c = f->config;
     struct mds_kind_losses losses[1];
     struct fixture eval;
