@@ -189,6 +189,11 @@ static const struct {
     {MDS_RECOMPUTE_FULL, 0, 1, 1, MDS_ACT_GROUPS, 8},
 };
 
+int mds_act_level_is_tiled(int level)
+{
+    return level >= 0 && level < MDS_ACT_LEVELS && levels[level].is_tiled;
+}
+
 static unsigned bit_of_member(size_t offset)
 {
     return 1u << (mds_act_option(offset) - mds_act_options);

@@ -157,6 +157,9 @@ int64_t mds_act_tile(int64_t tokens);
  * mds_act_tile. */
 void mds_act_set_level(struct mds_activations *a, int level, int64_t tile);
 
+/* Whether it has tiles where there are enough tokens. */
+int mds_act_level_is_tiled(int level);
+
 /* The options that a level sets, as bits (`given` of mds_act_apply_user): those that
  * define the level, and the sizes of tiles. */
 unsigned mds_act_level_policy(void);

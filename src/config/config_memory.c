@@ -145,22 +145,33 @@ int mds_config_next_level(const struct mds_config *c, int *level,
     return 0;
 }
 
+/* Words of a level that are about tiles, which a rank with few tokens does not have. */
+static unsigned words_without_tiles(const struct mds_config *c,
+                                    const struct requested *r)
+{
+    return mds_act_level_is_tiled(r->level) && !default_tile(c) &&
+                   !r->values.sequence_tile
+               ? r->given & mds_act_words()
+               : 0;
+}
+
 /* For auto apply the last level that is allowed, because it needs least memory. */
 static void apply_activation_level(struct mds_config *c,
                                    const struct requested *requested)
 {
     const struct mds_act_ranks ranks = activation_ranks(c);
+    unsigned given = requested->given & ~words_without_tiles(c, requested);
     struct mds_activations a;
     int is_open = requested->level == MDS_ACT_OPEN_LEVEL;
     int level = is_open ? MDS_ACT_LEVELS - 1 : requested->level;
 
-    while (!mds_act_at_level(level, default_tile(c), &requested->values,
-                             requested->given, &ranks, &a) &&
+    while (!mds_act_at_level(level, default_tile(c), &requested->values, given, &ranks,
+                             &a) &&
            is_open && level > 0)
         level--;
     c->train.act = a;
     c->train.act_is_open = is_open;
-    c->train.act_given = requested->given;
+    c->train.act_given = given;
 }
 
 static void resolve_activation_level(struct mds_config_run *run, struct mds_diag *diag)
@@ -186,6 +197,12 @@ static void resolve_activation_level(struct mds_config_run *run, struct mds_diag
                        text, mds_settings_flag(&run->settings, requested.beside),
                        mds_config_origin(run, requested.beside));
     } else if (requested.level != MDS_ACT_NO_LEVEL) {
+        if (words_without_tiles(&run->config, &requested))
+            mds_diag_warn(
+                diag, mds_config_origin(run, "train.activation_memory"),
+                "--activation-memory %s: no rank has more than %d tokens of a "
+                "sequence, so there are no tiles, and the level is taken alone",
+                text, MDS_ACT_TILE);
         apply_activation_level(&run->config, &requested);
         snprintf(how, sizeof how, "%s--activation-memory %s",
                  run->config.train.act_is_open ? "the last level of " : "", text);

@@ -313,6 +313,13 @@ static void test_levels_and_options(void **state)
     assert_said(&r.diag, "--activation-memory 5,attention=1 is ignored: --recompute");
     assert_same(r.run->config.train.act, selective);
     close_reading(&r);
+    r = resolve("--activation-memory 6,attention=2 --seq-length 4096", 1);
+    assert_said(&r.diag,
+                "attention=2: no rank has more than 4096 tokens of a sequence");
+    assert_int_equal(r.rc, MDS_OK);
+    assert_same(r.run->config.train.act,
+                kept_with("--activation-memory 6 --seq-length 4096"));
+    close_reading(&r);
     write_text("run.yaml", "train:\n  recompute: selective\n  loss_tile: 0\n");
     assert_same(kept_with("--config run.yaml --activation-memory 5"), full);
 }
