@@ -226,6 +226,16 @@ unsigned mds_config_fixed_activations(const struct mds_config_run *run,
     return requested.given | mds_act_level_policy() | mds_act_level_tiles();
 }
 
+/* Files of DeepSpeed have these also for runs that recompute nothing. */
+static int is_idle_in_deepspeed(const struct mds_config_run *run,
+                                const struct mds_act_option *o)
+{
+    const char *spelled = mds_settings_of(&run->settings, o->key)->spelled;
+
+    return run->config.train.act.recompute != MDS_RECOMPUTE_FULL && spelled &&
+           strncmp(spelled, "activation_checkpointing.", 25) == 0;
+}
+
 static void check_activations(struct mds_config_run *run, struct mds_diag *diag)
 {
     const struct mds_act_ranks ranks = activation_ranks(&run->config);
@@ -233,11 +243,16 @@ static void check_activations(struct mds_config_run *run, struct mds_diag *diag)
 
     for (int at = 0; mds_act_check(&run->config.train.act, &ranks, &at, &f);) {
         const char *origin = mds_config_origin(run, f.option->key);
+        int idle = f.effect == MDS_ACT_FAULT && is_idle_in_deepspeed(run, f.option);
 
+        if (idle) {
+            mds_act_set(&run->config.train.act, f.option, 0);
+            f.effect = MDS_ACT_OFF;
+        }
         if (f.effect == MDS_ACT_FAULT)
             mds_diag_fault(diag, origin, "%s", f.text);
         else
-            mds_diag_warn(diag, origin, "%s", f.text);
+            mds_diag_warn(diag, origin, "%s%s", f.text, idle ? "; it is ignored" : "");
         if (f.effect == MDS_ACT_OFF)
             mds_settings_derived(&run->settings, f.option->key, "nothing to cut");
     }

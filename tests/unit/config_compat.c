@@ -446,6 +446,17 @@ static void test_deepspeed(void **state)
     assert_int_equal(r.run->config.train.act.partition_activations, 1);
     assert_int_equal(r.run->config.train.act.offload_activations, 1);
     close_reading(&r);
+    write_text("ds.json",
+               "{\"activation_checkpointing\": {\"partition_activations\": true,\n"
+               "  \"cpu_checkpointing\": true}}");
+    r = resolve("--deepspeed-config ds.json", 1); /* recomputes nothing */
+    assert_said(&r.diag,
+                "--recompute-granularity full, or leave it out; it is ignored");
+    assert_int_equal(r.rc, MDS_OK);
+    assert_int_equal(r.run->config.train.act.partition_activations, 0);
+    assert_int_equal(r.run->config.train.act.offload_activations, 0);
+    close_reading(&r);
+    expect_misfit("--cpu-checkpointing", 1, "is for the inputs that full recompute");
     /* as ALCF's helpers.sh writes it */
     write_text("ds.json", "{\"fp16\": {\"enabled\": false, \"loss_scale\": 0},\n"
                           "\"bfloat16\": {\"enabled\": true, \"loss_scale\": 1.0}}");
