@@ -232,19 +232,20 @@ enum mds_rc mds_infer_model_want_generation(struct mds_infer_model *m)
     return MDS_OK;
 }
 
-/* Of a resolved layout. */
+/* Of a resolved layout: ranks that share each sequence take all steps together. */
 static enum mds_rc check_generation(const struct mds_infer_model *m)
 {
     const struct mds_parallel_config *p = &m->run->config.parallel;
-    const char *what = p->expert > 1 ? "--expert-model-parallel-size"
+    const char *what = p->ulysses * p->ring % p->expert != 0
+                           ? "--expert-model-parallel-size"
                        : p->zero_stage == 3 && p->data > 1 ? "--zero-stage 3"
                                                            : NULL;
 
     if (what)
         return mds_fail(MDS_EUSER,
-                        "%s: ranks that generate different sequences do not "
-                        "fetch weights together; use --tensor-model-parallel-size, "
-                        "which shards them, too",
+                        "%s: ranks that generate different sequences do not do so in "
+                        "step; let them share each sequence, --context-parallel-size, "
+                        "or weights, --tensor-model-parallel-size",
                         what);
     return MDS_OK;
 }

@@ -136,6 +136,8 @@ test_expect_success 'experts, and what a checkpoint has of windows' '
     from experts --max-new-tokens 30 --batch-tokens 1 mixed.fa >is && test_cmp want is &&
     timeout 60 $MPIEXEC -n 2 mds_infer generate --load experts --max-new-tokens 30 --output is --overwrite mixed.fa --threads 1 \
         --tensor-model-parallel-size 2 </dev/null >out 2>&1 && cat out && test_cmp want is &&
+    { timeout 60 $MPIEXEC -n 2 mds_infer generate --load experts a.fa --threads 1 --expert-model-parallel-size 2 >out 2>&1 </dev/null
+    grep "error: .*--expert-model-parallel-size: ranks that generate" out; } &&
     pretrain --num-layers 2 --seq-length 64 --data-path t.h5 $rope --window-size 9 --save window >out 2>&1 &&
     from window --max-new-tokens 30 mixed.fa >want &&
     from window --max-new-tokens 30 --batch-tokens 1 mixed.fa >is && test_cmp want is
@@ -214,6 +216,9 @@ alibi --context-parallel-size 2 --pipeline-model-parallel-size 2
 window --ds-sequence-parallel-size 4 --batch-tokens 20
 window --context-parallel-size 2 --tensor-model-parallel-size 2
 experts --context-parallel-size 2 --ds-sequence-parallel-size 2
+experts --context-parallel-size 2 --ds-sequence-parallel-size 2 --expert-model-parallel-size 4
+experts --context-parallel-size 2 --expert-model-parallel-size 2 --tensor-model-parallel-size 2 --batch-tokens 20
+experts --context-parallel-size 2 --expert-model-parallel-size 2 --pipeline-model-parallel-size 2
 experts --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2
 learned --context-parallel-size 4
 learned --ds-sequence-parallel-size 4 --batch-tokens 20

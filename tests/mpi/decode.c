@@ -19,12 +19,13 @@ static const char *const kinds[KINDS] = {
 static const struct {
     const char *name;
     int pipeline, ring, ulysses, tensor, zero;
-} layouts[] = {{"pipeline 4", 4, 1, 1, 1, 0},
-               {"pipeline 2, ring 2", 2, 2, 1, 1, 0},
-               {"ring 4", 1, 4, 1, 1, 0},
-               {"Ulysses 4", 1, 1, 4, 1, 0},
-               {"ring 2, Ulysses 2", 1, 2, 2, 1, 3},
-               {"Ulysses 2, tensor 2", 1, 1, 2, 2, 0}};
+    int expert; /* where there are experts */
+} layouts[] = {{"pipeline 4", 4, 1, 1, 1, 0, 1},
+               {"pipeline 2, ring 2", 2, 2, 1, 1, 0, 2},
+               {"ring 4", 1, 4, 1, 1, 0, 1},
+               {"Ulysses 4", 1, 1, 4, 1, 0, 4},
+               {"ring 2, Ulysses 2", 1, 2, 2, 1, 3, 2},
+               {"Ulysses 2, tensor 2", 1, 1, 2, 2, 0, 1}};
 
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
@@ -170,6 +171,7 @@ static void compare(int kind, int layout, const float *want)
     c.parallel.ulysses = layouts[layout].ulysses;
     c.parallel.tensor = layouts[layout].tensor;
     c.parallel.zero_stage = layouts[layout].zero;
+    c.parallel.expert = kind == EXPERTS ? layouts[layout].expert : 1;
     open_run(&r, &c, world.ranks, world.rank);
     read_all(&r, pieces, is);
     read_all(&r, others, again);
