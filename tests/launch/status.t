@@ -109,4 +109,8 @@ test_expect_success 'a folder without runs' '
     test_must_fail mds_launch status gone 2>err && grep "gone is not a folder of runs" err
 '
 
+test_expect_success 'a run comes before those whose names go on from its own' '
+    for name in x x-2; do mkdir -p order/$name && echo "name: $name" >order/$name/run.yaml || return 1; done &&
+    mds_launch status order >got && cat got && sed -n "2,\$s/ .*//p" got >names && printf "x\nx-2\n" >want && test_cmp want names
+'
 test_done
