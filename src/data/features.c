@@ -427,12 +427,18 @@ enum mds_rc mds_features_check(const struct mds_features *f, const char *record,
                                int64_t length, const struct mds_feature_part *parts,
                                int64_t n)
 {
-    for (int64_t i = 0; i < n; i++)
-        if (parts[i].begin >= length || parts[i].end - parts[i].begin > length)
+    int circular = mds_features_circular(f, record);
+
+    for (int64_t i = 0; i < n; i++) {
+        int64_t most = circular ? parts[i].begin + length : length;
+
+        if (parts[i].begin >= length || parts[i].end > most)
             return mds_fail(MDS_EUSER,
                             "%s: a %s is at bases %lld to %lld of record '%s', which "
-                            "has %lld: are they of the same assembly?",
+                            "has %lld: are they of the same assembly?%s",
                             f->path, f->type, (long long)parts[i].begin + 1,
-                            (long long)parts[i].end, record, (long long)length);
+                            (long long)parts[i].end, record, (long long)length,
+                            circular ? "" : " (a circular one needs Is_circular=true)");
+    }
     return MDS_OK;
 }

@@ -56,8 +56,8 @@ int64_t mds_features_on(const struct mds_features *f, const char *record,
 
 int mds_features_circular(const struct mds_features *f, const char *record);
 
-/* MDS_EUSER if one of these parts begins beyond a record of `length` bases, or ends
- * after going around it once. */
+/* MDS_EUSER if one of these parts begins or ends beyond a record of `length` bases, or,
+ * if that is circular, ends after going around it once. */
 enum mds_rc mds_features_check(const struct mds_features *f, const char *record,
                                int64_t length, const struct mds_feature_part *parts,
                                int64_t n);

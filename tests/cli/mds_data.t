@@ -245,7 +245,7 @@ test_expect_success 'a mix of genomes, as in docs/genome-corpus.md: the loss of 
 printf ">chr1 x\nACGTACGTACGTACG\nTACGTTTTGGGGCCCC\n>chr2\nAAAACCCCGGGGTTTT\n" >genes.fa
 printf "##gff-version 3\nchr1\tx\tCDS\t8\t11\t.\t+\t1\tParent=g1;ID=c1\r\nchr1\tx\tgene\t1\t10\t.\t+\t.\tID=g1\n" >genes.gff3
 printf "chr1\tx\tCDS\t1\t5\t.\t+\t0\tID=c1;Parent=g1\n\n#\nchr2\tx\tCDS\t3\t9\t.\t-\t1\tParent=g2\n" >>genes.gff3
-printf "chr2\tx\tCDS\t15\t18\t.\t+\t.\tID=c3\n##FASTA\n>chr1\nACGT\n" >>genes.gff3
+printf "chr2\tx\tCDS\t15\t18\t.\t+\t.\tID=c3\nchr2\tx\tregion\t1\t16\t.\t+\t.\tIs_circular=true\n##FASTA\n>chr1\nACGT\n" >>genes.gff3
 printf "chr1\t5\n" >reads.tsv
 genes() {
     mds_data make --tokenizer nucleotide --output g.h5 --gff3 "$@" genes.fa
@@ -320,7 +320,8 @@ test_expect_success 'a feature in two lines around the start of a circular recor
     forward 26-30 1-4 7-9 >want && cuts CDS "$circle" "CDS 7 9 + 0 ID=c" "CDS 26 34 + 0 ID=c" &&
     reverse 26-30 1-4 >want && cuts CDS "$circle" "CDS 26 30 - 2 ID=c" "CDS 1 4 - 0 ID=c" &&
     forward 1-4 26-30 >want && cuts CDS "CDS 26 30 + 2 ID=c" "CDS 1 4 + 0 ID=c" &&
-    cuts CDS "CDS 26 30 + . ID=c" "CDS 1 4 + . ID=c" && ! test -s err
+    cuts CDS "CDS 26 30 + . ID=c" "CDS 1 4 + . ID=c" && ! test -s err &&
+    ! cuts CDS "CDS 26 34 + 0 ID=c" && grep "a CDS is at bases 26 to 34 of record .r., which has 30: .*Is_circular=true" err
 '
 test_expect_success 'genes of other sequences, files that are no GFF3' '
     fails "genes.gff3: no feature of type '\''exon'\'' in it; it has '\''CDS'\'', '\''gene'\''" genes genes.gff3 --gff3-type exon &&
