@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "infer/variants.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/units.h"
@@ -121,6 +122,23 @@ static int64_t row_tokens(const struct mds_infer_variants *s, int64_t window)
     return s->at_end ? window + more : 2 * (window + window / 2 + more);
 }
 
+/* Read the file until then, for what a job would only find when it is there. */
+static enum mds_rc look_through(const char *path, double until_s)
+{
+    struct mds_vcf_record *line = NULL;
+    struct mds_vcf *vcf = NULL;
+    enum mds_rc rc = mds_vcf_open(path, &vcf);
+
+    while (!rc && mds_clock_s() < until_s) {
+        rc = mds_vcf_next(vcf, &line);
+        if (!line)
+            break;
+        mds_vcf_record_free(line);
+    }
+    (void)mds_vcf_close(vcf); /* nothing is written */
+    return rc;
+}
+
 enum mds_rc mds_infer_variants_measure(struct mds_infer_variants *s,
                                        const struct mds_infer_model *m,
                                        struct mds_infer_need *need)
@@ -149,7 +167,7 @@ enum mds_rc mds_infer_variants_measure(struct mds_infer_variants *s,
     need->longest = token_count(m, s->window);
     need->tokens = 0;
     need->row = row_tokens(s, need->longest);
-    return MDS_OK;
+    return need->until_s > 0 ? look_through(s->vcf, need->until_s) : MDS_OK;
 }
 
 /* ---- what can be scored ---- */

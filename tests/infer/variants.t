@@ -341,4 +341,12 @@ test_expect_success '--resume keeps whole records of several alleles, and refuse
     grep "few.vcf: cannot be resumed: it has one:762 where the input has one:761" err && ! test -e few.vcf.partial && test_must_fail test_cmp few.vcf all.vcf &&
     tail -n 1 all.vcf | cat all.vcf - >few.vcf && test_must_fail score_vcf --output few.vcf --resume 2>err && grep "it has more variants than v.vcf" err
 '
+test_expect_success 'a job is not submitted with a VCF that it would refuse' '
+    variants <list >v.vcf && { grep "^#" v.vcf && grep -v "^#" v.vcf | tac; } >bad.vcf &&
+    submit() {
+        mds_launch submit --program mds_infer --machine polaris --print debug 1 1:00:00 me -- \
+            score --load model --vcf "$1" --fasta g.fa --output s.tsv
+    } && submit v.vcf >job && grep -e "--vcf v.vcf" job &&
+    test_must_fail submit bad.vcf 2>err && grep "bad.vcf: is not sorted: record" err
+'
 test_done
