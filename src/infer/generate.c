@@ -331,8 +331,8 @@ static enum mds_rc generate_record(void *ctx, struct mds_infer_records *in,
 
 static void report_end(const struct generation *g, double seconds)
 {
-    mds_info("%" PRId64 " sequence%s of %" PRId64 " tokens generated, %.4g tokens/s",
-             g->done, mds_plural(g->done), g->tokens, (double)g->tokens / seconds);
+    mds_info("%" PRId64 " tokens generated in %" PRId64 " sequence%s, %.4g tokens/s",
+             g->tokens, g->done, mds_plural(g->done), (double)g->tokens / seconds);
     if (g->s->complete > 0 && g->done > 0)
         mds_info("mean identity %.4f", g->identity / (double)g->done);
 }

@@ -24,6 +24,7 @@ bases() {
 
 test_expect_success 'FASTA: a record for each prompt, in order' '
     generate --max-new-tokens 40 mixed.fa >one 2>err && cat one err && ! grep "warn\|error" err &&
+    grep "info: 520 tokens generated in 13 sequences, " err &&
     sed -n "s/^>\(r[0-9]*\) tokens=40 end=length$/\1/p" one >names &&
     { seq -f r%g 7; seq -f r%g 6; } | test_cmp - names &&
     bases one >lines && test "$(wc -l <lines)" -eq 13 && ! grep -v "^[ACGT]\{120\}$" lines &&
