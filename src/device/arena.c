@@ -25,16 +25,17 @@ void mds_arena_fini(struct mds_arena *a)
 }
 
 enum mds_rc mds_arena_alloc(struct mds_arena *a, enum mds_mem_tag tag, int64_t bytes,
-                            void **out)
+                            void *out)
 {
     int64_t n = mds_round_up(bytes, MDS_ARENA_ALIGN);
+    char *at = a->base + a->now.used;
 
     if (bytes < 0 || n > a->size - a->now.used)
         return mds_fail(MDS_EBUG,
                         "arena %s: %lld bytes of %s do not fit, %lld of %lld used",
                         a->name, (long long)bytes, mds_mem_tag_name(tag),
                         (long long)a->now.used, (long long)a->size);
-    *out = a->base + a->now.used;
+    memcpy(out, &at, sizeof at);
     a->now.used += n;
     if (a->now.used > a->peak)
         a->peak = a->now.used;

@@ -25,11 +25,12 @@ enum mds_rc mds_arena_init(struct mds_arena *a, struct mds_dev *dev, const char 
 /* Free the block.  A zeroed struct is fine. */
 void mds_arena_fini(struct mds_arena *a);
 
-/* Allocate `bytes`, rounded up to MDS_ARENA_ALIGN and charged to tag; uninitialised.
- * MDS_EBUG if the arena is full: its size came from a dry run of the same work. */
+/* Let the pointer at `out`, of any type, point to `bytes`, rounded up to
+ * MDS_ARENA_ALIGN and charged to tag; uninitialised.  MDS_EBUG if the arena is full:
+ * its size came from a dry run of the same work. */
 enum { MDS_ARENA_ALIGN = 256 };
 enum mds_rc mds_arena_alloc(struct mds_arena *a, enum mds_mem_tag tag, int64_t bytes,
-                            void **out);
+                            void *out);
 
 /* release frees everything that was allocated since the mark. */
 static inline struct mds_arena_mark mds_arena_mark(const struct mds_arena *a)

@@ -22,11 +22,7 @@ static int64_t loads(const struct mds_engine *e)
 
 static enum mds_rc alloc_f32(struct mds_engine *e, int64_t n, float **out)
 {
-    void *at = NULL;
-
-    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, n * (int64_t)sizeof **out, &at));
-    *out = at;
-    return MDS_OK;
+    return mds_arena_alloc(&e->state, MDS_MEM_WORK, n * (int64_t)sizeof **out, out);
 }
 
 static enum mds_rc alloc_biases(struct mds_engine *e)
@@ -52,12 +48,11 @@ static int64_t losses(const struct mds_engine *e)
 static enum mds_rc alloc_losses(struct mds_engine *e)
 {
     int64_t n = losses(e);
-    void *at = NULL;
 
     if (n == 0)
         return MDS_OK;
-    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, n * (int64_t)sizeof(double), &at));
-    e->router_sums = at;
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK,
+                            n * (int64_t)sizeof *e->router_sums, &e->router_sums));
     e->router_losses = mds_zalloc((size_t)n, sizeof *e->router_losses);
     return e->router_losses ? MDS_OK : MDS_EMEM;
 }

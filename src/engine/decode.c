@@ -70,20 +70,16 @@ enum mds_rc mds_engine_alloc_generation(struct mds_engine *e)
 {
     const struct mds_config *c = e->config;
     int64_t B = c->batch.micro;
-    void *cache = NULL;
-    void *next = NULL;
 
     if (sequence_ranks(e) > 1)
         MDS_TRY(mds_comm_add_collectives(mds_group(e->groups, MDS_AXES_SEQUENCE)));
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT,
-                            c->batch.accumulation * cache_bytes(e), &cache));
-    e->cache = cache;
+                            c->batch.accumulation * cache_bytes(e), &e->cache));
     MDS_TRY(alloc_streams(e));
     if (!mds_groups_last_stage(e->groups))
         return MDS_OK;
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT, logits_bytes(e, B), &e->logits));
-    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT, next_bytes(B), &next));
-    e->next = next;
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT, next_bytes(B), &e->next));
     if (!mds_dev_kernels(e->dev))
         return MDS_OK;
     e->host_logits = mds_zalloc((size_t)logits_bytes(e, B), 1);

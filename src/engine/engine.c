@@ -128,11 +128,8 @@ static enum mds_rc alloc_ids(struct mds_engine *e, int64_t of_micro_batch,
                              int32_t **out)
 {
     int64_t n = e->config->batch.accumulation * of_micro_batch;
-    void *ids = NULL;
 
-    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, n * (int64_t)sizeof **out, &ids));
-    *out = ids;
-    return MDS_OK;
+    return mds_arena_alloc(&e->state, MDS_MEM_WORK, n * (int64_t)sizeof **out, out);
 }
 
 /* The kinds of targets, and their weights on the device. */
@@ -141,18 +138,15 @@ static enum mds_rc alloc_kinds(struct mds_engine *e)
     const struct mds_kind_table *t = &e->config->data.kinds;
     int64_t bytes = t->n * (int64_t)sizeof *e->kind_weight;
     float weight[MDS_KINDS_MAX];
-    void *kind = NULL, *there = NULL;
 
     if (t->n == 0)
         return MDS_OK;
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK,
-                            e->config->batch.accumulation * e->tokens_here, &kind));
-    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, bytes, &there));
+                            e->config->batch.accumulation * e->tokens_here, &e->kind));
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, bytes, &e->kind_weight));
     for (int k = 0; k < t->n; k++)
         weight[k] = (float)t->kind[k].weight;
-    mds_dev_copy_in(e->dev, there, weight, bytes);
-    e->kind = kind;
-    e->kind_weight = there;
+    mds_dev_copy_in(e->dev, e->kind_weight, weight, bytes);
     return MDS_OK;
 }
 
@@ -160,20 +154,16 @@ static enum mds_rc alloc_kinds(struct mds_engine *e)
 static enum mds_rc alloc_losses(struct mds_engine *e)
 {
     int64_t n = e->config->batch.accumulation * e->tokens_here;
-    void *loss = NULL;
 
     if (!e->config->train.token_losses || !mds_groups_last_stage(e->groups))
         return MDS_OK;
-    MDS_TRY(
-        mds_arena_alloc(&e->state, MDS_MEM_WORK, n * (int64_t)sizeof(double), &loss));
-    e->loss = loss;
-    return MDS_OK;
+    return mds_arena_alloc(&e->state, MDS_MEM_WORK, n * (int64_t)sizeof *e->loss,
+                           &e->loss);
 }
 
 static enum mds_rc alloc_hidden(struct mds_engine *e)
 {
     const struct mds_config *c = e->config;
-    void *hidden = NULL;
 
     if (!c->train.hidden || !mds_groups_last_stage(e->groups))
         return MDS_OK;
@@ -182,10 +172,8 @@ static enum mds_rc alloc_hidden(struct mds_engine *e)
             ? e->tokens_here * mds_engine_words(e) *
                   (int64_t)mdsk_dtype_size(mds_params_dtype(e->params))
             : mds_gpt_boundary_bytes(e->gpt, c->batch.micro, c->model.seq_length);
-    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT,
-                            c->batch.accumulation * e->hidden_bytes, &hidden));
-    e->hidden = hidden;
-    return MDS_OK;
+    return mds_arena_alloc(&e->state, MDS_MEM_ACT,
+                           c->batch.accumulation * e->hidden_bytes, &e->hidden);
 }
 
 static enum mds_rc alloc_batch(struct mds_engine *e)
@@ -194,7 +182,6 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
     const struct mds_batch_config *b = &e->config->batch;
     const struct mds_data_config *d = &e->config->data;
     int64_t S = e->config->model.seq_length;
-    void *scalars = NULL;
 
     mds_par_set_batch(&par, b->micro, S, 0);
     e->tokens_here = e->config->train.prefill > 0
@@ -217,8 +204,7 @@ static enum mds_rc alloc_batch(struct mds_engine *e)
     MDS_TRY(alloc_hidden(e));
     e->n_scalars = 2 * mds_kind_sums(&d->kinds) * (int)b->accumulation + 1;
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK,
-                            e->n_scalars * (int64_t)sizeof *e->scalars, &scalars));
-    e->scalars = scalars;
+                            e->n_scalars * (int64_t)sizeof *e->scalars, &e->scalars));
     MDS_TRY(mds_engine_alloc_balance(e));
     MDS_TRY(mds_engine_alloc_logits(e));
     if (e->config->train.prefill > 0)

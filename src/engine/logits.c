@@ -30,13 +30,11 @@ enum mds_rc mds_engine_alloc_logits(struct mds_engine *e)
 {
     struct mds_engine_logits *l = &e->logit;
     int64_t n = heads_of(e);
-    void *at = NULL;
 
     if (n == 0)
         return MDS_OK;
-    MDS_TRY(
-        mds_arena_alloc(&e->state, MDS_MEM_WORK, n * (int64_t)sizeof *l->bound, &at));
-    l->bound = at;
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_WORK, n * (int64_t)sizeof *l->bound,
+                            &l->bound));
     l->here = mds_zalloc((size_t)n, sizeof *l->here);
     l->all = mds_zalloc((size_t)n, sizeof *l->all);
     l->layer = mds_zalloc((size_t)layers_of(e), sizeof *l->layer);

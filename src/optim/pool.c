@@ -75,12 +75,8 @@ enum mds_rc mds_pool_alloc(struct mds_pool *p, const struct zero_partition *part
         return mds_fail(MDS_EBUG, "%d units enclose others: not enough buffers",
                         mds_pool_enclosing(parts));
     MDS_TRY(plan_slots(p, parts, count, slots));
-    for (int s = 0; s < p->slots; s++) {
-        void *base = NULL;
-
-        MDS_TRY(mds_arena_alloc(arena, tag, p->slot[s].count * elem, &base));
-        p->slot[s].base = base;
-    }
+    for (int s = 0; s < p->slots; s++)
+        MDS_TRY(mds_arena_alloc(arena, tag, p->slot[s].count * elem, &p->slot[s].base));
     return MDS_OK;
 }
 

@@ -98,11 +98,10 @@ static enum mds_rc alloc_reductions(struct zero_gradients *g)
     measure_scratch(g, &g->scratch_floats, &others);
     for (int i = 0; i < g->reductions; i++) {
         int64_t floats = i == 0 ? g->scratch_floats : others;
-        void *p = NULL;
 
         MDS_TRY(mds_arena_alloc(g->storage->arena, MDS_MEM_COMM,
-                                floats * (int64_t)sizeof(float), &p));
-        g->reduction[i].scratch = p;
+                                floats * (int64_t)sizeof(float),
+                                &g->reduction[i].scratch));
     }
     return MDS_OK;
 }

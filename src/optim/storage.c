@@ -45,11 +45,7 @@ struct place_ops {
 static enum mds_rc alloc_on_device(struct zero_storage *s, enum mds_mem_tag tag,
                                    struct zero_array *a, int64_t bytes)
 {
-    void *p = NULL;
-
-    MDS_TRY(mds_arena_alloc(s->arena, tag, bytes, &p));
-    a->base = p;
-    return MDS_OK;
+    return mds_arena_alloc(s->arena, tag, bytes, &a->base);
 }
 
 /* In a dry run there is no host memory either. */

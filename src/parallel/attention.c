@@ -176,13 +176,13 @@ static enum mds_rc copy_token_range(const struct mds_par *p, const struct column
 
 /* rows [s.n B, all] of tokens s with all heads -> inside [ring rows, inside]; in 0: the
  * other way.  What all tokens exchange is `inside` already, without another copy. */
-static enum mds_rc exchange(const struct mds_par *p, const struct columns *c,
+static enum mds_rc exchange(const struct mds_par *p, struct columns c,
                             struct mds_token_range s, void *rows, void *inside, int in)
 {
     struct mds_comm *peers = mds_group(p->groups, MDS_AXIS_ULYSSES);
     struct mds_arena_mark mark = mds_arena_mark(p->arena);
-    struct packing k = {.p = p, .c = c, .R = s.n * p->B, .rows = rows};
-    int64_t share = k.R * c->inside, all = share * mds_comm_size(peers);
+    struct packing k = {.p = p, .c = &c, .R = s.n * p->B, .rows = rows};
+    int64_t share = k.R * c.inside, all = share * mds_comm_size(peers);
     int64_t bytes = share * (int64_t)mdsk_dtype_size(p->dtype);
     int some = s.n < p->tokens.n;
     void *parts = inside;
@@ -194,33 +194,15 @@ static enum mds_rc exchange(const struct mds_par *p, const struct columns *c,
         MDS_TRY(pack_heads(&k, 1));
         MDS_TRY(mds_comm_all_to_all(peers, k.packed, parts, bytes));
         if (some)
-            MDS_TRY(copy_token_range(p, c, s, parts, inside, 1));
+            MDS_TRY(copy_token_range(p, &c, s, parts, inside, 1));
     } else {
         if (some)
-            MDS_TRY(copy_token_range(p, c, s, parts, inside, 0));
+            MDS_TRY(copy_token_range(p, &c, s, parts, inside, 0));
         MDS_TRY(mds_comm_all_to_all(peers, parts, k.packed, bytes));
         MDS_TRY(pack_heads(&k, 0));
     }
     mds_arena_release(p->arena, mark);
     return MDS_OK;
-}
-
-static enum mds_rc exchange_qkv(const struct mds_par *p, const struct mds_attention *a,
-                                struct mds_token_range s, void *rows, void *inside,
-                                int in)
-{
-    struct columns c = qkv_columns(p, a);
-
-    return exchange(p, &c, s, rows, inside, in);
-}
-
-static enum mds_rc exchange_o(const struct mds_par *p, const struct mds_attention *a,
-                              struct mds_token_range s, void *rows, void *inside,
-                              int in)
-{
-    struct columns c = o_columns(p, a);
-
-    return exchange(p, &c, s, rows, inside, in);
 }
 
 /* ---- a range of tokens at a time ---- */
@@ -229,26 +211,26 @@ enum mds_rc mds_attention_put_qkv(const struct mds_par *p,
                                   const struct mds_attention *a,
                                   struct mds_token_range s, void *qkv, void *inside)
 {
-    return exchange_qkv(p, a, s, qkv, inside, 1);
+    return exchange(p, qkv_columns(p, a), s, qkv, inside, 1);
 }
 
 enum mds_rc mds_attention_get_qkv(const struct mds_par *p,
                                   const struct mds_attention *a,
                                   struct mds_token_range s, void *dinside, void *dqkv)
 {
-    return exchange_qkv(p, a, s, dqkv, dinside, 0);
+    return exchange(p, qkv_columns(p, a), s, dqkv, dinside, 0);
 }
 
 enum mds_rc mds_attention_put_o(const struct mds_par *p, const struct mds_attention *a,
                                 struct mds_token_range s, void *o, void *heads)
 {
-    return exchange_o(p, a, s, o, heads, 1);
+    return exchange(p, o_columns(p, a), s, o, heads, 1);
 }
 
 enum mds_rc mds_attention_get_o(const struct mds_par *p, const struct mds_attention *a,
                                 struct mds_token_range s, void *heads, void *o)
 {
-    return exchange_o(p, a, s, o, heads, 0);
+    return exchange(p, o_columns(p, a), s, o, heads, 0);
 }
 
 /* ---- attention itself ---- */

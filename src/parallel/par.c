@@ -97,11 +97,7 @@ enum mds_rc mds_par_alloc(const struct mds_par *p, enum mds_mem_tag tag,
 enum mds_rc mds_par_alloc_f32(const struct mds_par *p, enum mds_mem_tag tag,
                               int64_t elements, float **out)
 {
-    void *at = NULL;
-
-    MDS_TRY(mds_arena_alloc(p->arena, tag, elements * (int64_t)sizeof **out, &at));
-    *out = at;
-    return MDS_OK;
+    return mds_arena_alloc(p->arena, tag, elements * (int64_t)sizeof **out, out);
 }
 
 enum mds_rc mds_par_sum(const struct mds_par *p, unsigned axes, float *x, int64_t n)
