@@ -10,13 +10,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/str.h"
-#include "base/units.h"
+#include "device/cuda_gpu.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/library.h"
 
 #include <cuda_profiler_api.h>
-#include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,51 +59,6 @@ const char *mds_cuda_why(void)
     return mdsk_cuda_error_text();
 }
 
-/* Streams that share one of the GPU's hardware queues wait for each other, and a
- * message for which a peer waits could be stuck behind them.  Ask for 32 queues, the
- * maximum; the default is 8. */
-static const char queues_name[] = "CUDA_DEVICE_MAX_CONNECTIONS";
-
-/* Megatron's scripts set it to 1, for an order of kernels that mds does not need. */
-static void warn_few_queues(void)
-{
-    const char *queues = getenv(queues_name);
-
-    if (queues && atoi(queues) < 8)
-        mds_warn("%s is %s: copies, messages and kernels cannot overlap; unset it",
-                 queues_name, queues);
-}
-
-/* Without a driver there are 0 GPUs, which is not a failure. */
-static cudaError_t count_gpus(int *n)
-{
-    cudaError_t code;
-
-    setenv(queues_name, "32", 0);
-    *n = 0;
-    code = cudaGetDeviceCount(n);
-    if (code != cudaSuccess) {
-        cudaGetLastError();
-        *n = 0;
-    }
-    return code;
-}
-
-int mds_cuda_count(void)
-{
-    int n;
-
-    count_gpus(&n);
-    return n;
-}
-
-static enum mds_rc check_cuda(const char *what, cudaError_t code)
-{
-    if (code == cudaSuccess)
-        return MDS_OK;
-    return mds_fail(MDS_EDEVICE, "cuda: %s: %s", what, cudaGetErrorString(code));
-}
-
 /* Keep the first error, for calls that return none; copy_out and wait report it. */
 static void note_error(struct mds_dev *dev, const char *what, cudaError_t code)
 {
@@ -117,126 +70,12 @@ static void note_error(struct mds_dev *dev, const char *what, cudaError_t code)
     own->what = what;
 }
 
-/* "NVIDIA H200, NVIDIA H200" */
-static void name_gpus(int count, char *text, size_t size)
-{
-    size_t at = 0;
-
-    text[0] = '\0';
-    for (int i = 0; i < count; i++) {
-        struct cudaDeviceProp prop;
-
-        if (cudaGetDeviceProperties(&prop, i) != cudaSuccess || at >= size)
-            break;
-        at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", prop.name);
-    }
-}
-
-/* The GPU with the number of the local rank, or the only one that the launcher has made
- * visible to this rank. */
-static enum mds_rc pick_gpu(int local_rank, int *out)
-{
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    int count;
-    cudaError_t code = count_gpus(&count);
-    char found[192];
-
-    if (count == 0)
-        return mds_fail(MDS_EDEVICE, "device cuda: no GPU found%s%s; use --device cpu",
-                        code ? ": " : "", code ? cudaGetErrorString(code) : "");
-    if (local_rank < count) {
-        *out = local_rank;
-        return MDS_OK;
-    }
-    if (count == 1 && visible) {
-        *out = 0;
-        return MDS_OK;
-    }
-    name_gpus(count, found, sizeof found);
-    return mds_fail(
-        MDS_EUSER,
-        "device cuda: rank %d of this node has no GPU: %d found (%s); start "
-        "one rank for each GPU",
-        local_rank, count, found);
-}
-
-/* "driver 580.159.04", or "driver for CUDA 13.0" if the version is unknown. */
-static void describe_driver(char *text, size_t size)
-{
-    FILE *f = fopen("/sys/module/nvidia/version", "re");
-    char version[32] = "";
-    int known = 0;
-
-    if (f) {
-        if (fscanf(f, "%31s", version) != 1)
-            version[0] = '\0';
-        fclose(f);
-    }
-    cudaDriverGetVersion(&known);
-    if (version[0])
-        snprintf(text, size, "driver %s", version);
-    else
-        snprintf(text, size, "driver for CUDA %d.%d", known / 1000, known % 1000 / 10);
-}
-
-static void format_bus_id(const struct cudaDeviceProp *prop, mds_bus_id out)
-{
-    snprintf(out, sizeof(mds_bus_id), "%04x:%02x:%02x.0",
-             (unsigned)prop->pciDomainID & 0xffff, (unsigned)prop->pciBusID & 0xff,
-             (unsigned)prop->pciDeviceID & 0xff);
-}
-
-/* Where each rank of the node sees the GPUs of all; else the launcher binds ranks. */
-static enum mds_rc bind_near_gpu(const struct mds_dev_spec *spec)
-{
-    int ranks = spec->local_ranks;
-    struct cudaDeviceProp prop;
-    mds_bus_id *gpu;
-
-    if (ranks < 2 || mds_cuda_count() < ranks)
-        return MDS_OK;
-    gpu = mds_zalloc((size_t)ranks, sizeof *gpu);
-    if (!gpu)
-        return MDS_EMEM;
-    for (int i = 0; i < ranks; i++)
-        if (cudaGetDeviceProperties(&prop, i) == cudaSuccess)
-            format_bus_id(&prop, gpu[i]);
-    mds_host_bind_near(gpu, ranks, spec->local_rank);
-    free(gpu);
-    return MDS_OK;
-}
-
-static enum mds_rc describe_gpu(struct mds_dev *dev, int gpu)
-{
-    struct cudaDeviceProp prop;
-    char memory[32], driver[64];
-
-    MDS_TRY(check_cuda("cudaGetDeviceProperties", cudaGetDeviceProperties(&prop, gpu)));
-    if (prop.major < 7)
-        return mds_fail(MDS_EDEVICE,
-                        "device cuda: %s has compute capability %d.%d; 7.0 is needed, "
-                        "use --device cpu",
-                        prop.name, prop.major, prop.minor);
-    if (!mdsk_cuda_has_kernels())
-        return mds_fail(MDS_EDEVICE,
-                        "device cuda: this build has no kernels for %s: configure it "
-                        "with CUDA_ARCHS=%d%d, or use --device cpu",
-                        prop.name, prop.major, prop.minor);
-    dev->capability = 10 * prop.major + prop.minor;
-    mds_format_bytes((double)prop.totalGlobalMem, memory, sizeof memory);
-    format_bus_id(&prop, dev->bus_id);
-    describe_driver(driver, sizeof driver);
-    snprintf(dev->description, sizeof dev->description, "cuda: %.48s, %s, %s",
-             prop.name, memory, driver);
-    return MDS_OK;
-}
-
 static enum mds_rc apply_memory_limit(struct mds_dev *dev)
 {
     size_t left = 0, total = 0;
     int64_t most;
 
-    MDS_TRY(check_cuda("cudaMemGetInfo", cudaMemGetInfo(&left, &total)));
+    MDS_TRY(mds_cuda_check("cudaMemGetInfo", cudaMemGetInfo(&left, &total)));
     most = (int64_t)left - margin_bytes;
     if (most < 0)
         most = 0;
@@ -255,8 +94,8 @@ static void close_events(cudaEvent_t *e, int n)
 static enum mds_rc open_events(cudaEvent_t *e, int n)
 {
     for (int i = 0; i < n; i++)
-        MDS_TRY(check_cuda("cudaEventCreate",
-                           cudaEventCreateWithFlags(&e[i], cudaEventDisableTiming)));
+        MDS_TRY(mds_cuda_check("cudaEventCreate", cudaEventCreateWithFlags(
+                                                      &e[i], cudaEventDisableTiming)));
     return MDS_OK;
 }
 
@@ -270,8 +109,8 @@ static void close_copy_stream(struct copy_stream *w)
 
 static enum mds_rc open_copy_stream(struct copy_stream *w)
 {
-    MDS_TRY(check_cuda("cudaStreamCreate",
-                       cudaStreamCreateWithFlags(&w->stream, cudaStreamNonBlocking)));
+    MDS_TRY(mds_cuda_check("cudaStreamCreate", cudaStreamCreateWithFlags(
+                                                   &w->stream, cudaStreamNonBlocking)));
     MDS_TRY(open_events(&w->ready, 1));
     return open_events(w->done, MAX_COPIES);
 }
@@ -288,7 +127,8 @@ static void close_state(struct cuda_state *own)
 
 static enum mds_rc open_state(struct cuda_state *own)
 {
-    MDS_TRY(check_cuda("cudaMallocHost", cudaMallocHost((void **)&own->staging,
+    MDS_TRY(
+        mds_cuda_check("cudaMallocHost", cudaMallocHost((void **)&own->staging,
                                                         (size_t)STAGES * STAGE_BYTES)));
     MDS_TRY(open_events(own->used, STAGES));
     MDS_TRY(open_events(own->mark, 2));
@@ -303,12 +143,9 @@ static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spe
     enum mds_rc rc;
     int gpu = 0;
 
-    MDS_TRY(pick_gpu(spec->local_rank, &gpu));
-    if (spec->local_rank == 0)
-        warn_few_queues();
-    MDS_TRY(bind_near_gpu(spec)); /* before CUDA starts threads */
-    MDS_TRY(check_cuda("cudaSetDevice", cudaSetDevice(gpu)));
-    MDS_TRY(describe_gpu(dev, gpu));
+    MDS_TRY(mds_cuda_pick(spec, &gpu));
+    MDS_TRY(mds_cuda_check("cudaSetDevice", cudaSetDevice(gpu)));
+    MDS_TRY(mds_cuda_describe(dev, gpu));
     if (mdsk_cuda_open())
         return mds_fail(MDS_EDEVICE,
                         "device cuda: %s; load the CUDA module, or add the "
@@ -320,8 +157,8 @@ static enum mds_rc cuda_open(struct mds_dev *dev, const struct mds_dev_spec *spe
         return MDS_EMEM;
     rc = open_state(own);
     if (!rc)
-        rc = check_cuda("cudaStreamCreate",
-                        cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        rc = mds_cuda_check("cudaStreamCreate",
+                            cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     if (rc) {
         close_state(own);
         return rc;
@@ -452,7 +289,7 @@ static enum mds_rc cuda_wait(struct mds_dev *dev)
     note_error(dev, "an earlier operation", code);
     if (own->ended)
         return mds_fail(own->ended, "%s", own->why);
-    return check_cuda(own->what, own->failed);
+    return mds_cuda_check(own->what, own->failed);
 }
 
 static enum mds_rc cuda_copy_out(struct mds_dev *dev, void *to, const void *from,
@@ -464,7 +301,7 @@ static enum mds_rc cuda_copy_out(struct mds_dev *dev, void *to, const void *from
         dev, "copy from the GPU",
         cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, dev->stream));
     note_error(dev, "copy from the GPU", cudaStreamSynchronize(dev->stream));
-    return check_cuda(own->what, own->failed);
+    return mds_cuda_check(own->what, own->failed);
 }
 
 /* ---- the profile ---- */
@@ -548,7 +385,7 @@ static enum mds_rc cuda_record(struct mds_dev *dev)
 {
     struct cuda_state *own = dev->own;
 
-    MDS_TRY(check_cuda(
+    MDS_TRY(mds_cuda_check(
         "cudaStreamBeginCapture",
         cudaStreamBeginCapture(dev->stream, cudaStreamCaptureModeThreadLocal)));
     own->records = 1;
@@ -560,14 +397,14 @@ static enum mds_rc cuda_recorded(struct mds_dev *dev, void **out)
     struct cuda_state *own = dev->own;
     cudaGraphExec_t runs = NULL;
     cudaGraph_t graph = NULL;
-    enum mds_rc rc =
-        check_cuda("cudaStreamEndCapture", cudaStreamEndCapture(dev->stream, &graph));
+    enum mds_rc rc = mds_cuda_check("cudaStreamEndCapture",
+                                    cudaStreamEndCapture(dev->stream, &graph));
 
     own->records = 0;
     if (rc)
         return rc;
-    rc = check_cuda("cudaGraphInstantiate",
-                    cudaGraphInstantiateWithFlags(&runs, graph, 0));
+    rc = mds_cuda_check("cudaGraphInstantiate",
+                        cudaGraphInstantiateWithFlags(&runs, graph, 0));
     cudaGraphDestroy(graph);
     *out = runs;
     return rc;
@@ -615,11 +452,6 @@ const struct mds_dev_ops mds_dev_cuda = {
 const char *mds_cuda_why(void)
 {
     return "";
-}
-
-int mds_cuda_count(void)
-{
-    return 0;
 }
 
 const struct mds_dev_ops mds_dev_cuda = {

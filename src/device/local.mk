@@ -3,7 +3,8 @@ noinst_LIBRARIES += src/device/libmds_device.a
 src_device_libmds_device_a_SOURCES = \
   src/device/arena.c src/device/arena.h \
   src/device/backend.h src/device/bind.c \
-  src/device/cpu.c src/device/create.c src/device/cuda.c src/device/dry.c \
+  src/device/cpu.c src/device/create.c src/device/cuda.c \
+  src/device/cuda_gpu.c src/device/cuda_gpu.h src/device/dry.c \
   src/device/clock.c src/device/clock.h \
   src/device/device.c src/device/device.h \
   src/device/host.c \
@@ -24,7 +25,7 @@ if HAVE_CUDA
 unit_tests += tests/unit/device_cuda
 endif
 tests_unit_device_cuda_SOURCES = tests/unit/device_cuda.c tests/unit/fake_cuda.c \
-  tests/unit/fake_cuda.h src/device/cuda.c
+  tests/unit/fake_cuda.h src/device/cuda.c src/device/cuda_gpu.c
 tests_unit_device_cuda_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CUDA_CFLAGS)
 tests_unit_device_cuda_LDADD = src/device/libmds_device.a kernels/libmdsk.a \
   src/base/libmds_base.a $(OPENBLAS_LIBS) $(OPENMP_CFLAGS) $(CMOCKA_LIBS)
