@@ -15,7 +15,7 @@
  *
  * The first `shared` ones are those of item `head`, which is in the same row before it,
  * and only the others stand there, as a document that goes on behind them (struct
- * mds_engine_rows).  The last one of those that are alike is among the others: what
+ * mds_engine_rows).  The last token of the prefix is among the others: what
  * follows it is predicted by its row.  A head is its own, and shares nothing. */
 struct item {
     int64_t first, row, at;
@@ -176,11 +176,11 @@ static int64_t shared_with(const struct mds_infer_batch *b, int64_t head,
                            const int32_t *ids, int64_t n)
 {
     const int32_t *other = b->ids + b->item[head].first;
-    int64_t most = mds_min(n, b->length[head]), alike = 0;
+    int64_t most = mds_min(n, b->length[head]), same = 0;
 
-    while (alike < most && ids[alike] == other[alike])
-        alike++;
-    return alike - 1;
+    while (same < most && ids[same] == other[same])
+        same++;
+    return same - 1;
 }
 
 enum mds_rc mds_infer_batch_add_beside(struct mds_infer_batch *b, int64_t beside,

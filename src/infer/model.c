@@ -337,7 +337,7 @@ static int64_t length_unit(const struct mds_parallel_config *p)
     return 16 * p->ulysses * p->ring * p->tensor;
 }
 
-/* Rows for several sequences that begin alike are as long as a micro-batch is to be, or
+/* Rows for several sequences that share a prefix are as long as a micro-batch, or
  * hardly longer than the longest one.  Rings have other attention. */
 static int can_share_prefixes(const struct mds_infer_model *m,
                               const struct mds_infer_need *need)

@@ -58,8 +58,8 @@ enum mds_rc mds_infer_model_want_generation(struct mds_infer_model *m);
 struct mds_infer_need {
     int64_t longest; /* tokens of one sequence */
     int64_t tokens;  /* of all; 0: many */
-    int64_t row;     /* that a row should have for several that begin alike, which then
-                        share it (mds_infer_batch_add_beside); 0: none do */
+    int64_t row;     /* that a row should have for several that share a prefix
+                        (mds_infer_batch_add_beside); 0: none do */
     /* of generation, instead of tokens */
     int64_t sequences, longest_prompt;
     int64_t batch_tokens; /* of a micro-batch, unless options say --micro-batch-size */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attention of sequences that begin alike: what they share is in the row once.  A
+/* Attention of sequences that share a prefix, which is in the row once.  A
  * document whose first position is not 0 goes on behind so many tokens of the last
  * document that begins at 0.
  *

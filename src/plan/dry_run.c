@@ -223,23 +223,17 @@ static struct samples sample_kept(int64_t n, int64_t most)
     return (struct samples){n, 0, n > 0 && n < most ? most : 0};
 }
 
-/* The next multiple of n that is one of m, too. */
 static int64_t common_multiple(int64_t n, int64_t m)
 {
-    int64_t part = n;
-
-    while (n % m != 0)
-        n += part;
-    return n;
+    return n / mds_gcd(n, m) * m;
 }
 
 /* Ranks of a pipeline stage. */
 static int64_t stage_ranks(const struct mds_config *c)
 {
     const struct mds_parallel_config *p = &c->parallel;
-    int64_t data = c->batch.global / (c->batch.micro * c->batch.accumulation);
 
-    return p->tensor * p->ulysses * p->ring * data;
+    return p->tensor * p->ulysses * p->ring * p->data;
 }
 
 /* After so many blocks everything is as before: those that have one kept input, the

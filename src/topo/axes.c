@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "topo/axes.h"
+#include "base/minmax.h"
 
 const struct mds_axis mds_axes[] = {
     {"tensor", "tp", "parallel.tensor", 0},
@@ -13,19 +14,6 @@ const struct mds_axis mds_axes[] = {
 
 _Static_assert(sizeof mds_axes / sizeof *mds_axes == MDS_AXES + 1,
                "a row for each bit");
-
-/* The greatest common divisor: all that an axis can take of each prime, so nothing is
- * left of a number that divides their product. */
-int64_t mds_axis_share(int64_t ranks, int64_t size)
-{
-    while (size != 0) {
-        int64_t rest = ranks % size;
-
-        ranks = size;
-        size = rest;
-    }
-    return ranks;
-}
 
 void mds_axes_format(const struct mds_axis *table, const int64_t *size,
                      struct mds_str *out)
@@ -44,14 +32,15 @@ void mds_axes_format(const struct mds_axis *table, const int64_t *size,
         mds_str_add(out, " (%s %lld)", table[n].name, (long long)size[n]);
 }
 
-/* What axes with a size of their own leave of an axis within them. */
+/* What axes with a size of their own leave of an axis within them.  Each takes all that
+ * it can of each prime, so of a number that divides their product nothing is left. */
 static int64_t left_within(const struct mds_axis *table, const int64_t *size, int row)
 {
     int64_t left = size[row];
 
     for (int i = 0; i < row; i++)
         if (table[i].key && mds_axis_bits(table, i) & table[row].within)
-            left /= mds_axis_share(left, size[i]);
+            left /= mds_gcd(left, size[i]);
     return left;
 }
 

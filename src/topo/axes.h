@@ -57,10 +57,6 @@ static inline unsigned mds_axis_bits(const struct mds_axis *table, int row)
     return within ? within & MDS_AXES_INNER : 3u << 2 * row;
 }
 
-/* How many of the `ranks` of an axis within others are along one of these, of that
- * size.  What is left, ranks divided by the result, is along the next ones. */
-int64_t mds_axis_share(int64_t ranks, int64_t size);
-
 /* Append "pipeline 2 x data 4 x ring 1 x Ulysses 2 x tensor 8 (expert 4)" to out,
  * leaving out rows of size 0, and one within others that has one rank. */
 void mds_axes_format(const struct mds_axis *table, const int64_t *size,

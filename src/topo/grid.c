@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "topo/grid.h"
 
+#include "base/minmax.h"
 #include "base/units.h"
 
 static int has_bit(unsigned axes, int bit)
@@ -13,7 +14,7 @@ static void split_axes(struct mds_grid *g, int row, int64_t ranks)
 {
     for (int bit = 0; bit < 2 * row; bit += 2)
         if (has_bit(g->axis[row].within, bit)) {
-            g->size[bit] = (int)mds_axis_share(ranks, g->size[bit + 1]);
+            g->size[bit] = (int)mds_gcd(ranks, g->size[bit + 1]);
             g->size[bit + 1] /= g->size[bit];
             ranks /= g->size[bit];
         }
