@@ -56,7 +56,7 @@ kernels_cuda_cu = \
   kernels/cuda/rope.cu
 EXTRA_DIST += $(kernels_cuda_c) $(kernels_cudnn_c) $(kernels_cuda_cu) \
   $(kernels_hopper_c) $(kernels_hopper_cu) kernels/cuda/hopper/dropout.cuh \
-  kernels/cuda/hopper/forward.cuh \
+  kernels/cuda/hopper/forward.cuh kernels/cuda/hopper/forward_copies.cuh \
   kernels/cuda/hopper/forward_widths.cuh kernels/cuda/hopper/ptx.cuh \
   kernels/cuda/hopper/backward.cuh kernels/cuda/hopper/backward_copies.cuh \
   kernels/cuda/hopper/backward_kernel.cuh kernels/cuda/hopper/backward_wide.cuh \
