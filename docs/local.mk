@@ -85,6 +85,7 @@ EXTRA_DIST += \
   docs/adr/0060-clipping-by-log-sum-exp.md \
   docs/adr/0061-experts-within-other-axes.md \
   docs/adr/0062-windows-share-what-they-begin-with.md \
+  docs/adr/0063-products-in-tiles-of-one-team.md \
   docs/architecture.md \
   docs/benchmarks.md \
   docs/img/beside-peers.svg docs/img/genome-loss.svg docs/img/quickstart-loss.svg \

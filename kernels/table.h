@@ -34,7 +34,7 @@ MDSK_OPERATIONS(MDSK_DECLARE)
 /* The cpu backend.  It ignores streams: every call has completed when it returns. */
 const struct mdsk_table *mdsk_cpu(void);
 
-/* Set the number of threads of the cpu backend (its own loops and the BLAS); n >= 1. */
+/* Set the number of threads of the cpu backend, products included; n >= 1. */
 void mdsk_cpu_set_threads(int n);
 
 /* The same, and open the BLAS and let it allocate; call it before anything is computed.

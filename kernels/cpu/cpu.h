@@ -18,6 +18,10 @@ static inline int omp_get_thread_num(void)
 {
     return 0;
 }
+static inline void omp_set_num_threads(int n)
+{
+    (void)n;
+}
 #endif
 
 /* Attribute of a function whose loops are compiled for several instruction sets; one is
@@ -41,7 +45,12 @@ static inline int64_t mdsk_min(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Number of threads of parallel loops. */
+static inline int64_t mdsk_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Number of threads of parallel loops: without OpenMP 1. */
 int mdsk_threads(void);
 void mdsk_set_threads(int n);
 

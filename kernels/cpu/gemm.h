@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Large GEMMs: OpenBLAS if configure found it, else the built-in GEMM.  16-bit operands
- * are converted to f32 first. */
+/* Large GEMMs: OpenBLAS if configure found it, else the built-in GEMM, on the threads
+ * of team.c.  16-bit operands are converted to f32 first. */
 #ifndef MDSK_CPU_GEMM_H
 #define MDSK_CPU_GEMM_H
 
@@ -15,7 +15,8 @@ struct mdsk_operand {
 };
 
 /* C = A B, or C += A B if add is set;  A [m, k], B [k, n], C [m, n] row-major with
- * stride ldc.  Returns 0 or -ENOMEM. */
+ * stride ldc.  The same bits for any number of threads.  Returns 0, -ENOMEM, or -ENOENT
+ * if OpenBLAS cannot be opened. */
 int mdsk_gemm(int64_t m, int64_t n, int64_t k, const struct mdsk_operand *a,
               const struct mdsk_operand *b, float *c, int64_t ldc, int add);
 
@@ -71,9 +72,8 @@ int mdsk_gemm_half(const struct mdsk_gemm_half *p);
 int mdsk_add_column_sums(int64_t R, int64_t n, enum mdsk_dtype dtype, const void *x,
                          float *sum);
 
-void mdsk_gemm_set_threads(int n);
-
-/* The same, and let the library allocate its memory.  Returns 0 or -ENOMEM. */
+/* Open the library and let it allocate its memory for n threads, which is what
+ * mdsk_threads says.  Returns 0, -ENOMEM or -ENOENT. */
 int mdsk_gemm_start(int n);
 
 /* Name of the library in use, and its version if it has one, to out[size]. */

@@ -23,7 +23,6 @@ const struct mdsk_table *mdsk_cpu(void)
 void mdsk_cpu_set_threads(int n)
 {
     mdsk_set_threads(n);
-    mdsk_gemm_set_threads(n);
 }
 
 int mdsk_cpu_start(int n)

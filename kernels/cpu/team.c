@@ -9,13 +9,12 @@ static int threads; /* 0: as many as OpenMP says */
 
 int mdsk_threads(void)
 {
-    if (threads == 0) {
 #ifdef _OPENMP
+    if (threads == 0)
         threads = omp_get_max_threads();
 #else
-        threads = 1;
+    threads = 1;
 #endif
-    }
     return threads;
 }
 

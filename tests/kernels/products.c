@@ -369,17 +369,20 @@ static void test_linear_slopes(void **state)
     vec_free(&db);
 }
 
-/* Every orientation, sizes about the edges of the blocks (6, 8, 16, 96, 256, 1024). */
+/* Every orientation, sizes about the edges of the blocks (6, 8, 16, 96, 256, 1024) and
+ * of mdsk_gemm's tiles (288 x 289, 19 x 560). */
 static void test_gemm(void **state)
 {
-    static const int64_t sizes[][3] = {{1, 1, 1},     {7, 17, 3},     {6, 16, 256},
-                                       {97, 33, 257}, {13, 1041, 5},  {200, 48, 513},
-                                       {8, 15, 700},  {129, 129, 129}};
+    static const int64_t sizes[][3] = {{1, 1, 1},      {7, 17, 3},      {6, 16, 256},
+                                       {97, 33, 257},  {13, 1041, 5},   {200, 48, 513},
+                                       {8, 15, 700},   {129, 129, 129}, {545, 289, 130},
+                                       {19, 1100, 901}};
+    static mdsk_gemm_fn *const gemms[] = {mdsk_gemm, mdsk_gemm_builtin, mdsk_gemm_rows};
 
     (void)state;
-    for (int t = 0; t < 128; t++) {
-        mdsk_gemm_fn *const gemm = t < 64 ? mdsk_gemm_builtin : mdsk_gemm_rows;
-        const int64_t *s = sizes[t / 8 % 8];
+    for (int t = 0; t < 3 * 80; t++) {
+        mdsk_gemm_fn *const gemm = gemms[t / 80];
+        const int64_t *s = sizes[t / 8 % 10];
         int64_t m = s[0], n = s[1], k = s[2];
         int ta = t & 1, tb = t >> 1 & 1, add = t >> 2 & 1;
         struct vec a = vec_random(m * k, 1, 1), b = vec_random(k * n, 2, 1);
@@ -404,6 +407,7 @@ static void test_gemm_keeps_to_its_columns(void **state)
 
     (void)state;
     assert_int_equal(mdsk_gemm_builtin(20, 19, 9, &pa, &pb, c.f, 40, 0), 0);
+    assert_int_equal(mdsk_gemm(20, 19, 9, &pa, &pb, c.f, 40, 0), 0);
     for (int i = 0; i < 20; i++)
         for (int j = 19; j < 40; j++)
             assert_true((double)c.f[i * 40 + j] == c.d[i * 40 + j]);
@@ -412,25 +416,37 @@ static void test_gemm_keeps_to_its_columns(void **state)
     vec_free(&c);
 }
 
+/* Of C in one tile, in two and in 2 x 2, by every product and orientation. */
 static void test_gemm_same_bits_for_any_threads(void **state)
 {
-    enum { M = 150, N = 210, K = 300 };
-    struct vec a = vec_random(M * K, 1, 1), b = vec_random(K * N, 2, 1);
-    struct vec c[3];
-    struct mdsk_operand pa = {a.f, K, 0}, pb = {b.f, N, 0};
+    static const int64_t sizes[][3] = {
+        {150, 210, 300}, {1040, 331, 97}, {70, 2100, 130}, {1041, 701, 750}};
+    static const int threads[] = {1, 2, 3, 16};
+    static mdsk_gemm_fn *const gemms[] = {mdsk_gemm, mdsk_gemm_builtin, mdsk_gemm_rows};
 
     (void)state;
-    for (int t = 0; t < 3; t++) {
-        c[t] = vec_unset(M * N);
-        mdsk_cpu_set_threads(t + 1);
-        assert_int_equal(mdsk_gemm_builtin(M, N, K, &pa, &pb, c[t].f, N, 0), 0);
-        assert_memory_equal(c[t].f, c[0].f, M * N * sizeof(float));
+    for (int t = 0; t < 4 * 4 * 3; t++) {
+        const int64_t *s = sizes[t / 4 % 4], m = s[0], n = s[1], k = s[2];
+        const int ta = t & 1, tb = t >> 1 & 1;
+        struct vec a = vec_random(m * k, 1, 1), b = vec_random(k * n, 2, 1), c[4];
+        struct mdsk_operand pa = {a.f, ta ? m : k, ta}, pb = {b.f, tb ? k : n, tb};
+
+        for (int i = 0; i < 4; i++) {
+            c[i] = vec_unset(m * n);
+            mdsk_cpu_set_threads(threads[i]);
+            assert_int_equal(gemms[t / 16](m, n, k, &pa, &pb, c[i].f, n, 0), 0);
+            assert_memory_equal(c[i].f, c[0].f, (size_t)(m * n) * sizeof(float));
+        }
+        assert_int_equal(mdsk_gemm_builtin(m, n, k, &pa, &pb, c[1].f, n, 0), 0);
+        for (int64_t i = 0; i < m * n; i++)
+            c[0].d[i] = (double)c[1].f[i];
+        assert_near("gemm in tiles", &c[0], tolerance.gemm);
+        for (int i = 0; i < 4; i++)
+            vec_free(&c[i]);
+        vec_free(&a);
+        vec_free(&b);
     }
     mdsk_cpu_set_threads(2);
-    for (int t = 0; t < 3; t++)
-        vec_free(&c[t]);
-    vec_free(&a);
-    vec_free(&b);
 }
 
 /* Of layers that ask for it, a row at a time and all together, of all types. */
@@ -513,7 +529,9 @@ static void test_describe_names_library_and_threads(void **state)
 {
     (void)state;
     mdsk_cpu_set_threads(2);
+#ifdef _OPENMP
     assert_non_null(strstr(mdsk_cpu_describe(), ", 2 threads"));
+#endif
     mdsk_cpu_set_threads(1);
     assert_non_null(strstr(mdsk_cpu_describe(), ", 1 thread"));
     assert_null(strstr(mdsk_cpu_describe(), "threads"));
