@@ -69,7 +69,8 @@
      "MDS_CPU_OFFLOADING_NUM_LAYERS", MDS_OPT_COUNT, "0", 0, 1e5, NULL,
      AT(train.act.offload_layers), "layers",
      .help = "blocks of a stage whose activations are in host memory from forward to "
-             "backward; without recompute, or with that of --recompute-modules"},
+             "backward; without recompute, or with that of --recompute-modules; of "
+             "`mds_infer generate`, whose keys and values are"},
     {memory, "train.sequence_tile", "--sequence-tile", "MDS_SEQUENCE_TILE",
      MDS_OPT_COUNT, "0", 0, 1e10, NULL, AT(train.act.sequence_tile), "tokens",
      .help = "with full or selective recompute, compute blocks (outside attention), "

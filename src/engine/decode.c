@@ -26,11 +26,23 @@ static int sequence_ranks(const struct mds_engine *e)
     return mds_groups_size(e->groups, MDS_AXES_SEQUENCE);
 }
 
-static int64_t cache_bytes(const struct mds_engine *e)
+/* Of so many blocks, for a batch. */
+static int64_t cache_bytes(const struct mds_engine *e, int64_t blocks)
 {
     const struct mds_config *c = e->config;
 
-    return mds_gpt_cache_bytes(e->gpt, c->batch.micro, c->model.seq_length);
+    return blocks * mds_gpt_cache_bytes(e->gpt, c->batch.micro, c->model.seq_length);
+}
+
+/* Blocks whose caches are in host memory. */
+static int64_t host_caches(const struct mds_engine *e)
+{
+    return mds_min(e->config->train.host_caches, mds_gpt_blocks(e->gpt));
+}
+
+static int64_t device_caches(const struct mds_engine *e)
+{
+    return mds_gpt_blocks(e->gpt) - host_caches(e);
 }
 
 /* Of the stream between stages, of so many rows. */
@@ -74,7 +86,12 @@ enum mds_rc mds_engine_alloc_generation(struct mds_engine *e)
     if (sequence_ranks(e) > 1)
         MDS_TRY(mds_comm_add_collectives(mds_group(e->groups, MDS_AXES_SEQUENCE)));
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT,
-                            c->batch.accumulation * cache_bytes(e), &e->cache));
+                            c->batch.accumulation * cache_bytes(e, device_caches(e)),
+                            &e->cache));
+    if (host_caches(e) > 0)
+        MDS_TRY(mds_arena_alloc(&e->host, MDS_MEM_ACT,
+                                c->batch.accumulation * cache_bytes(e, host_caches(e)),
+                                &e->host_cache));
     MDS_TRY(alloc_streams(e));
     if (!mds_groups_last_stage(e->groups))
         return MDS_OK;
@@ -160,21 +177,25 @@ static enum mds_rc forward(struct mds_engine *e, const struct mds_engine_tokens 
 {
     const struct mds_config *c = e->config;
     int64_t bytes = place ? 0 : stream_bytes(e, load_tokens(e, t));
-    struct mds_gpt_run run = {.dev = e->dev,
-                              .arena = &e->step,
-                              .train = &c->train,
-                              .B = t->B,
-                              .S = t->n,
-                              .saved_buffers = 1,
-                              .expert_bias = e->expert_bias,
-                              .cache = {.kv = e->cache + t->batch * cache_bytes(e),
-                                        .tokens = c->model.seq_length,
-                                        .first = t->first,
-                                        .place = place ? e->next : NULL}};
+    struct mds_gpt_run run = {
+        .dev = e->dev,
+        .arena = &e->step,
+        .train = &c->train,
+        .B = t->B,
+        .S = t->n,
+        .saved_buffers = 1,
+        .expert_bias = e->expert_bias,
+        .cache = {.kv = e->cache + t->batch * cache_bytes(e, device_caches(e)),
+                  .on_host = host_caches(e),
+                  .tokens = c->model.seq_length,
+                  .first = t->first,
+                  .place = place ? e->next : NULL}};
     struct mds_gpt_batch batch = {.token = place ? e->next + 1 + t->B : e->token,
                                   .position_start = place ? e->next + 1 : NULL,
                                   .logits = wants_logits ? e->logits : NULL};
 
+    if (e->host_cache)
+        run.cache.host = e->host_cache + t->batch * cache_bytes(e, host_caches(e));
     e->training = 0;
     MDS_TRY(receive(e, bytes));
     MDS_TRY(mds_comm_p2p_wait(&e->sent)); /* what was there */
@@ -204,12 +225,13 @@ static enum mds_rc forward_parts(struct mds_engine *e,
 
 /* ---- one more token, recorded ---- */
 
-/* On one rank: messages are not recorded.  Nor are experts. */
+/* On one rank: messages are not recorded.  Nor are experts, or copies from the host. */
 static int can_record(const struct mds_engine *e)
 {
     const struct mds_model_config *m = &e->config->model;
 
-    return mds_dev_can_record(e->dev) && m->experts.n == 0 && m->head_dim % 8 == 0 &&
+    return mds_dev_can_record(e->dev) && m->experts.n == 0 && !e->host_cache &&
+           m->head_dim % 8 == 0 &&
            m->head_dim <= MDSK_CACHED_D && e->config->train.flash_attn &&
            mds_groups_size(e->groups, MDS_AXES_ALL & ~(unsigned)MDS_AXIS_DATA) == 1;
 }

@@ -331,7 +331,7 @@ static enum mds_rc create_engine_parts(struct mds_engine *e,
     MDS_TRY(connect_stage(e));
     MDS_TRY(mds_arena_init(&e->state, e->dev, "state", need->state_bytes));
     MDS_TRY(mds_arena_init(&e->step, e->dev, "step", need->step_bytes));
-    if (mds_act_uses_host(&e->config->train.act))
+    if (mds_act_uses_host(&e->config->train.act) || e->config->train.host_caches > 0)
         MDS_TRY(mds_arena_init(&e->host, e->host_dev, "host", need->host_bytes));
     MDS_TRY(build_zero(e, spec->threads));
     MDS_TRY(alloc_save_copy(e));

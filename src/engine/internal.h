@@ -71,6 +71,7 @@ struct mds_engine {
     char *hidden;            /* in state: hidden states, or logits; or NULL */
     int64_t hidden_bytes;    /* of a micro-batch */
     char *cache;             /* in state: keys and values of each batch, or NULL */
+    char *host_cache;        /* in host: the same, of the first blocks; or NULL */
     void *logits;            /* in state: [tensor ranks, B, words of a rank], or NULL */
     char *host_logits;       /* host: the same; NULL without kernels */
     void *received, *to_send; /* in state: generation's stream from the stage before and

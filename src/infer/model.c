@@ -2,6 +2,7 @@
 #include "infer/model.h"
 #include "base/clock.h"
 #include "base/minmax.h"
+#include "base/units.h"
 #include "ckpt/configuration.h"
 #include "infer/words.h"
 
@@ -54,6 +55,7 @@ static int concerns_evaluation(const char *key)
                                        "train.sequence_tile",
                                        "train.attention_head_groups",
                                        "train.loss_tile",
+                                       "train.offload_layers",
                                        "train.threads",
                                        "model.flash_attn",
                                        "train.comm_check",
@@ -225,11 +227,28 @@ enum mds_rc mds_infer_model_want_generation(struct mds_infer_model *m)
             return mds_fail(MDS_EUSER, "%s does not concern generation; leave it out",
                             mds_settings_of(&m->run->settings, no_effect[i])->spelled);
     m->generates = 1;
+    c->train.host_caches = c->train.act.offload_layers;
+    c->train.act.offload_layers = 0;
     c->train.token_losses = 0;
     c->data.reset_attention_mask = c->data.reset_position_ids = 0;
     c->data.eod_mask_loss = 0;
     c->model.fp8.format = MDS_FP8_NONE; /* its scales are of all rows together */
     return MDS_OK;
+}
+
+/* Caches in host memory are those of blocks. */
+static enum mds_rc check_host_caches(const struct mds_infer_model *m)
+{
+    const struct mds_config *c = &m->run->config;
+    int64_t blocks = mds_stage_blocks(c);
+
+    if (c->train.host_caches <= blocks)
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "--cpu-offloading-num-layers %" PRId64
+                    ": a rank has the keys and values of %" PRId64
+                    " block%s; give %" PRId64 " at most",
+                    c->train.host_caches, blocks, mds_plural(blocks), blocks);
 }
 
 /* Of a resolved layout: ranks that share each sequence take all steps together. */
@@ -423,6 +442,10 @@ enum mds_rc mds_infer_model_resolve(struct mds_infer_model *m,
     struct mds_diag diag = {0};
     enum mds_rc rc;
 
+    if (is_given(m, "train.offload_layers") && !m->generates)
+        return mds_fail(MDS_EUSER,
+                        "--cpu-offloading-num-layers: a model that is only evaluated "
+                        "keeps nothing of its blocks; leave it out");
     m->trained = run->config.model.seq_length;
     run->config.train.shared_prefixes = can_share_prefixes(m, need);
     run->config.model.seq_length =
@@ -443,5 +466,7 @@ enum mds_rc mds_infer_model_resolve(struct mds_infer_model *m,
             1);
         rc = check_generation(m);
     }
+    if (!rc)
+        rc = check_host_caches(m);
     return rc ? rc : cut_model(m);
 }

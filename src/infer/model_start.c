@@ -28,17 +28,35 @@ static enum mds_rc open_device(struct mds_infer_model *m)
     return MDS_OK;
 }
 
+/* What a GPU has beside it; of a CPU, device and host are one memory. */
+static enum mds_rc check_host(const struct mds_infer_model *m, int64_t bytes)
+{
+    int64_t there = mds_host_memory_available() / m->world.local_ranks;
+    char need[32], have[32];
+
+    if (bytes <= there)
+        return MDS_OK;
+    return mds_fail(MDS_EMEM,
+                    "%s: a rank needs %s of host memory, and has %s; use fewer ranks a "
+                    "node, or less of %s",
+                    m->world.host, mds_format_bytes((double)bytes, need, sizeof need),
+                    mds_format_bytes((double)there, have, sizeof have),
+                    m->generates ? "--cpu-offloading-num-layers"
+                                 : "--offload-param-device");
+}
+
 static enum mds_rc check_memory(const struct mds_infer_model *m)
 {
     const struct mds_engine_need *n = &m->need;
     int64_t host = n->host_bytes + n->zero.memory_bytes + mds_ckpt_reader_bytes();
     int64_t device = n->state_bytes + n->step_bytes,
             there = mds_dev_memory_bytes(m->dev);
+    int on_gpu = strcmp(mds_dev_name(m->dev), "cuda") == 0;
     char need[32], have[32];
 
-    device += strcmp(mds_dev_name(m->dev), "cuda") == 0 ? n->overhead_bytes : host;
+    device += on_gpu ? n->overhead_bytes : host;
     if (device <= there)
-        return MDS_OK;
+        return on_gpu ? check_host(m, host) : MDS_OK;
     return mds_fail(
         MDS_EMEM,
         "%s: a rank needs %s for rows of %" PRId64
@@ -47,7 +65,9 @@ static enum mds_rc check_memory(const struct mds_infer_model *m)
         m->world.host, mds_format_bytes((double)device, need, sizeof need),
         m->run->config.model.seq_length,
         mds_format_bytes((double)there, have, sizeof have),
-        m->generates ? "--pipeline-model-parallel-size" : "--sequence-tile");
+        !m->generates ? "--sequence-tile"
+        : on_gpu      ? "--pipeline-model-parallel-size, --cpu-offloading-num-layers"
+                      : "--pipeline-model-parallel-size");
 }
 
 static enum mds_rc build_engine(struct mds_infer_model *m)
@@ -151,11 +171,16 @@ enum mds_rc mds_infer_model_may_leave(struct mds_infer_model *m)
 
 void mds_infer_model_log_memory(const struct mds_infer_model *m)
 {
+    int64_t host = mds_dev_ledger(m->host)->memory.total_peak;
     struct mds_str table = {0};
+    char text[32];
 
     mds_mem_table(&mds_dev_ledger(m->dev)->memory, &table);
     if (table.s)
         mds_debug("memory of rank %d by purpose:\n%s", m->world.rank, table.s);
+    if (host > 0)
+        mds_debug("host memory of rank %d: %s", m->world.rank,
+                  mds_format_bytes((double)host, text, sizeof text));
     mds_str_fini(&table);
 }
 

@@ -123,7 +123,7 @@ struct context {
 /* Whether keys and values are kept. */
 static inline int mds_gpt_generates(const struct context *c)
 {
-    return c->run->cache.kv != NULL;
+    return c->run->cache.tokens > 0;
 }
 
 /* Ranks that exchange tokens for heads around attention; with a cache none do. */

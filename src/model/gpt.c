@@ -95,8 +95,13 @@ int64_t mds_gpt_cache_bytes(const struct mds_gpt *g, int64_t B, int64_t tokens)
 {
     int64_t heads = g->cfg.kv_heads / mds_groups_size(g->groups, MDS_AXIS_TENSOR);
 
-    return g->max_layers * mds_kv_cache_tokens(g->groups, tokens) * B * 2 * heads *
-           g->cfg.head_dim * (int64_t)mdsk_dtype_size(mds_params_dtype(g->ps));
+    return mds_kv_cache_tokens(g->groups, tokens) * B * 2 * heads * g->cfg.head_dim *
+           (int64_t)mdsk_dtype_size(mds_params_dtype(g->ps));
+}
+
+int64_t mds_gpt_blocks(const struct mds_gpt *g)
+{
+    return g->max_layers;
 }
 
 int64_t mds_gpt_boundary_bytes(const struct mds_gpt *g, int64_t B, int64_t S)

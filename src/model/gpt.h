@@ -98,23 +98,26 @@ struct mds_gpt_run {
      * NULL; layer: in the whole model, from 0. */
     void (*block_queued)(void *ctx, int backward, int layer);
     void *ctx;
-    /* Generation, unless kv is NULL: the caches of this rank's blocks, one after the
+    /* Generation, unless tokens is 0: the caches of this rank's blocks, one after the
      * other, with room for `tokens` tokens of B sequences each, on all ranks that split
-     * them together.  The micro-batch then is tokens first .. first + S - 1
-     * (mds_par_set_new_tokens).
+     * them together.  Those of the first on_host blocks are in host memory, at host.
+     * The micro-batch then is tokens first .. first + S - 1 (mds_par_set_new_tokens).
      *
      * place, or NULL: `first` on the device, for a pass of one token on one rank that
      * is recorded (mds_dev_record): kernels read it there.  Then the batch has
      * position_start, of - first, and positions count from that. */
     struct mds_gpt_cache {
-        void *kv;
+        void *kv, *host;
+        int64_t on_host;
         int64_t tokens, first;
         const int32_t *place;
     } cache;
 };
 
-/* Bytes of such caches on this rank. */
+/* Bytes of such a cache of one block on this rank, and the most blocks that a model
+ * chunk has here. */
 int64_t mds_gpt_cache_bytes(const struct mds_gpt *g, int64_t B, int64_t tokens);
+int64_t mds_gpt_blocks(const struct mds_gpt *g);
 
 /* One micro-batch: token and targets of [tokens here, B] on the device (sequence-major,
  * parallel/shard.h).  token is for the first model chunk; targets, and the sums that

@@ -150,9 +150,12 @@ static struct mds_kv_cache cache_of(const struct context *c, int block)
     const struct mds_gpt_cache *all = &c->run->cache;
     int64_t bytes = mds_gpt_cache_bytes(c->g, c->par.B, all->tokens);
     int64_t before = block - c->g->chunk[0].is.first_layer;
+    int on_host = before < all->on_host;
 
-    return (struct mds_kv_cache){.kv = (char *)all->kv +
-                                       bytes / c->g->max_layers * before,
+    return (struct mds_kv_cache){.kv = on_host ? (char *)all->host + bytes * before
+                                               : (char *)all->kv +
+                                                     bytes * (before - all->on_host),
+                                 .on_host = on_host,
                                  .first = all->first,
                                  .block = mds_kv_cache_block(c->g->groups, all->tokens),
                                  .tokens = all->tokens,

@@ -342,7 +342,7 @@ enum mds_rc mds_attention_cached_fwd(const struct mds_par *p,
         .o = attention_result(p, &in, o, 0),
         .lse = lse};
 
-    if (mds_groups_size(p->groups, MDS_AXES_SEQUENCE) > 1)
+    if (cache->on_host || mds_groups_size(p->groups, MDS_AXES_SEQUENCE) > 1)
         return mds_sharded_cache_fwd(p, a, cache, qkv, o);
     if (cache->place)
         return attend_at_place(p, a, cache, qkv, o);

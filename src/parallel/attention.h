@@ -69,8 +69,10 @@ enum mds_rc mds_attention_most(const struct mds_par *p, const struct mds_attenti
  * (Ulysses and ring) have its blocks of tokens in turn, with all heads. */
 struct mds_kv_cache {
     void *kv;      /* [tokens, B, 2 G D]: of each token its keys, then its values */
+    int on_host;   /* kv is in host memory */
     int64_t first; /* tokens that all ranks' have together: p's are those that follow */
-    int64_t block; /* tokens of a block; not used by a rank that has all */
+    int64_t
+        block; /* tokens of a block; not used by a rank that has all on its device */
     int64_t tokens;       /* that it has room for */
     const int32_t *place; /* mdsk_attention_cached's, for one token; or NULL */
 };
@@ -82,7 +84,7 @@ int64_t mds_kv_cache_tokens(const struct mds_groups *g, int64_t S);
 /* Append keys and values of p's tokens (mds_par_set_new_tokens), qkv [rows, (A + 2G)
  * D], to the cache, which has room for them, and let p's queries attend to all that
  * ranks have then.  o as above, lse [B, A, tokens], which is not written where ranks
- * split sequences.  Collective over these. */
+ * split sequences, nor with a cache on the host.  Collective over these ranks. */
 enum mds_rc mds_attention_cached_fwd(const struct mds_par *p,
                                      const struct mds_attention *a,
                                      const struct mds_kv_cache *cache, const void *qkv,

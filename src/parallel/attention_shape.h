@@ -89,7 +89,8 @@ enum mds_rc mds_window_ring_bwd(const struct mds_par *p, const struct mds_attent
 enum mds_rc mds_prefix_attention_fwd(const struct mds_par *p,
                                      const struct mdsk_attention_fwd *f);
 
-/* As mds_attention_cached_fwd, where ranks split sequences. */
+/* As mds_attention_cached_fwd, where ranks split sequences or the cache is on the
+ * host. */
 enum mds_rc mds_sharded_cache_fwd(const struct mds_par *p,
                                   const struct mds_attention *a,
                                   const struct mds_kv_cache *cache, const void *qkv,

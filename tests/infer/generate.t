@@ -80,6 +80,10 @@ done <<'END'
 4 --ds-sequence-parallel-size 2 --tensor-model-parallel-size 2
 4 --context-parallel-size 2
 2 --context-parallel-size 2 --zero-stage 3
+1 --cpu-offloading-num-layers 2
+1 --cpu-offloading-num-layers 1 --batch-tokens 5
+2 --cpu-offloading-num-layers 1 --pipeline-model-parallel-size 2 --micro-batch-size 1
+4 --cpu-offloading-num-layers 2 --context-parallel-size 2 --tensor-model-parallel-size 2
 END
 test_expect_success 'neither batches nor pieces of prompts nor other prompts change anything' '
     draw="--temperature 0.9 --top-k 20 --top-p 0.95 --num-samples 3 --max-new-tokens 30" &&
@@ -148,7 +152,9 @@ while read -r n options; do
         generate same.fa --max-new-tokens 40 --dry-run --world-size $n $options >dry &&
         timeout 60 \$MPIEXEC -n $n mds_infer generate --load model same.fa --max-new-tokens 40 --threads 1 --log-level debug $options \
             </dev/null >out 2>wet &&
-        table dry >a && table wet >b && cat wet && test \"\$(wc -l <a)\" -ge 3 && test_cmp a b &&
+        table dry >a && table wet >b && cat dry wet && test \"\$(wc -l <a)\" -ge 3 && test_cmp a b &&
+        sed -n 's/^  host memory \(.*\), files.*/\1/p' dry | sed 's/^0 B$//' | grep . >a
+        sed -n 's/.*debug: host memory of rank 0: //p' wet >b; test_cmp a b &&
         ! grep '^grads\|^optimizer' a
     "
 done <<'END'
@@ -160,6 +166,8 @@ done <<'END'
 4 --ds-sequence-parallel-size 4 --micro-batch-size 1 --batch-tokens 7
 4 --context-parallel-size 2 --pipeline-model-parallel-size 2
 4 --context-parallel-size 2 --tensor-model-parallel-size 2
+1 --cpu-offloading-num-layers 2
+2 --cpu-offloading-num-layers 1 --context-parallel-size 2 --batch-tokens 7
 END
 # refused WORDS ARGUMENTS...: fails with one line that has these words
 refused() {
@@ -185,6 +193,8 @@ test_expect_success 'errors say what, where and what to do' '
     refused "give a larger --seq-length\|max-new-tokens up to 93" --load model a.fa --seq-length 100 &&
     refused "give --seq-length" --load model - &&
     refused "name it before mds_pretrain" --load model &&
+    refused "num-layers 3: a rank has the keys and values of 2 blocks; give 2 at most" --load model a.fa --cpu-offloading-num-layers 3 &&
+    test_must_fail mds_infer score --load model a.fa --cpu-offloading-num-layers 1 2>err && grep "only evaluated keeps nothing" err &&
     refused "virtual-pipeline-stage does not concern generation; leave it out" --load model a.fa \
         --num-layers-per-virtual-pipeline-stage 1 &&
     { timeout 60 $MPIEXEC -n 2 mds_infer generate --load model a.fa --threads 1 --zero-stage 3 >out 2>&1 </dev/null
@@ -214,6 +224,9 @@ grouped --context-parallel-size 4 --batch-tokens 20
 grouped --ds-sequence-parallel-size 2 --context-parallel-size 2
 alibi --context-parallel-size 4 --batch-tokens 20
 alibi --context-parallel-size 2 --pipeline-model-parallel-size 2
+alibi --context-parallel-size 4 --cpu-offloading-num-layers 2
+grouped --tensor-model-parallel-size 2 --cpu-offloading-num-layers 1
+window --cpu-offloading-num-layers 2
 window --ds-sequence-parallel-size 4 --batch-tokens 20
 window --context-parallel-size 2 --tensor-model-parallel-size 2
 experts --context-parallel-size 2 --ds-sequence-parallel-size 2
