@@ -225,13 +225,13 @@ static enum mds_rc forward_parts(struct mds_engine *e,
 
 /* ---- one more token, recorded ---- */
 
-/* On one rank: messages are not recorded.  Nor are experts, or copies from the host. */
+/* Messages, as of ZeRO 3, are not recorded, nor experts or copies from the host. */
 static int can_record(const struct mds_engine *e)
 {
     const struct mds_model_config *m = &e->config->model;
 
     return mds_dev_can_record(e->dev) && m->experts.n == 0 && !e->host_cache &&
-           m->head_dim % 8 == 0 &&
+           e->config->parallel.zero_stage < 3 && m->head_dim % 8 == 0 &&
            m->head_dim <= MDSK_CACHED_D && e->config->train.flash_attn &&
            mds_groups_size(e->groups, MDS_AXES_ALL & ~(unsigned)MDS_AXIS_DATA) == 1;
 }

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Prompts of one length. */
+/* Prompts of one length: of B rows, the first `own` continue a prompt of this rank.
+ * Others are there because ranks in step have as many, and read `first`. */
 struct batch {
-    const struct mds_infer_prompt *prompt;
-    int64_t B;
+    const struct mds_infer_prompt *prompt, *first;
+    int64_t B, own;
 };
 
 /* A batch on its way. */
@@ -25,6 +26,10 @@ struct work {
     struct mds_infer_model *m;
     const struct mds_infer_sampling *s;
     struct mds_comm *stages;
+    /* If weights or experts are spread over replicas these go in step, with passes of
+     * the same shape: so many, of which this is number of_step.  Else in_step is 1, and
+     * they take batches in turn. */
+    int64_t in_step, of_step;
     int32_t *made;
     int32_t *piece; /* [prefill, B] */
     float *logits;  /* [B, vocab] */
@@ -55,6 +60,12 @@ static enum mds_rc alloc_work(struct work *w)
     return ok ? MDS_OK : MDS_EMEM;
 }
 
+/* Whether a pass of one replica needs the others. */
+static int goes_in_step(const struct mds_parallel_config *p)
+{
+    return (p->zero_stage == 3 && p->data > 1) || p->ulysses * p->ring % p->expert != 0;
+}
+
 static void free_work(struct work *w)
 {
     for (int64_t i = 0; w->flight && i < w->flights; i++) {
@@ -78,11 +89,16 @@ static struct mds_engine_tokens tokens_of(const struct work *w, const struct fli
                                       .token = f->token};
 }
 
+static const struct mds_infer_prompt *row_prompt(const struct batch *b, int64_t row)
+{
+    return row < b->own ? &b->prompt[row] : b->first;
+}
+
 /* Leaves the logits of what follows. */
 static enum mds_rc read_prompts(struct work *w, struct flight *f)
 {
     const struct batch *b = &f->b;
-    int64_t n = b->prompt->n, most = w->m->run->config.train.prefill;
+    int64_t n = b->first->n, most = w->m->run->config.train.prefill;
 
     for (f->first = 0; f->first < n;) {
         struct mds_engine_tokens t = tokens_of(w, f);
@@ -90,7 +106,7 @@ static enum mds_rc read_prompts(struct work *w, struct flight *f)
         t.token = w->piece;
         t.n = mds_min(most, n - t.first);
         for (int64_t i = 0; i < t.n * b->B; i++)
-            w->piece[i] = b->prompt[i % b->B].ids[t.first + i / b->B];
+            w->piece[i] = row_prompt(b, i % b->B)->ids[t.first + i / b->B];
         f->first += t.n;
         MDS_TRY(mds_engine_decode(w->m->engine, &t, f->first == n ? w->logits : NULL));
     }
@@ -141,10 +157,11 @@ static void take_token(const struct work *w, struct flight *f, int64_t i)
 }
 
 /* All stages learn what the last one drew.  The flight is over if all sequences have
- * ended; those that did before go on until then, unnoticed. */
+ * ended, in step also those of the other replicas; those that did before go on until
+ * then, unnoticed. */
 static enum mds_rc take_tokens(const struct work *w, struct flight *f)
 {
-    int64_t left = 0;
+    double left = 0;
 
     MDS_TRY(mds_comm_broadcast(w->stages, f->token, f->b.B * (int64_t)sizeof *f->token,
                                mds_comm_size(w->stages) - 1));
@@ -153,6 +170,9 @@ static enum mds_rc take_tokens(const struct work *w, struct flight *f)
             take_token(w, f, i);
         left += !f->ended[i];
     }
+    if (w->in_step > 1)
+        MDS_TRY(mds_comm_all_reduce_f64(mds_group(&w->m->groups, MDS_AXES_TOKENS),
+                                        &left, 1, MDS_COMM_MAX));
     if (left == 0)
         f->b.B = 0;
     return MDS_OK;
@@ -161,7 +181,8 @@ static enum mds_rc take_tokens(const struct work *w, struct flight *f)
 static enum mds_rc begin_flight(struct work *w, struct flight *f, struct batch b)
 {
     f->b = b;
-    memset(f->ended, 0, (size_t)b.B);
+    memset(f->ended, 1, (size_t)b.B);
+    memset(f->ended, 0, (size_t)b.own);
     MDS_TRY(read_prompts(w, f));
     return draw_tokens(w, f);
 }
@@ -189,16 +210,22 @@ static int compare(const void *a, const void *b)
     return x->at < y->at ? -1 : 1;
 }
 
-/* Those of one length from the first that is left on. */
+/* Those of one length from the first that is left on, of which replicas in step have
+ * equal parts. */
 static struct batch next_batch(struct work *w)
 {
-    int64_t most = mds_min(w->left, w->m->run->config.batch.micro);
-    struct batch b = {.prompt = w->prompt};
+    int64_t most = mds_min(w->left, w->in_step * w->m->run->config.batch.micro), n = 0;
+    struct batch b = {.first = w->prompt};
+    int64_t at;
 
-    while (b.B < most && b.prompt[b.B].n == b.prompt->n)
-        b.B++;
-    w->prompt += b.B;
-    w->left -= b.B;
+    while (n < most && b.first[n].n == b.first->n)
+        n++;
+    b.B = mds_ceil_div(n, w->in_step);
+    at = mds_min(w->of_step * b.B, n);
+    b.prompt = b.first + at;
+    b.own = mds_min(b.B, n - at);
+    w->prompt += n;
+    w->left -= n;
     w->batches++;
     return b;
 }
@@ -206,8 +233,8 @@ static struct batch next_batch(struct work *w)
 /* This replica's next one; B 0: there is none. */
 static struct batch next_own_batch(struct work *w)
 {
-    int64_t replicas = mds_groups_size(&w->m->groups, MDS_AXIS_DATA);
-    int64_t own = mds_groups_rank(&w->m->groups, MDS_AXIS_DATA);
+    int64_t replicas = mds_groups_size(&w->m->groups, MDS_AXIS_DATA) / w->in_step;
+    int64_t own = mds_groups_rank(&w->m->groups, MDS_AXIS_DATA) / w->in_step;
     struct batch b;
 
     do
@@ -271,11 +298,16 @@ enum mds_rc mds_infer_continue(struct mds_infer_model *m,
     struct work w = {.m = m,
                      .s = s,
                      .stages = mds_group(&m->groups, MDS_AXIS_PIPELINE),
+                     .in_step = 1,
                      .made = made,
                      .prompt = prompt,
                      .left = n};
     enum mds_rc rc = alloc_work(&w);
 
+    if (goes_in_step(&m->run->config.parallel)) {
+        w.in_step = mds_groups_size(&m->groups, MDS_AXIS_DATA);
+        w.of_step = mds_groups_rank(&m->groups, MDS_AXIS_DATA);
+    }
     qsort(prompt, (size_t)n, sizeof *prompt, compare);
     if (!rc)
         rc = run_own(&w);

@@ -251,24 +251,6 @@ static enum mds_rc check_host_caches(const struct mds_infer_model *m)
                     c->train.host_caches, blocks, mds_plural(blocks), blocks);
 }
 
-/* Of a resolved layout: ranks that share each sequence take all steps together. */
-static enum mds_rc check_generation(const struct mds_infer_model *m)
-{
-    const struct mds_parallel_config *p = &m->run->config.parallel;
-    const char *what = p->ulysses * p->ring % p->expert != 0
-                           ? "--expert-model-parallel-size"
-                       : p->zero_stage == 3 && p->data > 1 ? "--zero-stage 3"
-                                                           : NULL;
-
-    if (what)
-        return mds_fail(MDS_EUSER,
-                        "%s: ranks that generate different sequences do not do so in "
-                        "step; let them share each sequence, --context-parallel-size, "
-                        "or weights, --tensor-model-parallel-size",
-                        what);
-    return MDS_OK;
-}
-
 /* ---- the shape of a step ---- */
 
 int64_t mds_infer_model_limit(const struct mds_infer_model *m)
@@ -459,13 +441,11 @@ enum mds_rc mds_infer_model_resolve(struct mds_infer_model *m,
     mds_diag_fini(&diag);
     if (!rc)
         rc = mds_config_set_vocab(run, m->vocabulary.size);
-    if (!rc && m->generates) {
+    if (!rc && m->generates)
         run->config.train.prefill = mds_max(
             mds_min(need->batch_tokens / run->config.batch.micro,
                     mds_min(need->longest_prompt, run->config.model.seq_length)),
             1);
-        rc = check_generation(m);
-    }
     if (!rc)
         rc = check_host_caches(m);
     return rc ? rc : cut_model(m);
