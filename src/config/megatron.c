@@ -45,6 +45,26 @@ static const char inference[] = "inference; mds_ckpt export writes what other pr
                                 "serve";
 static const char skipped_data[] = "range of samples to leave out";
 
+/* Short words of vLLM, SGLang, NeMo and many a script.  They are no options, so that a
+ * script says what it means. */
+const struct mds_option_alias mds_short_words[] = {
+    {"--tp", "--tensor-model-parallel-size", NULL, NULL},
+    {"--tp-size", "--tensor-model-parallel-size", NULL, NULL},
+    {"--tensor-parallel-size", "--tensor-model-parallel-size", NULL, NULL},
+    {"--pp", "--pipeline-model-parallel-size", NULL, NULL},
+    {"--pp-size", "--pipeline-model-parallel-size", NULL, NULL},
+    {"--pipeline-parallel-size", "--pipeline-model-parallel-size", NULL, NULL},
+    {"--cp", "--context-parallel-size", NULL, NULL},
+    {"--cp-size", "--context-parallel-size", NULL, NULL},
+    {"--sp", "--ds-sequence-parallel-size", NULL, NULL},
+    {"--ep", "--expert-model-parallel-size", NULL, NULL},
+    {"--ep-size", "--expert-model-parallel-size", NULL, NULL},
+    {"--vp", "--num-layers-per-virtual-pipeline-stage", NULL, NULL},
+    {"--mbs", "--micro-batch-size", NULL, NULL},
+    {"--gbs", "--global-batch-size", NULL, NULL},
+    {NULL, NULL, NULL, NULL},
+};
+
 /* Other spellings of options, in Megatron-DeepSpeed, newer Megatrons and ALCF's
  * scripts. */
 const struct mds_option_alias mds_megatron_aliases[] = {

@@ -554,6 +554,7 @@ const struct mds_option_set mds_pretrain_options = {
         "written 128k or 1e9, sizes 32MiB, times 90s or 2h.",
     .options = rows,
     .aliases = mds_megatron_aliases,
+    .hints = mds_short_words,
     .accepted = mds_megatron_accepted,
     .unsupported = mds_megatron_unsupported,
     .gone = gone,

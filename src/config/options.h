@@ -35,7 +35,8 @@ extern const struct mds_option_example mds_pretrain_examples[];
 
 /* Names in scripts for Megatron-DeepSpeed (megatron.c): other spellings of options
  * here, options that are accepted without effect, options that are not supported, and
- * variables that only the scripts read (NULL at the end). */
+ * variables that only the scripts read (NULL at the end); and short words, not read. */
+extern const struct mds_option_alias mds_short_words[];
 extern const struct mds_option_alias mds_megatron_aliases[];
 extern const struct mds_option_foreign mds_megatron_accepted[];
 extern const struct mds_option_foreign mds_megatron_unsupported[];

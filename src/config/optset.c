@@ -347,16 +347,29 @@ int mds_name_find(const struct mds_option_set *set, enum mds_name_kind kind,
     return -1;
 }
 
-/* What a variable is about: the name behind the program's prefix, if it is there. */
-static const char *strip_env_prefix(const struct mds_option_set *set,
-                                    enum mds_name_kind kind, const char *name)
+/* What a name is about, behind the program's prefix or a flag's dashes. */
+static const char *strip_prefix(const struct mds_option_set *set,
+                                enum mds_name_kind kind, const char *name)
 {
-    size_t n = set->env_prefix && kind == MDS_NAME_ENV ? strlen(set->env_prefix) : 0;
+    const char *prefix = kind == MDS_NAME_ENV    ? set->env_prefix
+                         : kind == MDS_NAME_FLAG ? "--"
+                                                 : NULL;
+    size_t n = prefix ? strlen(prefix) : 0;
 
-    return n && strncmp(name, set->env_prefix, n) == 0 ? name + n : name;
+    return n && strncmp(name, prefix, n) == 0 ? name + n : name;
 }
 
-/* Prefixes are left out of the comparison: MDS_SEQ_LENGHT is near SEQ_LEN. */
+static const char *find_hint(const struct mds_option_set *set, const char *name)
+{
+    const struct mds_option_alias *a = set->hints;
+
+    while (a && a->name && strcmp(a->name, name) != 0)
+        a++;
+    return a ? a->means : NULL;
+}
+
+/* Prefixes are left out of the comparison: MDS_SEQ_LENGHT is near SEQ_LEN, and --ep is
+ * not near --lr. */
 const char *mds_name_nearest(const struct mds_option_set *set, enum mds_name_kind kind,
                              const char *name)
 {
@@ -364,6 +377,8 @@ const char *mds_name_nearest(const struct mds_option_set *set, enum mds_name_kin
     const char *near, *found = NULL, **names, **bares;
     size_t n = count_rows(set), used = 0;
 
+    if (find_hint(set, name))
+        return find_hint(set, name);
     for (; a && a->name; a++)
         n++;
     names = mds_zalloc(2 * n, sizeof *names);
@@ -379,8 +394,8 @@ const char *mds_name_nearest(const struct mds_option_set *set, enum mds_name_kin
             names[used++] = a->name;
     bares = names + n;
     for (size_t i = 0; i < used; i++)
-        bares[i] = strip_env_prefix(set, kind, names[i]);
-    near = mds_str_nearest(strip_env_prefix(set, kind, name), bares, used);
+        bares[i] = strip_prefix(set, kind, names[i]);
+    near = mds_str_nearest(strip_prefix(set, kind, name), bares, used);
     for (size_t i = 0; near && !found; i++)
         if (bares[i] == near)
             found = names[i];

@@ -143,6 +143,8 @@ struct mds_option_set {
                                                groups name them; may be NULL */
     const struct mds_option *options;       /* ends with a row of zeros */
     const struct mds_option_alias *aliases; /* ends with a row of zeros; may be NULL */
+    const struct mds_option_alias *hints; /* likewise: names that are not read, for whom
+                                             a message names the option */
     const struct mds_option_foreign *accepted; /* ends with a row of zeros; or NULL */
     const struct mds_option_foreign *unsupported; /* likewise */
     const struct mds_option_foreign *gone; /* keys and variables of earlier versions, in

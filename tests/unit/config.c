@@ -58,6 +58,9 @@ static void test_unknown_names(void **state)
                                    "mean --seq-length?");
     expect_fault("--quantum-flux", "unknown option --quantum-flux; see --help");
     expect_fault("--precison bf16", "did you mean --precision?");
+    expect_fault("--ep 2", "unknown option --ep; did you mean "
+                           "--expert-model-parallel-size?");
+    expect_fault("--tz 2", "unknown option --tz; see --help");
     expect_fault("--versoin", "unknown option --versoin; see --help");
     expect_fault("--optimizer lamb", "--optimizer 'lamb': must be");
     expect_fault("stray", "'stray' belongs to no option");
