@@ -262,6 +262,7 @@ struct mds_train_config {
                                behind the beginning of another one (mds_engine_rows) */
     int64_t prefill;        /* no option: generation reads so many tokens of a prompt at
                                 a time; 0: no generation */
+    int64_t prompt;         /* no option: for plans, tokens of the longest prompt */
     int64_t host_caches;    /* no option: in generation, so many blocks of a stage have
                                their keys and values in host memory */
     int log_logits;         /* report how large attention's logits get */

@@ -74,6 +74,8 @@ static enum mds_rc measure_record(void *ctx, struct mds_infer_records *in,
     g->need->longest = mds_max(g->need->longest, r->n - hidden + more);
     g->need->longest_prompt = mds_max(g->need->longest_prompt, r->n - hidden);
     g->need->sequences += g->s->samples;
+    g->need->prompt_tokens += g->s->samples * (r->n - hidden);
+    g->need->new_tokens += g->s->samples * more;
     return MDS_OK;
 }
 
@@ -307,15 +309,13 @@ static enum mds_rc run_waiting(struct generation *g)
     return !rc && writes(g) ? mds_infer_table_flush(&g->table) : rc;
 }
 
-/* So that prompts of one length are likely to find each other. */
 static int is_full(const struct generation *g)
 {
-    const int64_t batches = 16;
     const struct mds_batch_config *c = &g->m->run->config.batch;
     int64_t replicas = mds_groups_size(&g->m->groups, MDS_AXIS_DATA);
 
     return g->records * g->s->samples >=
-           batches * replicas * c->micro * c->accumulation;
+           MDS_INFER_GENERATE_BATCHES * replicas * c->micro * c->accumulation;
 }
 
 static enum mds_rc generate_record(void *ctx, struct mds_infer_records *in,

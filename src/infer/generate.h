@@ -18,6 +18,10 @@ struct mds_infer_generate {
     int overwrite;
 };
 
+/* So many batches of each replica wait before they run, so that prompts of one length
+ * find each other; then their results are written. */
+enum { MDS_INFER_GENERATE_BATCHES = 16 };
+
 /* Read all inputs once: *need says how much there is.  MDS_EUSER names the first record
  * that is no prompt, or with its new tokens longer than the model's positions. */
 enum mds_rc mds_infer_generate_measure(const struct mds_infer_generate *s,

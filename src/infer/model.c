@@ -441,6 +441,7 @@ enum mds_rc mds_infer_model_resolve(struct mds_infer_model *m,
     mds_diag_fini(&diag);
     if (!rc)
         rc = mds_config_set_vocab(run, m->vocabulary.size);
+    run->config.train.prompt = need->longest_prompt;
     if (!rc && m->generates)
         run->config.train.prefill = mds_max(
             mds_min(need->batch_tokens / run->config.batch.micro,

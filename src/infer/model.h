@@ -7,6 +7,7 @@
 #include "ckpt/hf.h"
 #include "ckpt/index.h"
 #include "config/options.h"
+#include "config/pairs.h"
 #include "data/tokenizer.h"
 #include "engine/engine.h"
 #include "infer/records.h"
@@ -60,8 +61,13 @@ struct mds_infer_need {
     int64_t tokens;  /* of all; 0: many */
     int64_t row;     /* that a row should have for several that share a prefix
                         (mds_infer_batch_add_beside); 0: none do */
-    /* of generation, instead of tokens */
+    /* Pairs that attention sees, in so many tokens: of all sequences, or of such a row;
+     * for plans. */
+    struct mds_pairs pairs;
+    int64_t pair_tokens;
+    /* of generation, instead of tokens; tokens of all prompts, and behind them */
     int64_t sequences, longest_prompt;
+    int64_t prompt_tokens, new_tokens;
     int64_t batch_tokens; /* of a micro-batch, unless options say --micro-batch-size */
     /* reading ends at this time of mds_clock_s (0: at the inputs' end); whether it
      * did before that, and how many bytes of the files, as stored, it then read */

@@ -50,6 +50,9 @@ static enum mds_rc measure_record(void *ctx, struct mds_infer_records *in,
             mds_infer_records_input(in));
     need->longest = mds_max(need->longest, n);
     need->tokens += n * strands(g->s);
+    need->pair_tokens = need->tokens;
+    mds_pairs_add(&need->pairs, strands(g->s),
+                  mds_pairs_of_document(n, g->m->run->config.model.window));
     if (is_first && g->s->strand != MDS_INFER_FORWARD)
         return mds_infer_records_reverse(in, r); /* says if it cannot */
     return MDS_OK;

@@ -115,11 +115,26 @@ static int64_t base_count(const struct mds_infer_model *m, int64_t tokens)
 
 /* For windows that share what is left of an allele: at the end one and some alleles, in
  * the middle two and an allele of each, or three that share nothing. */
+enum { MORE_TOKENS = 16 }; /* for longer alleles, and more of them */
+
 static int64_t row_tokens(const struct mds_infer_variants *s, int64_t window)
 {
-    const int64_t more = 16; /* for longer alleles, and more of them */
+    return s->at_end ? window + MORE_TOKENS : 2 * (window + window / 2 + MORE_TOKENS);
+}
 
-    return s->at_end ? window + more : 2 * (window + window / 2 + more);
+/* What attention sees in such a row: of each allele all its window, as far as it is not
+ * shared. */
+static void count_pairs(const struct mds_infer_variants *s,
+                        const struct mds_infer_model *m, struct mds_infer_need *need)
+{
+    int64_t window = m->run->config.model.window, n = need->longest;
+    int64_t shared = s->at_end ? n - 1 : n / 2;
+    double rows = s->at_end ? 1 : 2, alleles = s->at_end ? MORE_TOKENS : 2;
+
+    mds_pairs_add(&need->pairs, rows, mds_pairs_of_document(n, window));
+    mds_pairs_add(&need->pairs, alleles, mds_pairs_of_document(n, window));
+    mds_pairs_add(&need->pairs, -alleles, mds_pairs_of_document(shared, window));
+    need->pair_tokens = need->row;
 }
 
 /* Read the file until then, for what a job would only find when it is there. */
@@ -167,6 +182,7 @@ enum mds_rc mds_infer_variants_measure(struct mds_infer_variants *s,
     need->longest = token_count(m, s->window);
     need->tokens = 0;
     need->row = row_tokens(s, need->longest);
+    count_pairs(s, m, need);
     return need->until_s > 0 ? look_through(s->vcf, need->until_s) : MDS_OK;
 }
 

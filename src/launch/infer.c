@@ -200,10 +200,15 @@ static void estimate_tokens(struct mds_infer_plan *p)
     double all = bytes_of(&p->files), read = (double)p->need.read_bytes;
 
     p->tokens = (double)p->need.tokens;
-    if (p->need.tokens >= INT64_MAX / 2)
-        p->tokens = 0; /* standard input */
-    else if (p->need.cut && read > 0)
+    p->sequences = p->generates ? (double)p->need.sequences : 0;
+    p->new_tokens = (double)p->need.new_tokens;
+    if (mds_max(p->need.tokens, p->need.sequences) >= INT64_MAX / 2) {
+        p->tokens = p->sequences = 0; /* standard input */
+    } else if (p->need.cut && read > 0) {
         p->tokens *= all / read;
+        p->sequences *= all / read;
+        p->new_tokens *= all / read;
+    }
 }
 
 static enum mds_rc measure(const struct mds_launch *l, struct infer_line *line,
@@ -213,6 +218,7 @@ static enum mds_rc measure(const struct mds_launch *l, struct infer_line *line,
 
     if (line->values.fasta)
         MDS_TRY(mds_genome_index(line->values.fasta));
+    p->generates = line->command.verb == MDS_INFER_GENERATE;
     p->need.until_s = mds_clock_s() + l->options->plan_s;
     MDS_TRY(mds_infer_command_measure(&line->command, m, &p->need));
     estimate_tokens(p);

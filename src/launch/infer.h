@@ -5,7 +5,7 @@
  *
  * A layout for scoring has as many copies of the model as fit; each sequence is shared
  * by as few ranks as its memory needs, or by more if there are fewer sequences than
- * copies. */
+ * copies.  So for generation, where stages of a pipeline may share the model, too. */
 #ifndef MDS_LAUNCH_INFER_H
 #define MDS_LAUNCH_INFER_H
 
@@ -18,12 +18,13 @@ int mds_launch_infers(const struct mds_launch_options *o);
 
 /* One of the layouts that were tried. */
 struct mds_infer_layout {
-    int64_t tensor, ulysses, ring, data;
+    int64_t tensor, ulysses, ring, pipeline, data;
     int64_t copies;        /* of the model that have work, up to data */
     int64_t micro, tokens; /* rows of a micro-batch, and their length */
     struct mds_estimate estimate;
-    double all_s;  /* for everything; 0: unknown */
-    char why[256]; /* why the model does not divide so, or "" */
+    double all_s;     /* for everything; 0: unknown */
+    double results_s; /* until the first results are written, at most */
+    char why[256];    /* why the model does not divide so, or "" */
 };
 
 enum { MDS_INFER_LAYOUTS = 128 };
@@ -38,6 +39,9 @@ struct mds_infer_plan {
     struct mds_infer_need need;
     double tokens; /* of all inputs, as far as they could be read or estimated; 0:
                       unknown */
+    /* Of generation, likewise: sequences, and what follows them at most. */
+    double sequences, new_tokens;
+    int generates;
     struct mds_infer_layout tried[MDS_INFER_LAYOUTS];
     int n, best;                  /* best: -1 if none may start */
     struct mds_infer_model model; /* with the best layout */

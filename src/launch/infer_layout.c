@@ -2,11 +2,16 @@
 /* The search for a layout of mds_infer. */
 #include "base/clock.h"
 #include "base/minmax.h"
+#include "config/pairs.h"
+#include "infer/generate.h"
 #include "launch/infer_impl.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+/* To share a sequence. */
+enum { TENSOR, ULYSSES, RING, PIPELINE, WAYS };
 
 struct search {
     const struct mds_launch *l;
@@ -14,13 +19,14 @@ struct search {
     struct mds_infer_plan *p;
     double tokens; /* of a job; 0: unknown */
     double until_s;
-    int is_open;      /* layouts are tried, in place of the one that is given */
-    int64_t given[3]; /* tensor, Ulysses and ring ranks that the user set; else 0 */
+    int is_open;         /* layouts are tried, in place of the one that is given */
+    int64_t given[WAYS]; /* tensor, Ulysses, ring and pipeline ranks that the user set;
+                            else 0 */
 };
 
-static const char *const flags[] = {"--tensor-model-parallel-size",
-                                    "--ds-sequence-parallel-size",
-                                    "--context-parallel-size"};
+static const char *const flags[WAYS] = {
+    "--tensor-model-parallel-size", "--ds-sequence-parallel-size",
+    "--context-parallel-size", "--pipeline-model-parallel-size"};
 
 static int is_given(const struct mds_config_run *run, const char *key)
 {
@@ -29,15 +35,15 @@ static int is_given(const struct mds_config_run *run, const char *key)
 
 static void find_given(struct search *s, const struct mds_config_run *run)
 {
-    static const char *const keys[] = {"parallel.tensor", "parallel.ulysses",
-                                       "parallel.ring"};
+    static const char *const keys[WAYS] = {"parallel.tensor", "parallel.ulysses",
+                                           "parallel.ring", "parallel.pipeline"};
     const struct mds_parallel_config *p = &run->config.parallel;
-    const int64_t value[] = {p->tensor, p->ulysses, p->ring};
+    const int64_t value[WAYS] = {p->tensor, p->ulysses, p->ring, p->pipeline};
     int any = is_given(run, "parallel.sp_type");
 
     for (const struct mds_axis *a = mds_axes; a->name; a++)
         any |= a->key && is_given(run, a->key);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < WAYS; i++)
         s->given[i] = is_given(run, keys[i]) ? value[i] : 0;
     s->is_open = s->l->options->layout == MDS_LAYOUT_PLAN ||
                  (s->l->options->layout == MDS_LAYOUT_AUTO && !any && s->l->ranks > 1);
@@ -47,12 +53,12 @@ static void find_given(struct search *s, const struct mds_config_run *run)
 static void layout_words(const struct search *s, const struct mds_infer_layout *y,
                          struct mds_argv *out)
 {
-    const int64_t size[] = {y->tensor, y->ulysses, y->ring};
+    const int64_t size[WAYS] = {y->tensor, y->ulysses, y->ring, y->pipeline};
 
     if (!s->is_open)
         return;
-    for (int i = 0; i < 3; i++)
-        if (!s->given[i])
+    for (int i = 0; i < WAYS; i++)
+        if (!s->given[i] && (i != PIPELINE || size[i] > 1))
             mds_argv_add_option(out, flags[i], "%lld", (long long)size[i]);
 }
 
@@ -82,13 +88,42 @@ static enum mds_rc resolve(const struct search *s, const struct mds_infer_layout
     return rc;
 }
 
+/* Of as many sequences as all copies generate together: prompts are as long as they are
+ * in the mean. */
+static double generation_s(const struct search *s, const struct mds_estimate *e)
+{
+    const struct mds_infer_need *need = &s->p->need;
+    double n = (double)need->sequences, prompt = (double)need->prompt_tokens / n;
+
+    return e->prompt_s * prompt / (double)need->longest_prompt +
+           e->step_s * (double)need->new_tokens / n;
+}
+
 static void set_times(const struct search *s, const struct mds_config *c,
                       struct mds_infer_layout *y)
 {
     double rows = (double)(y->data * c->batch.micro * c->batch.accumulation);
     double all = s->tokens / (double)(c->model.seq_length + 1);
+    double once = y->estimate.step_s, steps = MDS_INFER_BATCH_STEPS;
 
-    y->all_s = s->tokens > 0 ? ceil(all / rows) * y->estimate.step_s : 0;
+    if (s->p->generates) {
+        all = s->p->sequences / (double)s->p->jobs;
+        once = generation_s(s, &y->estimate);
+        steps = MDS_INFER_GENERATE_BATCHES;
+    }
+    y->all_s = all > 0 ? ceil(all / rows) * once : 0;
+    y->results_s = steps * once;
+}
+
+/* Of rows with several sequences, which do not see each other. */
+static void set_seen(const struct search *s, struct mds_config *c)
+{
+    const struct mds_infer_need *need = &s->p->need;
+    int64_t S = c->model.seq_length;
+
+    if (need->pair_tokens > 0 && (need->row == 0 || c->train.shared_prefixes))
+        c->data.seen =
+            mds_pairs_share(need->pairs, (double)need->pair_tokens / (double)S, S);
 }
 
 /* Where the tokens of all sequences are not known, their number may be. */
@@ -118,14 +153,16 @@ static enum mds_rc try_layout(struct search *s, struct mds_infer_layout *y,
         snprintf(y->why, sizeof y->why, "%s", mds_fail_text());
         rc = MDS_OK;
     } else if (!rc) {
-        const struct mds_config *c = &m.run->config;
+        struct mds_config *c = &m.run->config;
 
+        set_seen(s, c);
         y->tensor = c->parallel.tensor;
         y->ulysses = c->parallel.ulysses;
         y->ring = c->parallel.ring;
+        y->pipeline = c->parallel.pipeline;
         y->data = c->parallel.data;
         y->copies = copies_with_work(s, y->data);
-        y->micro = c->batch.micro;
+        y->micro = c->batch.micro * (s->p->generates ? c->batch.accumulation : 1);
         y->tokens = c->model.seq_length;
         rc = mds_predict_as(how, c, (int)s->l->ranks, (int)s->l->per_node,
                             s->l->machine, &y->estimate);
@@ -152,25 +189,42 @@ static enum mds_rc add_layout(struct search *s, struct mds_infer_layout y)
     return MDS_OK;
 }
 
-/* All ways for `ranks` to share a sequence: tensor ranks within a node, and no more
- * than two of the three ways at once. */
+/* Not more than two ways at once.  Of generation Ulysses and rings are the same; of
+ * what is only read stages of a pipeline are no faster than these. */
+static int is_worth_trying(const struct search *s, const int64_t size[WAYS])
+{
+    const int idle = s->p->generates ? ULYSSES : PIPELINE;
+    int ways = 0;
+
+    for (int i = 0; i < WAYS; i++) {
+        ways += size[i] > 1;
+        if (s->given[i] ? s->given[i] != size[i] : i == idle && size[i] > 1)
+            return 0;
+    }
+    return ways <= 2 && (s->p->n == 0 || mds_clock_s() <= s->until_s);
+}
+
+static enum mds_rc try_share(struct search *s, int64_t ranks, int64_t t, int64_t u,
+                             int64_t pipeline)
+{
+    const int64_t size[WAYS] = {t, u, ranks / t / u / pipeline, pipeline};
+    struct mds_infer_layout y = {.tensor = t,
+                                 .ulysses = u,
+                                 .ring = size[RING],
+                                 .pipeline = pipeline,
+                                 .data = s->l->ranks / ranks};
+
+    return is_worth_trying(s, size) ? add_layout(s, y) : MDS_OK;
+}
+
+/* All ways for `ranks` to share a sequence: tensor ranks within a node. */
 static enum mds_rc try_shares(struct search *s, int64_t ranks)
 {
     for (int64_t t = 1; t <= mds_min(ranks, s->l->per_node); t++)
-        for (int64_t u = 1; ranks % t == 0 && u <= ranks / t; u++) {
-            int64_t size[3] = {t, u, ranks / t / u};
-            int skip = ranks / t % u != 0 || (t > 1 && u > 1 && size[2] > 1);
-
-            for (int i = 0; i < 3; i++)
-                skip |= s->given[i] && s->given[i] != size[i];
-            if (skip || (s->p->n > 0 && mds_clock_s() > s->until_s))
-                continue;
-            MDS_TRY(
-                add_layout(s, (struct mds_infer_layout){.tensor = t,
-                                                        .ulysses = u,
-                                                        .ring = size[2],
-                                                        .data = s->l->ranks / ranks}));
-        }
+        for (int64_t u = 1; ranks % t == 0 && u <= ranks / t; u++)
+            for (int64_t p = 1; ranks / t % u == 0 && p <= ranks / t / u; p++)
+                if (ranks / t / u % p == 0)
+                    MDS_TRY(try_share(s, ranks, t, u, p));
     return MDS_OK;
 }
 

@@ -14,6 +14,8 @@ static void describe(const struct mds_infer_layout *y, struct mds_str *out)
         mds_str_add(out, ", Ulysses %lld", (long long)y->ulysses);
     if (y->ring > 1)
         mds_str_add(out, ", ring %lld", (long long)y->ring);
+    if (y->pipeline > 1)
+        mds_str_add(out, ", pipeline %lld", (long long)y->pipeline);
 }
 
 enum mds_rc mds_infer_plan_check(const struct mds_launch *l, struct mds_infer_plan *p)
@@ -38,8 +40,7 @@ enum mds_rc mds_infer_plan_check(const struct mds_launch *l, struct mds_infer_pl
         "or shorter sequences",
         (long long)least->tokens, (long long)l->ranks, mds_plural(l->ranks),
         l->machine->name, text.s ? text.s : "", need, have,
-        p->need.longest_prompt > 0 ? "--pipeline-model-parallel-size"
-                                   : "--sequence-tile");
+        p->generates ? "--cpu-offloading-num-layers" : "--sequence-tile");
     mds_str_fini(&text);
     return rc;
 }
@@ -51,9 +52,10 @@ static void print_row(const struct mds_infer_layout *y, FILE *f)
     mds_estimate_memory_text(&y->estimate, need, have);
     if (y->all_s > 0)
         mds_format_seconds(y->all_s, all, sizeof all);
-    fprintf(f, "  %5lld %6lld %7lld %4lld  %4lld x %-9lld %10s of %-10s %10s %s\n",
+    fprintf(f, "  %5lld %6lld %7lld %4lld %8lld %4lld x %-9lld %10s of %-10s %9s %s\n",
             (long long)y->data, (long long)y->tensor, (long long)y->ulysses,
-            (long long)y->ring, (long long)y->micro, (long long)y->tokens, need, have,
+            (long long)y->ring, (long long)y->pipeline, (long long)y->micro,
+            (long long)y->tokens, need, have,
             mds_format_step(y->estimate.step_s, step, sizeof step),
             y->estimate.fits ? all : "does not fit");
 }
@@ -66,8 +68,10 @@ void mds_infer_plan_length(const struct mds_launch *l, const struct mds_infer_pl
 
     if (!y || y->all_s == 0)
         return;
-    mds_str_add(out, "%s%s tokens", p->need.cut ? "about " : "",
-                mds_format_count(p->tokens, tokens, sizeof tokens));
+    mds_str_add(out, "%s%s %stokens%s", p->need.cut ? "about " : "",
+                mds_format_count(p->generates ? p->new_tokens : p->tokens, tokens,
+                                 sizeof tokens),
+                p->generates ? "new " : "", p->generates ? ", or fewer" : "");
     if (p->jobs > 1)
         mds_str_add(out, " in %lld jobs of an array: each", (long long)p->jobs);
     mds_launch_hours(l, y->all_s, job_s, job, out);
@@ -96,8 +100,9 @@ void mds_infer_plan_print(const struct mds_launch *l, const struct mds_infer_pla
         if (!p->tried[i].why[0] && i != p->best)
             row[n++] = &p->tried[i];
     qsort(row, (size_t)n, sizeof *row, by_time);
-    fprintf(f, "   %-4s %6s %7s %4s  %-16s %-24s %10s in all\n", "data", "tensor",
-            "Ulysses", "ring", "rows x tokens", "  a rank needs", "a step");
+    fprintf(f, "   %-4s %6s %7s %4s %8s %-16s %-24s %9s in all\n", "data", "tensor",
+            "Ulysses", "ring", "pipeline", "rows x tokens", "  a rank needs",
+            p->generates ? "a token" : "a step");
     if (best)
         print_row(best, f);
     for (int i = 0; i < n && i + (best != NULL) < l->options->rows; i++)

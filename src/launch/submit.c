@@ -278,7 +278,7 @@ static enum mds_rc check_walltime(const struct mds_job *j,
 {
     const struct mds_infer_layout *y = &p->tried[p->best];
     double there_s = j->walltime_s - j->margin_s;
-    double need_s = MDS_INFER_BATCH_STEPS * y->estimate.step_s;
+    double need_s = y->results_s;
     char need[32], walltime[32], tokens[32];
 
     if (y->all_s > 0 && y->all_s < need_s)

@@ -23,15 +23,12 @@ static enum mds_rc evaluate(struct mds_engine *e, const struct mds_config *c)
     return rc;
 }
 
-/* A step of so many micro-batches; of a run that only evaluates, an evaluation; or what
- * generation takes. */
+/* A step of so many micro-batches; of a run that only evaluates, an evaluation. */
 static enum mds_rc step_or_evaluate(struct mds_engine *e, const struct mds_config *c,
                                     int64_t micro_batches)
 {
     struct mds_step_result result;
 
-    if (c->train.prefill > 0)
-        return mds_engine_decode_dry(e);
     if (c->train.skip_train)
         return evaluate(e, c);
     MDS_TRY(mds_engine_backward(e, 1, 0, micro_batches, NULL, &result));
@@ -85,21 +82,59 @@ static enum mds_rc warm_up(struct mds_engine *e, const struct mds_config *c,
                : MDS_OK;
 }
 
+/* n tokens from `first` on, of all batches that are on their way: adds `times` that. */
+static enum mds_rc time_tokens(struct mds_engine *e, const struct mds_config *c,
+                               struct mds_dev *dev, const struct mds_groups *g,
+                               int64_t first, int64_t n, double times,
+                               double s[MDS_TIMES])
+{
+    const struct mds_engine_tokens t = {.B = c->batch.micro, .first = first, .n = n};
+    double before[MDS_TIMES], after[MDS_TIMES];
+
+    read_clock(dev, g, before);
+    MDS_TRY(mds_engine_decode(e, &t, NULL));
+    MDS_TRY(mds_engine_decode_end(e));
+    read_clock(dev, g, after);
+    for (int i = 0; i < MDS_TIMES; i++)
+        s[i] += times * (double)c->batch.accumulation * (after[i] - before[i]);
+    return MDS_OK;
+}
+
+/* What takes the most memory; and the times of all pieces of the longest prompt, and of
+ * a token in the mean: both grow with what is before them. */
+static enum mds_rc generate(struct mds_engine *e, const struct mds_config *c,
+                            struct mds_dev *dev, const struct mds_groups *g,
+                            struct mds_dry_step *out)
+{
+    int64_t piece = c->train.prefill, last = c->model.seq_length - 1;
+    int64_t prompt = mds_min(mds_max(c->train.prompt, piece), c->model.seq_length);
+    double pieces = (double)prompt / (double)piece;
+
+    MDS_TRY(mds_engine_decode_dry(e));
+    MDS_TRY(time_tokens(e, c, dev, g, 0, piece, pieces / 2, out->prompt_s));
+    MDS_TRY(
+        time_tokens(e, c, dev, g, prompt - piece, piece, pieces / 2, out->prompt_s));
+    MDS_TRY(time_tokens(e, c, dev, g, mds_min(prompt, last), 1, 0.5, out->s));
+    return time_tokens(e, c, dev, g, last, 1, 0.5, out->s);
+}
+
 /* Run one step, and time it without what the start of a run does. */
 static enum mds_rc run_engine_step(struct mds_engine *e, const struct mds_config *c,
                                    struct mds_dev *dev, const struct mds_groups *g,
-                                   int timed, double s[MDS_TIMES])
+                                   int timed, struct mds_dry_step *out)
 {
     double before[MDS_TIMES];
 
     MDS_TRY(mds_zero_init_weights(mds_engine_zero(e), 0));
+    if (c->train.prefill > 0)
+        return generate(e, c, dev, g, out);
     if (timed)
         MDS_TRY(warm_up(e, c, g));
     read_clock(dev, g, before);
     MDS_TRY(step_or_evaluate(e, c, c->batch.accumulation));
-    read_clock(dev, g, s);
+    read_clock(dev, g, out->s);
     for (int i = 0; i < MDS_TIMES; i++)
-        s[i] -= before[i];
+        out->s[i] -= before[i];
     return MDS_OK;
 }
 
@@ -122,7 +157,7 @@ static enum mds_rc dry_run_on_groups(const struct mds_config *c,
     if (!rc && timed)
         mds_rates_set(&rates, k->machine, c, k->per_node, dev, g);
     if (!rc)
-        rc = run_engine_step(e, c, dev, g, timed, out->s);
+        rc = run_engine_step(e, c, dev, g, timed, out);
     if (!rc)
         rc = mds_engine_whole_bytes(e, &whole_bytes);
     if (!rc) {
@@ -193,8 +228,10 @@ static void extrapolate_step(struct mds_dry_step *a, const struct mds_dry_step *
     a->scratch_bytes = mds_max(a->scratch_bytes, b->scratch_bytes);
     a->host_bytes = extrapolate_line(a->host_bytes, b->host_bytes, at);
     a->nccl_bytes = mds_max(a->nccl_bytes, b->nccl_bytes);
-    for (int i = 0; i < MDS_TIMES; i++)
+    for (int i = 0; i < MDS_TIMES; i++) {
         a->s[i] += (b->s[i] - a->s[i]) * at;
+        a->prompt_s[i] += (b->prompt_s[i] - a->prompt_s[i]) * at;
+    }
 }
 
 /* ---- which counts are extrapolated ---- */
@@ -271,6 +308,7 @@ static struct samples sample_blocks(const struct mds_config *c)
     int64_t low = mds_round_up(mds_max(more, 2 + apart), more) + n % more;
 
     if (c->parallel.virtual_stages > 1 || mds_act_slots(&c->train.act, n) < n ||
+        (c->train.host_caches > 0 && c->train.host_caches < max_blocks(c)) ||
         2 * low + more >= n)
         return (struct samples){n, 0, 0};
     return (struct samples){n, low, low + more};

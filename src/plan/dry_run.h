@@ -23,8 +23,9 @@ struct mds_dry_step {
     struct mds_mem_account memory;
     int64_t scratch_bytes; /* of attention's kernels */
     int64_t host_bytes;
-    int64_t nccl_bytes; /* comm/buffers.c; for GPUs */
-    double s[MDS_TIMES];
+    int64_t nccl_bytes;         /* comm/buffers.c; for GPUs */
+    double s[MDS_TIMES];        /* of generation: of a token */
+    double prompt_s[MDS_TIMES]; /* of generation: of all of a prompt before */
 };
 
 /* Which rank, and where. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/predict.h"
+#include "base/minmax.h"
 #include "base/units.h"
 #include "metrics/flops.h"
 #include "pipeline/split.h"
@@ -67,6 +68,7 @@ static void keep_worse_of(struct mds_estimate *e, const struct mds_estimate *of)
 
     worse.step_s += quicker->idle_s - worse.idle_s; /* it idles while others work */
     worse.idle_s = quicker->idle_s;
+    worse.prompt_s = e->prompt_s > of->prompt_s ? e->prompt_s : of->prompt_s;
     worse.memory = larger->memory;
     worse.untracked = larger->untracked;
     worse.device_bytes = larger->device_bytes;
@@ -94,12 +96,22 @@ static struct mds_untracked untracked_bytes(const struct mds_machine *m,
 }
 
 /* A stage idles for (p-1)/(m v) of its work: Narayanan et al. 2021, arXiv:2104.04473,
- * section 2.2. */
+ * section 2.2.  In generation batches go round, so it does if there are fewer of them
+ * than stages. */
+static double idle_share(const struct mds_config *c)
+{
+    const struct mds_parallel_config *p = &c->parallel;
+    double v = p->virtual_stages > 0 ? (double)p->virtual_stages : 1;
+    int64_t batches = c->batch.accumulation, idle = p->pipeline - batches;
+
+    return c->train.prefill > 0 ? (double)mds_max(idle, 0) / (double)batches
+                                : (double)(p->pipeline - 1) / ((double)batches * v);
+}
+
 static void set_times(const struct mds_config *c, const double s[MDS_TIMES],
                       struct mds_estimate *e)
 {
-    const struct mds_parallel_config *p = &c->parallel;
-    double v = p->virtual_stages > 0 ? (double)p->virtual_stages : 1, passes;
+    double passes;
 
     e->compute_s = s[MDS_TIME_COMPUTE];
     e->tensor_s = s[MDS_TIME_TENSOR];
@@ -108,8 +120,7 @@ static void set_times(const struct mds_config *c, const double s[MDS_TIMES],
     e->pipeline_s = s[MDS_TIME_PIPELINE];
     e->host_s = s[MDS_TIME_HOST];
     passes = e->compute_s + e->tensor_s + e->sequence_s + e->pipeline_s;
-    e->idle_s =
-        passes * (double)(p->pipeline - 1) / ((double)c->batch.accumulation * v);
+    e->idle_s = passes * idle_share(c);
     e->step_s = passes + e->data_s + e->host_s + e->idle_s;
 }
 
@@ -130,6 +141,8 @@ static enum mds_rc predict_rank(const struct prediction *p, int rank,
                                .host_bytes = r.host_bytes};
     e->device_bytes = e->memory.total_peak + e->untracked.libraries +
                       e->untracked.messages + e->untracked.attention;
+    set_times(p->c, r.prompt_s, e);
+    e->prompt_s = e->step_s;
     set_times(p->c, r.s, e);
     return MDS_OK;
 }

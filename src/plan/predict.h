@@ -28,7 +28,9 @@ struct mds_estimate {
     int fits;
     int extrapolated; /* extrapolated from fewer blocks and micro-batches */
 
-    double step_s; /* the sum of the following */
+    /* The sum of the following.  Of generation: for one more token of each of a
+     * replica's sequences, in the mean; and to read their prompts before. */
+    double step_s, prompt_s;
     double compute_s, tensor_s, sequence_s, data_s, pipeline_s, host_s, idle_s;
     double tokens_s;    /* tokens per second and rank */
     double parameters;  /* of the whole model, those of matrices */

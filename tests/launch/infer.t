@@ -34,23 +34,23 @@ plan() {
     cat plan err
     return $status
 }
-# first: data, tensor, Ulysses and ring ranks of the first row
+# first: data, tensor, Ulysses, ring and pipeline ranks of the first row
 first() {
-    sed -n 3p plan | awk '{ print $1, $2, $3, $4 }'
+    sed -n 3p plan | awk '{ print $1, $2, $3, $4, $5 }'
 }
 
 test_expect_success 'many sequences: each rank has a copy of the model' '
-    plan large score --load model short.fa && test "$(first)" = "8 1 1 1" &&
+    plan large score --load model short.fa && test "$(first)" = "8 1 1 1 1" &&
     grep "^mds_infer score, 1 file, 8 ranks: 2 nodes of cluster" plan &&
     grep "^2\.4.* k tokens = .* node-hours" plan && ! grep "error\|warn" err
 '
 test_expect_success 'a sequence that does not fit is shared by as few ranks as it needs' '
     plan large score --load model genome.fa genome.fa genome.fa genome.fa genome.fa genome.fa genome.fa genome.fa &&
-    set -- $(first) && test "$1" -eq 4 && test $(($2 * $3 * $4)) -eq 2 &&
+    set -- $(first) && test "$1" -eq 4 && test $(($2 * $3 * $4 * $5)) -eq 2 &&
     grep "^ *8 .* of 4\.00 GiB .*does not fit" plan
 '
 test_expect_success 'few sequences: ranks share them where that is faster' '
-    plan large score --load model long.fa && set -- $(first) && test "$1" -lt 8 && test $(($1 * $2 * $3 * $4)) -eq 8
+    plan large score --load model long.fa && set -- $(first) && test "$1" -lt 8 && test $(($1 * $2 * $3 * $4 * $5)) -eq 8
 '
 test_expect_success 'a rank takes what the plan says' '
     for options in "" "--ds-sequence-parallel-size 2" "--context-parallel-size 2" "--tensor-model-parallel-size 2 --sequence-parallel"; do
@@ -62,19 +62,19 @@ test_expect_success 'a rank takes what the plan says' '
     done
 '
 test_expect_success 'what the user fixes stays' '
-    plan large score --load model short.fa --tensor-model-parallel-size 2 && test "$(first)" = "4 2 1 1" &&
+    plan large score --load model short.fa --tensor-model-parallel-size 2 && test "$(first)" = "4 2 1 1 1" &&
     test "$(wc -l <plan)" -eq 4 &&
     mds_launch plan --program mds_infer --machine large.yaml --nodes 2 --layout plan -- score --load model genome.fa \
         --context-parallel-size 2 >plan && cat plan && test "$(sed 1,2d plan | grep -c "^ ")" -gt 1 &&
     ! sed 1,2d plan | grep "^ " | awk "\$4 != 2" | grep .
 '
 test_expect_success 'hidden states and generation' '
-    plan large embed --load model --output x.h5 short.fa && test "$(first)" = "8 1 1 1" &&
-    plan large generate --load model --max-new-tokens 8 short.fa && test "$(first)" = "8 1 1 1"
+    plan large embed --load model --output x.h5 short.fa && test "$(first)" = "8 1 1 1 1" &&
+    plan large generate --load model --max-new-tokens 8 short.fa && test "$(first)" = "8 1 1 1 1"
 '
 test_expect_success 'one prompt: ranks share it where that is faster, or where it does not fit on one' '
     plan large generate --load model --max-new-tokens 8 genome.fa && set -- $(first) && test "$1" -lt 8 &&
-    test $(($1 * $2 * $3 * $4)) -eq 8 && ! grep "error\|warn" err &&
+    test $(($1 * $2 * $3 * $4 * $5)) -eq 8 && ! grep "error\|warn" err &&
     for options in "" "--context-parallel-size 2" "--ds-sequence-parallel-size 2" "--tensor-model-parallel-size 2"; do
         mds_launch plan --program mds_infer --machine localhost --layout given --ranks 2 -- generate --load model --max-new-tokens 8 \
             short.fa --threads 1 $options >plan && cat plan &&
@@ -83,6 +83,35 @@ test_expect_success 'one prompt: ranks share it where that is faster, or where i
         was=$(sed -n "3s/.* \([0-9.]* [KM]iB\) of .*/\1/p" plan) && is=$(sed -n "s/^  all.* \([0-9.]* [KM]iB\)  *[0-9.]* %\$/\1/p" log | head -n 1) &&
         echo "$was, $is" && test -n "$is" && test "$was" = "$is" || return 1
     done
+'
+# seconds: those of a step, or a token, of the first row
+seconds() {
+    sed -n 3p plan | awk '{ for (i = 1; i < NF; i++) if ($i == "of") { s = $(i + 3); print $(i + 4) == "ms" ? s / 1000 : s } }'
+}
+# less A B FACTOR
+less() {
+    echo "$1, $2" && awk -v a="$1" -v b="$2" -v f="$3" 'BEGIN { exit !(a > 0 && a < f * b) }'
+}
+share="--tensor-model-parallel-size 4 --pipeline-model-parallel-size 2"
+test_expect_success 'generation: seconds a token, and of all; stages of a pipeline among the layouts' '
+    plan large generate --load model --max-new-tokens 800 long.fa && grep "ring pipeline .* a token in all$" plan &&
+    grep "^800 new tokens, or fewer = .* node-hours" plan && grep "^ *1  *1  *1  *4  *2 " plan &&
+    ! sed 1,2d plan | grep "^ " | awk "\$3 != 1 || \$5 > 2" | grep . &&
+    plan large generate --load model --max-new-tokens 8 genome.fa $share && grep "^ *1 *4 *1 *1 *2 " plan && long=$(seconds) &&
+    plan large generate --load model --max-new-tokens 8 short.fa $share && less "$(seconds)" "$long" 0.1
+'
+test_expect_success 'generation: as many new tokens as prompts ask for' '
+    plan large generate --load model --max-new-tokens 80 short.fa short.fa && grep "^6.40 k new tokens, or fewer" plan &&
+    plan large generate --load model --temperature 1 --num-samples 3 --max-new-tokens 80 short.fa && grep "^9.60 k new tokens" plan &&
+    plan large generate --load model --complete 0.25 short.fa && grep "^600 new tokens" plan
+'
+test_expect_success '--vcf: attention is counted in windows, not in whole rows' '
+    printf "##fileformat=VCFv4.2\n##contig=<ID=chromosome>\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\n" >v.vcf &&
+    cut -c 5000 bases | awk "{ print \"chromosome\t5000\t.\t\" \$1 \"\t\" (\$1 == \"A\" ? \"C\" : \"A\") \"\t.\t.\t.\" }" >>v.vcf &&
+    plan large score --load model --fasta genome.fa --vcf v.vcf --window 6000 --tensor-model-parallel-size 1 &&
+    grep " 2 x 6032 " plan && windows=$(seconds) && records 2 6033 >row.fa &&
+    plan large score --load model row.fa --micro-batch-size 2 --tensor-model-parallel-size 1 && grep " 2 x 6032 " plan &&
+    less "$windows" "$(seconds)" 0.6
 '
 # fails WORDS...: the error
 fails() {
