@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 /* Several blocks of keys and of queries. */
-enum { LENGTH = 208, B = 3, KINDS = 7 };
+enum { LENGTH = 208, B = 3, KINDS = 9 };
 
 static int32_t token_at(int64_t s, int64_t b)
 {
@@ -21,13 +21,14 @@ static int32_t token_at(int64_t s, int64_t b)
 }
 
 /* GPT and Llama, Llama within a window, with experts, GPT in bf16, Llama in fp16, with
- * muP. */
+ * muP; Llama with the cache of one block on the host, and within a window of all. */
 static struct mds_config config_of(int kind)
 {
     struct mds_config c = shapes[kind > 0 && kind != 4]();
 
     c.model.seq_length = c.model.max_positions = LENGTH;
-    c.model.window = kind == 2 ? 20 : 0;
+    c.model.window = kind == 2 || kind == 8 ? 20 : 0;
+    c.train.host_caches = kind == 7 ? 1 : kind == 8 ? c.model.layers : 0;
     if (kind == 3)
         c.model.experts = (struct mds_experts_config){
             .scale = 1, .n = 4, .topk = 2, .ffn_hidden = c.model.ffn_hidden};
@@ -152,7 +153,7 @@ static void losses_are_those_of_evaluation(void **state)
             for (int64_t b = 0; b < B; b++)
                 is += loss_of(logits + b * VOCAB, token_at(s + 1, b));
         }
-        assert_true(fabs(is / want - 1) < (k < 4 ? 1e-7 : 1e-4));
+        assert_true(fabs(is / want - 1) < (k < 4 || k > 6 ? 1e-7 : 1e-4));
         close_all(&f);
     }
 }
@@ -164,7 +165,8 @@ static void memory_is_measured(void **state)
     for (int k = 0; k < KINDS; k++) {
         struct mds_config c = config_of(k);
         int64_t G = c.model.kv_heads, D = c.model.head_dim;
-        int64_t element = k < 4 ? 4 : 2, cache = 2 * LENGTH * B * 2 * G * D * element;
+        int64_t element = k < 4 || k > 6 ? 4 : 2, host = c.train.host_caches;
+        int64_t block = LENGTH * B * 2 * G * D * element, cache = (2 - host) * block;
         struct mds_engine_need more;
         float logits[B * VOCAB];
         struct fixture f;
@@ -175,11 +177,13 @@ static void memory_is_measured(void **state)
         assert_int_equal(mds_dev_ledger(f.dev)->memory.total_peak <=
                              f.need.state_bytes + f.need.step_bytes,
                          1);
+        assert_int_equal(mds_dev_ledger(f.host)->memory.total_peak, f.need.host_bytes);
         close_all(&f);
         c.model.seq_length = c.model.max_positions = LENGTH + 1;
         assert_int_equal(mds_engine_measure(&c, 1, 0, 1, &more), 0);
         assert_true(more.state_bytes - f.need.state_bytes >= cache / LENGTH);
         assert_true(f.need.state_bytes >= cache);
+        assert_int_equal(f.need.host_bytes, host * block);
     }
 }
 
