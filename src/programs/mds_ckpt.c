@@ -5,6 +5,7 @@
 #include "config.h"
 #include "data/position.h"
 #include "data/tokenizer.h"
+#include "io/folder.h"
 #include "kernels/experts.h"
 #include "programs/mds_ckpt.h"
 
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Headings of --help: subcommands. */
 static const char info[] = "info";
@@ -153,9 +155,19 @@ static void print_biases(const struct mds_ckpt_state *s)
     printf("biases of experts: %g to %g\n", least, most);
 }
 
+static int64_t index_file_bytes(const struct mds_ckpt_index *ix)
+{
+    char path[MDS_PATH_SIZE];
+    struct stat st;
+
+    return mds_path_join(ix->path, "index.h5", path) == MDS_OK && stat(path, &st) == 0
+               ? (int64_t)st.st_size
+               : 0;
+}
+
 static void print_index(const struct mds_ckpt_index *ix, const char *provenance)
 {
-    int64_t bytes = 0, files = 0, count = 0;
+    int64_t bytes = index_file_bytes(ix), files = 1, count = 0;
     const char *tokenizer = tokenizer_name(&ix->state);
     char size[32], numbers[32];
 

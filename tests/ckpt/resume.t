@@ -516,6 +516,8 @@ test_expect_success 'a second signal to one of several ends the job at once, wit
 
 test_expect_success 'info says where from, verify that it is sound' '
     mds_ckpt info c >out && grep "iteration: 7" out && grep "ranks: 1" out &&
+    size=$(cat c/iter_0000007/* | wc -c | awk "{ printf \"%.2f KiB\", \$1 / 1024 }") &&
+    grep -x "files: $(ls c/iter_0000007 | wc -l), $size" out &&
     mds_ckpt info --tensors c | grep "layer.1.mlp.up.weight  *128 x 32" &&
     mds_ckpt info --config c >run.yaml && grep "layers: 2 " run.yaml &&
     mds_ckpt verify --all c >out && test "$(grep -c sound out)" -eq 2
