@@ -166,6 +166,8 @@ function read_metrics(r, path,    event, warm, s, n, all, before, consumed, firs
             ranks[r] = value("ranks") + 0
             seq[r] = value("seq_length") + 0
             global[r] = value("global_batch_size") + 0
+            if ((r, "--train-iters") in option && value("train_iters") != "")
+                option[r, "--train-iters"] = value("train_iters") # a later job may go on further
             warm = 0
         } else if (event == "step") {
             s = value("elapsed_s") + 0

@@ -39,6 +39,11 @@ test_expect_success 'the options that differ are columns; outputs and what has a
     test "$(column data-path one)" = "0.5 a.h5 0.5 b;c.h5" && test -z "$(column lr bare)" &&
     rm -r runs/bare && mds_launch report runs >out && test "$(column num-layers one)" = "no column"
 '
+test_expect_success 'a run that was extended has its last --train-iters' '
+    made long "--num-layers 4 --train-iters 2" && echo "{\"event\":\"run\",\"train_iters\":2}" >>runs/long/metrics.jsonl &&
+    echo "{\"event\":\"run\",\"train_iters\":40}" >>runs/long/metrics.jsonl && mds_launch report runs >out &&
+    test "$(column train-iters long)" = 40 && rm -r runs/long
+'
 test_expect_success 'the validation loss, not that of the test' '
     test "$(column validation_loss one)" = 2.5 && grep "^| one | A | 2 | 64 | 2 | 1 | 32 | 0.5 | 2.0000 | 2.5000 | |" out
 '
