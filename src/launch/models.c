@@ -87,19 +87,43 @@ static void fill_fits(const struct mds_launch *l, const struct mds_config_run *r
     mds_str_fini(&text);
 }
 
+/* What it takes to fit, behind `column` columns of a line: it goes on below, behind a
+ * comma, so that no line has more than 100. */
+static void print_fits(const char *text, int column)
+{
+    const int width = 100;
+    int at = column;
+
+    while (*text) {
+        const char *comma = strstr(text, ", ");
+        int n = comma ? (int)(comma - text) + 1 : (int)strlen(text);
+
+        if (at > column && at + 1 + n > width) {
+            printf("\n%*s", column, "");
+            at = column;
+        }
+        at += printf("%s%.*s", at > column ? " " : "", n, text);
+        text += comma ? n + 1 : n;
+    }
+    printf("\n");
+}
+
 static enum mds_rc print_model(const struct mds_launch *l, const struct mds_node *shape)
 {
     struct mds_config_run *run = NULL;
     struct row r;
+    int column;
     enum mds_rc rc = configure_shape(l, shape, &run);
 
     if (!rc) {
         r.model = &run->config.model;
         fill_parameters(l, shape, &r);
         fill_fits(l, run, &r);
-        printf("%-14s %10s %7lld %7lld %6lld %9lld  %s\n", shape->key, r.parameters,
-               (long long)r.model->layers, (long long)r.model->hidden,
-               (long long)r.model->heads, (long long)r.model->seq_length, r.fits);
+        column =
+            printf("%-14s %10s %6lld %6lld %5lld %8lld  ", shape->key, r.parameters,
+                   (long long)r.model->layers, (long long)r.model->hidden,
+                   (long long)r.model->heads, (long long)r.model->seq_length);
+        print_fits(r.fits, column);
         fflush(stdout); /* the next takes a while */
     }
     mds_config_run_destroy(run);
@@ -108,17 +132,17 @@ static enum mds_rc print_model(const struct mds_launch *l, const struct mds_node
 
 static enum mds_rc print_models(const struct mds_launch *l, const struct mds_tree *t)
 {
-    printf("%-14s %10s %7s %7s %6s %9s  memory of a rank, and layout, on %lld rank%s: "
-           "%lld node%s of %s\n",
-           "MODEL_SIZE_KEY", "parameters", "layers", "hidden", "heads", "sequence",
-           (long long)l->ranks, mds_plural(l->ranks), (long long)l->nodes,
-           mds_plural(l->nodes), l->machine->name);
+    printf("On %lld rank%s: %lld node%s of %s\n", (long long)l->ranks,
+           mds_plural(l->ranks), (long long)l->nodes, mds_plural(l->nodes),
+           l->machine->name);
+    printf("%-14s %10s %6s %6s %5s %8s  memory of a rank, and layout\n",
+           "MODEL_SIZE_KEY", "parameters", "layers", "hidden", "heads", "sequence");
     for (const struct mds_node *n = t->root ? t->root->first : NULL; n; n = n->next)
         if (n->kind == MDS_NODE_MAP)
             MDS_TRY(print_model(l, n));
     printf("\nThese are the shapes in %s.  KEY_12L is KEY with 12 layers.\n"
            "mds_launch plan -- --model-size-key KEY says more of one; SEQ_LEN, --nodes "
-           "and --machine change what fits.\n",
+           "and --machine\nchange what fits.\n",
            t->name);
     return MDS_OK;
 }

@@ -33,5 +33,10 @@ test_expect_success 'the table that came with mds, and one that is not there' '
     sed -n "s/^\([A-Z0-9_]*\)  *[0-9.]* [MGT]  .*/\1/p" out >got && test_cmp want got &&
     test_must_fail mds_launch models -- --model-table none.yaml 2>err && grep "none.yaml" err
 '
+test_expect_success 'no line has more than 100 columns; long layouts go on below' '
+    mds_launch models --plan-seconds 60 --machine h200 --nodes 1 -- --model-table table.yaml --zero-stage 3 --activation-memory 5,attention=7 \
+        --cpu-optimizer >out && cat out && test "$(grep -v "^These" out | awk "{ print length }" | sort -n | tail -n 1)" -le 100 &&
+    grep "^                      *[a-z]" out
+'
 
 test_done
