@@ -80,13 +80,15 @@ struct mds_step_result {
                      can still be lowered: update will skip the step */
 };
 
-/* How far a training step is, from 0; layer: in the whole model. */
+/* How far a step is, from 0; layer: in the whole model. */
 struct mds_step_position {
     int micro_batch, backward, layer;
+    int training; /* not an evaluation */
 };
 
-/* From now on, training steps call `report` each time that they have queued a block on
- * the device.  On CPUs it has been computed then; a GPU may be some blocks behind. */
+/* From now on, steps and evaluations call `report` each time that they have queued a
+ * block on the device.  On CPUs it has been computed then; a GPU may be some blocks
+ * behind. */
 void mds_engine_report_to(struct mds_engine *e,
                           void (*report)(void *ctx, const struct mds_step_position *at),
                           void *ctx);

@@ -286,7 +286,7 @@ void mds_engine_report_to(struct mds_engine *e,
 static void report_block(void *ctx, int backward, int layer)
 {
     const struct mds_engine *e = ctx;
-    struct mds_step_position at = {e->micro_batch, backward, layer};
+    struct mds_step_position at = {e->micro_batch, backward, layer, e->training};
 
     e->report(e->report_ctx, &at);
 }
@@ -333,8 +333,7 @@ static enum mds_rc run_pipeline(struct mds_engine *e, const struct pipeline *p,
                               .router_losses = e->training ? e->router_sums : NULL,
                               .expert_bias = e->expert_bias,
                               .logit_bound = e->training ? e->logit.bound : NULL,
-                              .block_queued =
-                                  e->report && e->training ? report_block : NULL,
+                              .block_queued = e->report ? report_block : NULL,
                               .ctx = e};
 
     mds_dev_zero(e->dev, e->scalars, e->n_scalars * (int64_t)sizeof *e->scalars);

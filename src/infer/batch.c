@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "infer/batch.h"
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/minmax.h"
+#include "base/progress.h"
 #include "data/best_fit.h"
 #include "infer/marginals.h"
 #include "infer/words.h"
@@ -52,6 +55,7 @@ struct mds_infer_batch {
     struct mds_infer_words words;      /* on rank 0: of all tokens of sequences */
     struct mds_infer_marginals marginals; /* likewise */
     struct mds_infer_reader reader;
+    struct mds_progress progress; /* of a step */
 };
 
 enum mds_rc mds_infer_batch_create(struct mds_infer_model *m,
@@ -470,6 +474,21 @@ static enum mds_rc read_part(void *ctx, const struct mds_engine_hidden *p)
     return MDS_OK;
 }
 
+static const double first_report_s = 30;
+
+/* A document of millions of tokens is one step. */
+static void report_block(void *ctx, const struct mds_step_position *at)
+{
+    struct mds_infer_batch *b = ctx;
+    int due = mds_progress_is_due(&b->progress);
+
+    mds_log(due ? MDS_LOG_INFO : MDS_LOG_DEBUG,
+            "rows of %" PRId64 " tokens: %.0f s so far, layer %d of %" PRId64
+            ", micro-batch %d of %" PRId64,
+            b->S, mds_clock_s() - b->progress.began_s, at->layer + 1,
+            b->m->run->config.model.layers, at->micro_batch + 1, b->accumulation);
+}
+
 static enum mds_rc run_step(struct mds_infer_batch *b, const struct step *s,
                             struct mds_kind_losses *sums)
 {
@@ -477,6 +496,8 @@ static enum mds_rc run_step(struct mds_infer_batch *b, const struct step *s,
         .token = b->token, .start = b->start, .position = b->position};
 
     put_rows(b, s);
+    b->progress = mds_progress_doubling(first_report_s);
+    mds_engine_report_to(b->m->engine, report_block, b);
     MDS_TRY(mds_engine_eval(b->m->engine, &rows, s->micro_batches, sums));
     if (b->m->run->config.train.hidden)
         MDS_TRY(mds_engine_each_hidden(b->m->engine, s->micro_batches, read_part,

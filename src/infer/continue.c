@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "infer/continue.h"
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/minmax.h"
+#include "base/progress.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -98,6 +101,8 @@ static const struct mds_infer_prompt *row_prompt(const struct batch *b, int64_t 
 static enum mds_rc read_prompts(struct work *w, struct flight *f)
 {
     const struct batch *b = &f->b;
+    const double first_report_s = 30;
+    struct mds_progress progress = mds_progress_doubling(first_report_s);
     int64_t n = b->first->n, most = w->m->run->config.train.prefill;
 
     for (f->first = 0; f->first < n;) {
@@ -108,6 +113,9 @@ static enum mds_rc read_prompts(struct work *w, struct flight *f)
         for (int64_t i = 0; i < t.n * b->B; i++)
             w->piece[i] = row_prompt(b, i % b->B)->ids[t.first + i / b->B];
         f->first += t.n;
+        if (mds_progress_is_due(&progress))
+            mds_info("%.0f s so far for a prompt: token %" PRId64 " of %" PRId64,
+                     mds_clock_s() - progress.began_s, t.first, n);
         MDS_TRY(mds_engine_decode(w->m->engine, &t, f->first == n ? w->logits : NULL));
     }
     return MDS_OK;

@@ -121,8 +121,8 @@ enum mds_rc mds_run_check_targets(const struct run *r)
 
 struct evaluation {
     struct walk walk;
-    int64_t samples;               /* to evaluate */
-    double began_s, next_report_s; /* mds_clock_s */
+    int64_t samples; /* to evaluate */
+    struct mds_progress progress;
     int files;
     struct mds_kind_losses *by_file; /* [files] */
     /* What the engine evaluates in one call.  Each micro-batch is of one file. */
@@ -197,13 +197,9 @@ static double progress(const struct evaluation *e)
 /* After 10 s, 20 s, 40 s and so on. */
 static void report_progress(struct evaluation *e)
 {
-    double now_s = mds_clock_s();
-
-    if (now_s < e->next_report_s)
-        return;
-    e->next_report_s = now_s + (now_s - e->began_s);
-    mds_info("evaluating %s: %.0f %% after %.0f s", split_names[e->walk.split],
-             100 * progress(e), now_s - e->began_s);
+    if (mds_progress_is_due(&e->progress))
+        mds_info("evaluating %s: %.0f %% after %.0f s", split_names[e->walk.split],
+                 100 * progress(e), mds_clock_s() - e->progress.began_s);
 }
 
 static enum mds_rc evaluate_files(struct run *r, enum mds_split split,
@@ -264,8 +260,7 @@ static void announce(const struct run *r, enum mds_split split, struct evaluatio
     double s = expected_s(r, split, e->samples);
     char about[32], takes[48] = "";
 
-    e->began_s = mds_clock_s();
-    e->next_report_s = e->began_s + first_report_s;
+    e->progress = mds_progress_doubling(first_report_s);
     mds_run_event_evaluating(r, split, e->samples, s);
     if (s >= 1)
         snprintf(takes, sizeof takes, ", about %s",

@@ -4,6 +4,7 @@
 #ifndef MDS_TRAIN_RUN_H
 #define MDS_TRAIN_RUN_H
 
+#include "base/progress.h"
 #include "ckpt/background.h"
 #include "data/balance.h"
 #include "engine/engine.h"
@@ -29,8 +30,7 @@ struct run {
                                joined; kinds NULL: tokens have none */
     struct mds_balance *balance;   /* of packed rows of unlike cost, or NULL */
     double start_s;                /* mds_clock_s at the start of the loop */
-    double step_began_s;           /* and of the current step */
-    double next_report_s;          /* when to report progress next */
+    struct mds_progress progress;  /* of the current step */
     double valid_loss, train_loss; /* latest; NAN if none */
     double test_loss;              /* the same */
     double sample_s;         /* what the latest step took for a sample; 0: none yet */

@@ -190,4 +190,8 @@ test_expect_success 'on a full disk what is done stays' '
     score --batch-tokens 64 many.fa --threads 1 >want && near want full &&
     test_must_fail score --output /dev/full a.fa --threads 1 2>err && grep "/dev/full" err
 '
+test_expect_success 'progress within a long document: each layer at --log-level debug, by the minute without' '
+    records 1 400 0 >long.fa && score long.fa --threads 1 --log-level debug 2>err >out && cat err &&
+    grep "debug: rows of 400 tokens: 0 s so far, layer 1 of 2, micro-batch 1 of 1" err && grep "layer 2 of 2" err
+'
 test_done

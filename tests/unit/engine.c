@@ -254,7 +254,7 @@ static int64_t zeroed(struct mds_config c, int layers)
 
 /* Positions that a step has reported, as numbers that grow with its progress. */
 struct reports {
-    int n, at[64];
+    int n, at[64], training;
     int64_t layers;
 };
 
@@ -265,10 +265,11 @@ static void take_report(void *ctx, const struct mds_step_position *at)
     int done = at->backward ? 2 * layers - 1 - at->layer : at->layer;
 
     assert_true(r->n < 64);
+    assert_int_equal(at->training, r->training);
     r->at[r->n++] = at->micro_batch * 2 * layers + done;
 }
 
-/* Each block of each pass once, in order, however blocks are recomputed; and none in
+/* Each block of each pass once, in order, however blocks are recomputed; and in
  * evaluation. */
 static void steps_report_each_block(void **state)
 {
@@ -289,7 +290,11 @@ static void steps_report_each_block(void **state)
         open_on(&f, &c, "cpu");
         mds_engine_report_to(f.engine, take_report, &r);
         eval_loss(&f);
-        assert_int_equal(r.n, 0);
+        assert_int_equal(r.n, 2 * r.layers);
+        for (int i = 0; i < r.n; i++)
+            assert_int_equal(r.at[i], i % r.layers + i / r.layers * 2 * r.layers);
+        r.n = 0;
+        r.training = 1;
         backward(&f);
         assert_int_equal(r.n, 2 * 2 * r.layers);
         for (int i = 0; i < r.n; i++)
