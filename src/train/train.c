@@ -429,6 +429,8 @@ static enum mds_rc finish_run(struct run *r, const char **reason)
     MDS_TRY(mds_run_profile_end(r, 1));
     MDS_TRY(evaluate_at_end(r, reason));
     MDS_TRY(export_at_end(r, *reason));
+    if (r->config->train.skip_train) /* which the evaluation was all of */
+        summary.train_s = mds_clock_s() - r->start_s;
     summary.valid_loss = r->valid_loss;
     summary.test_loss = r->test_loss;
     summary.reason = *reason;

@@ -198,6 +198,11 @@ test_expect_success '--profile of steps that do not come is a warning, of no ste
     test_must_fail pretrain --profile --profile-step-end 10 >out 2>&1 &&
     grep "command line: --profile measures the steps after" out
 '
+test_expect_success '--skip-train: the time it says is that of the evaluation' '
+    pretrain --skip-train --init-weights w.safetensors --eval-iters 20 --metrics-jsonl skipped.jsonl --log-level debug >out 2>err &&
+    grep "evaluated in" out && cat skipped.jsonl && ! grep "debug: iteration .* so far" err &&
+    sed -n "s/.*\"train_s\":\([^,]*\).*/\1/p" skipped.jsonl | awk "{ n++; bad = \$1 < 0.002 } END { exit n != 1 || bad }"
+'
 test_expect_success '--log-level: errors alone, or what helps to find a fault too' '
     pretrain --train-iters 1 --log-level error >out 2>err && test ! -s err && grep "iteration" out &&
     pretrain --train-iters 1 --log-level debug >out 2>err && grep "mds: info: device: cpu" err &&
