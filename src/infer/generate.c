@@ -354,6 +354,8 @@ enum mds_rc mds_infer_generate_run(const struct mds_infer_generate *s,
         rc = run_waiting(&g);
     if (!rc && writes(&g))
         rc = mds_infer_table_close(&g.table);
+    if (rc)
+        mds_infer_table_abandon(&g.table);
     if (!rc && writes(&g))
         report_end(&g, mds_clock_s() - begin);
     for (int64_t i = 0; i < g.records; i++)

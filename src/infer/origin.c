@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 void mds_infer_origin_begin(struct mds_str *lines, const char *command,
                             const struct mds_infer_model *m)
@@ -69,6 +70,16 @@ enum mds_rc mds_infer_origin_write(const char *output, const struct mds_str *lin
         return rc;
     fputs(lines->s, o.file);
     return mds_output_commit(&o);
+}
+
+void mds_infer_origin_remove(const char *output)
+{
+    struct stat st;
+    char *name = name_of(output);
+
+    if (name && stat(output, &st))
+        unlink(name);
+    free(name);
 }
 
 static int line_length(const char *text, const char *end)

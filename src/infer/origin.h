@@ -18,6 +18,9 @@ void mds_infer_origin_add_inputs(struct mds_str *lines,
 /* Write output.run, unless output is NULL or no regular file. */
 enum mds_rc mds_infer_origin_write(const char *output, const struct mds_str *lines);
 
+/* Remove output.run, if there is no output any more. */
+void mds_infer_origin_remove(const char *output);
+
 /* *begun: whether there is something in `output` to go on with.  MDS_EUSER if it has no
  * output.run, or names the first line in which that is not `lines`. */
 enum mds_rc mds_infer_origin_check(const char *output, const struct mds_str *lines,

@@ -395,6 +395,10 @@ enum mds_rc mds_infer_score_run(const struct mds_infer_score *s,
         rc = run_batch(&g);
     if (!rc)
         rc = close_outputs(&g);
+    if (rc) {
+        mds_infer_table_abandon(&g.table);
+        mds_infer_table_abandon(&g.track_out);
+    }
     if (!rc && writes(&g))
         report_end(&g);
     mds_infer_per_token_abandon(g.per_token);

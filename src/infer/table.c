@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "infer/table.h"
+#include "infer/origin.h"
 #include "io/output.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *shown(const struct mds_infer_table *t)
@@ -29,6 +30,7 @@ enum mds_rc mds_infer_table_open(struct mds_infer_table *t, const char *path,
         return mds_fail(MDS_EIO, "%s: cannot be written: %s", path, strerror(errno));
     if (header)
         mds_str_add(&t->text, "%s\n", header);
+    t->header = (int64_t)t->text.len;
     return mds_infer_table_flush(t);
 }
 
@@ -51,7 +53,7 @@ enum mds_rc mds_infer_table_resume(struct mds_infer_table *t, const char *path,
     const char *line;
 
     *lines = 0;
-    *t = (struct mds_infer_table){.path = path, .fd = STDOUT_FILENO};
+    *t = (struct mds_infer_table){.path = path, .fd = STDOUT_FILENO, .header = -1};
     t->old = fopen(path, "re");
     t->fd = t->old ? open(path, O_WRONLY | O_CLOEXEC) : -1;
     if (t->fd < 0)
@@ -165,16 +167,28 @@ enum mds_rc mds_infer_table_flush(struct mds_infer_table *t)
 
 enum mds_rc mds_infer_table_close(struct mds_infer_table *t)
 {
-    int fails = t->path && close(t->fd);
+    const char *path = t->path;
+    int why = path && close(t->fd) ? errno : 0;
 
     mds_str_fini(&t->text);
     if (t->old)
         fclose(t->old);
     free(t->line);
-    if (fails)
-        return mds_fail(MDS_EIO, "%s: cannot be written: %s", shown(t),
-                        strerror(errno));
-    return MDS_OK;
+    *t = (struct mds_infer_table){.path = NULL};
+    return why ? mds_fail(MDS_EIO, "%s: cannot be written: %s", path, strerror(why))
+               : MDS_OK;
+}
+
+void mds_infer_table_abandon(struct mds_infer_table *t)
+{
+    struct stat st;
+
+    if (t->path && fstat(t->fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        st.st_size <= t->header) {
+        unlink(t->path);
+        mds_infer_origin_remove(t->path);
+    }
+    (void)mds_infer_table_close(t);
 }
 
 void mds_infer_add_real(struct mds_str *out, double x)

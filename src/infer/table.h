@@ -13,6 +13,7 @@
 struct mds_infer_table {
     const char *path; /* borrowed; NULL: standard output */
     int fd;
+    int64_t header;      /* bytes of a new file's; -1: it is resumed */
     struct mds_str text; /* whole lines that wait */
     int64_t lines;       /* of the text */
     int64_t written;     /* lines of data that are in the file */
@@ -36,6 +37,9 @@ enum mds_rc mds_infer_table_check(struct mds_infer_table *t, const char *columns
 /* Write the lines that wait in t->text, t->lines of them. */
 enum mds_rc mds_infer_table_flush(struct mds_infer_table *t);
 enum mds_rc mds_infer_table_close(struct mds_infer_table *t); /* zeroed is fine */
+/* After a failure, in place of close: a new file without a line of data goes, and what
+ * mds_infer_origin_write wrote beside it. */
+void mds_infer_table_abandon(struct mds_infer_table *t);
 
 /* Append a number with as many digits as it takes to read the same one back. */
 void mds_infer_add_real(struct mds_str *out, double x);

@@ -153,6 +153,9 @@ enum mds_rc mds_infer_variant_file_close(struct mds_infer_variant_file *f,
 {
     if (rc) { /* which has its own sentence */
         mds_vcf_abandon(f->vcf);
+        if (f->to_vcf)
+            mds_infer_origin_remove(f->s->output);
+        mds_infer_table_abandon(&f->table);
         return rc;
     }
     rc = mds_infer_table_close(&f->table);

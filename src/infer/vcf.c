@@ -489,7 +489,10 @@ enum mds_rc mds_vcf_close(struct mds_vcf *v)
 
 void mds_vcf_abandon(struct mds_vcf *v)
 {
-    if (v && v->final)
+    struct stat st;
+
+    if (v && (v->final || (v->out && v->flushed == 0)) && stat(v->out_path, &st) == 0 &&
+        S_ISREG(st.st_mode))
         unlink(v->out_path);
 }
 

@@ -24,7 +24,8 @@ enum mds_rc mds_vcf_open(const char *path, struct mds_vcf **out);
 enum mds_rc mds_vcf_close(struct mds_vcf *v);
 
 /* After a failure, in place of close, which would write what is left: an earlier job's
- * file that is not replaced yet stays as it was.  NULL is fine. */
+ * file that is not replaced yet stays as it was, and one without records goes.  NULL is
+ * fine. */
 void mds_vcf_abandon(struct mds_vcf *v);
 
 /* The next record, which the caller frees; NULL at the end.  MDS_EUSER if the file is

@@ -287,6 +287,9 @@ test_expect_success 'errors say what, where and what to do' '
     grep "^#" v.vcf >header && grep -v "^#" v.vcf >lines &&
     { cat header; tac lines; } >bad.vcf && test_must_fail score_vcf --vcf bad.vcf 2>err && cat err &&
     grep "bad.vcf: is not sorted: record 3, short:40, comes after short:41" err &&
+    for new in new.tsv new.vcf; do
+        test_must_fail score_vcf --vcf bad.vcf --output $new && ! test -e $new && ! test -e $new.run || return 1
+    done &&
     { cat header lines; printf "gap\t300\t.\tA\tC\t.\tPASS\t"; } >bad.vcf && test_must_fail score_vcf --vcf bad.vcf 2>err &&
     grep "bad.vcf: is cut short: its last line" err && test "$(grep -c error err)" -eq 1 &&
     { cat header lines; printf "gap\t300\t.\tA\n"; } >bad.vcf && test_must_fail score_vcf --vcf bad.vcf 2>err &&
