@@ -65,6 +65,9 @@ struct mds_infer_need {
      * for plans. */
     struct mds_pairs pairs;
     int64_t pair_tokens;
+    /* Of --vcf, for plans: alleles, if all of the file was read in time, or 0; strands
+     * that each is read on; and alleles in such a row. */
+    int64_t alleles, strands, row_alleles;
     /* of generation, instead of tokens; tokens of all prompts, and behind them */
     int64_t sequences, longest_prompt;
     int64_t prompt_tokens, new_tokens;

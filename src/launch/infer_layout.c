@@ -99,6 +99,15 @@ static double generation_s(const struct search *s, const struct mds_estimate *e)
            e->step_s * (double)need->new_tokens / n;
 }
 
+/* A row has the windows of some alleles, which share what they can, or one window. */
+static double rows_of_alleles(const struct search *s, const struct mds_config *c)
+{
+    const struct mds_infer_need *need = &s->p->need;
+    double alleles = (double)(need->alleles * need->strands) / (double)s->p->jobs;
+
+    return c->train.shared_prefixes ? alleles / (double)need->row_alleles : 2 * alleles;
+}
+
 static void set_times(const struct search *s, const struct mds_config *c,
                       struct mds_infer_layout *y)
 {
@@ -106,6 +115,8 @@ static void set_times(const struct search *s, const struct mds_config *c,
     double all = s->tokens / (double)(c->model.seq_length + 1);
     double once = y->estimate.step_s, steps = MDS_INFER_BATCH_STEPS;
 
+    if (s->p->need.alleles > 0)
+        all = rows_of_alleles(s, c);
     if (s->p->generates) {
         all = s->p->sequences / (double)s->p->jobs;
         once = generation_s(s, &y->estimate);

@@ -64,14 +64,19 @@ void mds_infer_plan_length(const struct mds_launch *l, const struct mds_infer_pl
                            double job_s, const char *job, struct mds_str *out)
 {
     const struct mds_infer_layout *y = p->best < 0 ? NULL : &p->tried[p->best];
+    double n = p->generates          ? p->new_tokens
+               : p->need.alleles > 0 ? (double)p->need.alleles
+                                     : p->tokens;
     char tokens[32];
 
     if (!y || y->all_s == 0)
         return;
-    mds_str_add(out, "%s%s %stokens%s", p->need.cut ? "about " : "",
-                mds_format_count(p->generates ? p->new_tokens : p->tokens, tokens,
-                                 sizeof tokens),
-                p->generates ? "new " : "", p->generates ? ", or fewer" : "");
+    mds_str_add(out, "%s%s %s", p->need.cut ? "about " : "",
+                mds_format_count(n, tokens, sizeof tokens),
+                p->generates           ? "new tokens, or fewer"
+                : p->need.alleles == 1 ? "allele"
+                : p->need.alleles > 0  ? "alleles"
+                                       : "tokens");
     if (p->jobs > 1)
         mds_str_add(out, " in %lld jobs of an array: each", (long long)p->jobs);
     mds_launch_hours(l, y->all_s, job_s, job, out);

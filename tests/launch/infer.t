@@ -113,6 +113,12 @@ test_expect_success '--vcf: attention is counted in windows, not in whole rows' 
     plan large score --load model row.fa --micro-batch-size 2 --tensor-model-parallel-size 1 && grep " 2 x 6032 " plan &&
     less "$windows" "$(seconds)" 0.6
 '
+test_expect_success '--vcf: time of all alleles, if the file was read to its end' '
+    for i in $(seq 2000); do cat v.vcf; done | awk "/^#/ { if (NR > 3) next } { print }" >all.vcf &&
+    plan large score --load model --fasta genome.fa --vcf all.vcf --window 6000 --strand both &&
+    grep "^2.00 k alleles = .* node-hours" plan && sed -n 3p plan | grep "[0-9] s\$\|min\$" &&
+    plan large score --load model --fasta genome.fa --vcf v.vcf --window 6000 && grep "^1 allele = " plan
+'
 # fails WORDS...: the error
 fails() {
     plan large "$@"
