@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "infer/variant_file.h"
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/minmax.h"
 #include "infer/origin.h"
 #include "io/output.h"
 
@@ -9,6 +11,29 @@
 
 static const char header[] =
     "chrom\tpos\tid\tref\talt\tllr\tllr_fwd\tllr_rc\tjsd\tstatus";
+
+/* ---- before a job ---- */
+
+enum mds_rc mds_infer_variants_look_through(const char *path, double until_s,
+                                            int64_t *alleles)
+{
+    struct mds_vcf_record *line = NULL;
+    struct mds_vcf *vcf = NULL;
+    enum mds_rc rc = mds_vcf_open(path, &vcf);
+    int64_t n = 0;
+
+    while (!rc && mds_clock_s() < until_s) {
+        rc = mds_vcf_next(vcf, &line);
+        if (!rc && !line)
+            *alleles = n;
+        if (!line)
+            break;
+        n += mds_max(mds_vcf_variant(vcf, line).n - 1, 1);
+        mds_vcf_record_free(line);
+    }
+    (void)mds_vcf_close(vcf); /* nothing is written */
+    return rc;
+}
 
 /* ---- begin, or go on ---- */
 

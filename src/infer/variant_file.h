@@ -41,4 +41,9 @@ enum mds_rc mds_infer_variant_file_flush(struct mds_infer_variant_file *f);
 enum mds_rc mds_infer_variant_file_close(struct mds_infer_variant_file *f,
                                          enum mds_rc rc);
 
+/* Before a job: read a file of variants until then, for what is wrong with it.
+ * *alleles: of all of it, if there was time. */
+enum mds_rc mds_infer_variants_look_through(const char *path, double until_s,
+                                            int64_t *alleles);
+
 #endif

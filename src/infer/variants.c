@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "infer/variants.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/units.h"
@@ -137,28 +136,6 @@ static void count_pairs(const struct mds_infer_variants *s,
     need->pair_tokens = need->row;
 }
 
-/* Read the file until then, for what a job would only find when it is there.  *alleles:
- * of all of it, if there was time. */
-static enum mds_rc look_through(const char *path, double until_s, int64_t *alleles)
-{
-    struct mds_vcf_record *line = NULL;
-    struct mds_vcf *vcf = NULL;
-    enum mds_rc rc = mds_vcf_open(path, &vcf);
-    int64_t n = 0;
-
-    while (!rc && mds_clock_s() < until_s) {
-        rc = mds_vcf_next(vcf, &line);
-        if (!rc && !line)
-            *alleles = n;
-        if (!line)
-            break;
-        n += mds_max(mds_vcf_variant(vcf, line).n - 1, 1);
-        mds_vcf_record_free(line);
-    }
-    (void)mds_vcf_close(vcf); /* nothing is written */
-    return rc;
-}
-
 enum mds_rc mds_infer_variants_measure(struct mds_infer_variants *s,
                                        const struct mds_infer_model *m,
                                        struct mds_infer_need *need)
@@ -189,7 +166,7 @@ enum mds_rc mds_infer_variants_measure(struct mds_infer_variants *s,
     need->row = row_tokens(s, need->longest);
     count_pairs(s, m, need);
     if (need->until_s > 0)
-        MDS_TRY(look_through(s->vcf, need->until_s, &need->alleles));
+        MDS_TRY(mds_infer_variants_look_through(s->vcf, need->until_s, &need->alleles));
     need->strands = s->strand == MDS_INFER_BOTH ? 2 : 1;
     need->row_alleles = s->at_end ? 1 : 2;
     return MDS_OK;
