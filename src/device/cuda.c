@@ -24,7 +24,7 @@
 static const int64_t margin_bytes = INT64_C(1) << 30;
 
 /* Copies to the GPU pass through these pinned buffers in turn, so that the caller need
- * not wait. */
+ * not wait; those from it as well. */
 enum { STAGES = 4, STAGE_BYTES = 1 << 20 };
 
 /* Asynchronous copies in one direction, on a stream of their own.  Copy n records
@@ -277,6 +277,13 @@ static void cuda_copy_in(struct mds_dev *dev, void *to, const void *from, int64_
                     bytes - at < most ? bytes - at : most);
 }
 
+static enum mds_rc failure(const struct cuda_state *own)
+{
+    if (own->ended)
+        return mds_fail(own->ended, "%s", own->why);
+    return mds_cuda_check(own->what, own->failed);
+}
+
 /* Wait until everything queued is done. */
 static enum mds_rc cuda_wait(struct mds_dev *dev)
 {
@@ -287,21 +294,45 @@ static enum mds_rc cuda_wait(struct mds_dev *dev)
     while ((code = cudaStreamQuery(dev->stream)) == cudaErrorNotReady)
         MDS_TRY(mds_dev_poll_pause(dev, &p));
     note_error(dev, "an earlier operation", code);
-    if (own->ended)
-        return mds_fail(own->ended, "%s", own->why);
-    return mds_cuda_check(own->what, own->failed);
+    return failure(own);
 }
 
+/* Part k of a copy to the host, to a pinned buffer; queued. */
+static void copy_part_out(struct mds_dev *dev, const void *from, int64_t k, int64_t n)
+{
+    struct cuda_state *own = dev->own;
+
+    note_error(dev, "copy from the GPU",
+               cudaMemcpyAsync(own->staging + k % STAGES * STAGE_BYTES,
+                               (const char *)from + k * STAGE_BYTES, (size_t)n,
+                               cudaMemcpyDeviceToHost, dev->stream));
+    note_error(dev, "cudaEventRecord",
+               cudaEventRecord(own->used[k % STAGES], dev->stream));
+}
+
+static int64_t part_bytes(int64_t bytes, int64_t k)
+{
+    int64_t left = bytes - k * STAGE_BYTES;
+
+    return left < STAGE_BYTES ? left : STAGE_BYTES;
+}
+
+/* Through the same pinned buffers: the copy follows what is queued, so that the host
+ * waits once, calling the watch. */
 static enum mds_rc cuda_copy_out(struct mds_dev *dev, void *to, const void *from,
                                  int64_t bytes)
 {
     struct cuda_state *own = dev->own;
+    int64_t asked = 0;
 
-    note_error(
-        dev, "copy from the GPU",
-        cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, dev->stream));
-    note_error(dev, "copy from the GPU", cudaStreamSynchronize(dev->stream));
-    return mds_cuda_check(own->what, own->failed);
+    for (int64_t k = 0; k * STAGE_BYTES < bytes && !own->ended; k++) {
+        for (; asked * STAGE_BYTES < bytes && asked < k + STAGES; asked++)
+            copy_part_out(dev, from, asked, part_bytes(bytes, asked));
+        wait_for_event(dev, own->used[k % STAGES], "an earlier operation");
+        memcpy((char *)to + k * STAGE_BYTES, own->staging + k % STAGES * STAGE_BYTES,
+               (size_t)part_bytes(bytes, k));
+    }
+    return failure(own);
 }
 
 /* ---- the profile ---- */

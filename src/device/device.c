@@ -228,7 +228,6 @@ enum mds_rc mds_dev_copy_out(struct mds_dev *dev, void *to_host, const void *fro
 {
     enum mds_rc rc;
 
-    MDS_TRY(mds_dev_wait(dev)); /* a copy to pageable memory blocks without a watch */
     mds_dev_charge(dev, MDS_OP_COPY_OUT, NULL, copy_cost(bytes));
     rc = dev->ops->copy_out(dev, to_host, from, bytes);
     mds_dev_launched(dev);

@@ -347,9 +347,11 @@ static void a_wait_is_watched(void **state)
     assert_non_null(strstr(mds_fail_text(), "a peer is gone"));
     looks = 0;
     assert_int_equal(mds_dev_copy_out(dev, back, p, 8), MDS_ECOMM);
+    assert_int_equal(looks, 2);
     fake_cuda.stuck = 0;
     mds_dev_set_watch(dev, NULL);
-    assert_int_equal(mds_dev_wait(dev), MDS_OK);
+    assert_int_equal(mds_dev_wait(dev), MDS_ECOMM);
+    assert_non_null(strstr(mds_fail_text(), "a peer is gone"));
     mds_dev_free(dev, p, 8);
     close_gpu(dev);
 }
