@@ -4,7 +4,7 @@
  * and some of them are under way. */
 #include "kernels/attention.h"
 
-#include "kernels/cuda/early.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace
 {

@@ -7,7 +7,7 @@
 #ifndef MDSK_CUDA_EARLY_CUH
 #define MDSK_CUDA_EARLY_CUH
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/cuda.h"
 
 namespace mdsk
 {
@@ -41,26 +41,44 @@ inline bool can_begin_early(const void *kernel)
            cudaFuncGetAttributes(&is, kernel) == cudaSuccess && is.ptxVersion >= 90;
 }
 
+template <class P> struct as_is {
+    typedef P type;
+};
+
+/* shared: bytes of dynamic shared memory per block. */
 template <class... P>
-int launch_early(void (*kernel)(P...), dim3 blocks, dim3 threads, void *stream,
-                 typename as_is<P>::type... args)
+int launch_early_with(size_t shared, void (*kernel)(P...), dim3 blocks, dim3 threads,
+                      void *stream, typename as_is<P>::type... args)
 {
     void *at[] = {(void *)&args...};
     cudaLaunchAttribute early = {};
     cudaLaunchConfig_t config = {};
-    cudaError_t err;
+    cudaError_t err = cudaSuccess;
 
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     config.gridDim = blocks;
     config.blockDim = threads;
+    config.dynamicSmemBytes = shared;
     config.stream = (cudaStream_t)stream;
     config.attrs = &early;
     config.numAttrs = can_begin_early((const void *)kernel) ? 1 : 0;
-    err = cudaLaunchKernelExC(&config, (const void *)kernel, at);
+    if (shared > 0) /* only needed above 48 KiB */
+        err = cudaFuncSetAttribute((const void *)kernel,
+                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   (int)shared);
+    if (err == cudaSuccess)
+        err = cudaLaunchKernelExC(&config, (const void *)kernel, at);
     if (err != cudaSuccess)
         cudaGetLastError(); /* returned here; clear it for the next launch */
     return mdsk_cuda_rc(err);
+}
+
+template <class... P>
+int launch_early(void (*kernel)(P...), dim3 blocks, dim3 threads, void *stream,
+                 typename as_is<P>::type... args)
+{
+    return launch_early_with(0, kernel, blocks, threads, stream, args...);
 }
 
 } // namespace mdsk

@@ -3,7 +3,7 @@
 #ifndef MDSK_CUDA_LAUNCH_CUH
 #define MDSK_CUDA_LAUNCH_CUH
 
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/early.cuh"
 #include "kernels/cuda/grid.h"
 #include "kernels/cuda/storage.cuh"
 
@@ -14,10 +14,6 @@ inline int64_t ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
-
-template <class P> struct as_is {
-    typedef P type;
-};
 
 /* Queue a kernel with `shared` bytes of dynamic shared memory per block.  Returns an
  * error if the launch is refused or an earlier kernel failed. */
@@ -49,10 +45,31 @@ int launch(void (*kernel)(P...), dim3 blocks, dim3 threads, void *stream,
 
 /* ---- element by element ---- */
 
+/* Grids of so few blocks begin early, and let the next kernel. */
+constexpr unsigned few_blocks = 32;
+
+__device__ inline void begin_if_few()
+{
+    if (gridDim.x * gridDim.y * gridDim.z > few_blocks)
+        return;
+    let_next_begin();
+    wait_for_earlier();
+}
+
+template <class... P>
+int launch_elements(void (*kernel)(P...), dim3 blocks, dim3 threads, void *stream,
+                    typename as_is<P>::type... args)
+{
+    if (blocks.x * blocks.y * blocks.z > few_blocks)
+        return launch(kernel, blocks, threads, stream, args...);
+    return launch_early(kernel, blocks, threads, stream, args...);
+}
+
 template <int N, class F> __global__ void each_kernel(int64_t n, F f)
 {
     int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * N;
 
+    begin_if_few();
     if (i + N <= n) {
         f.template run<N>(i);
         return;
@@ -68,8 +85,9 @@ template <int N, class F> int each(void *stream, int64_t n, const F &f)
 
     if (n < 1)
         return 0;
-    return launch(each_kernel<N, F>, mdsk_cuda_blocks(ceil_div(n, threads * N)),
-                  threads, stream, n, f);
+    return launch_elements(each_kernel<N, F>,
+                           mdsk_cuda_blocks(ceil_div(n, threads * N)), threads, stream,
+                           n, f);
 }
 
 template <int N, class F> __global__ void each_row_kernel(int64_t R, int64_t C, F f)
@@ -78,6 +96,7 @@ template <int N, class F> __global__ void each_row_kernel(int64_t R, int64_t C, 
     int64_t across = (int64_t)blockIdx.z * gridDim.y + blockIdx.y;
     int64_t c = (across * blockDim.x + threadIdx.x) * N;
 
+    begin_if_few();
     if (r >= R)
         return;
     if (c + N <= C) {
@@ -101,9 +120,9 @@ template <int N, class F> int each_row(void *stream, int64_t R, int64_t C, const
     rows = threads / across;
     rows = rows > 8 ? rows / 8 * 8 : rows; /* align blocks with cache lines */
     mdsk_cuda_fold(ceil_div(vectors, across), &y, &z);
-    return launch(each_row_kernel<N, F>,
-                  dim3(mdsk_cuda_blocks(ceil_div(R, rows)), y, z),
-                  dim3((unsigned)across, (unsigned)rows), stream, R, C, f);
+    return launch_elements(each_row_kernel<N, F>,
+                           dim3(mdsk_cuda_blocks(ceil_div(R, rows)), y, z),
+                           dim3((unsigned)across, (unsigned)rows), stream, R, C, f);
 }
 
 /* ---- sums in a fixed order ---- */
