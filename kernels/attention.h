@@ -203,7 +203,7 @@ struct mdsk_attention_merge {
 };
 
 /* Attention of one more token of each sequence, whose key and value are first appended
- * to the cache of those before it.
+ * to the cache of those before it; and its query and key rotated before that.
  *
  *   shape  Sq 1; q_offset = first_query: the token's place, Sk = q_offset + 1; no
  *          starts, dropout or unfused; D % 8 == 0, D <= MDSK_CACHED_D
@@ -212,6 +212,10 @@ struct mdsk_attention_merge {
  *   place  i32 where the kernels run, or NULL: GPUs read q_offset there, and take from
  *          shape only what does not depend on it.  So a call that was recorded serves
  *          the tokens that follow
+ *   rot, frequency, rope_scale   as in rope.h, at position `place`; rot 0: no rotation.
+ *          q and new_k may be changed
+ *
+ * GPUs may read place, k and v before what was queued just before is done.
  *
  * Keys are added up in another order than by mdsk_attention_fwd on GPUs; which depends
  * on the place alone. */
@@ -220,7 +224,9 @@ struct mdsk_attention_cached {
     struct mdsk_attention_shape shape;
     struct mdsk_heads q, k, v, new_k, new_v, o;
     const int32_t *place;
-    int64_t tokens;
+    int64_t tokens, rot;
+    const double *frequency;
+    float rope_scale;
 };
 
 /* most[h] = the largest of most[h] and the lse of head h, of all queries of all

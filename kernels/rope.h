@@ -27,7 +27,6 @@ struct mdsk_rope {
     int64_t first_token;
     const double *frequency;
     const int32_t *start;
-    int same_start; /* the sequences' starts are the same */
     float scale;
     int inverse;
     enum mdsk_dtype dtype;

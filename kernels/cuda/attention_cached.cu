@@ -11,7 +11,10 @@ namespace
 
 using namespace mdsk;
 
-constexpr int warps = 8, in_flight = 4; /* keys of a warp */
+constexpr int warps = 8;
+
+/* Keys of a warp that are under way; N: elements of a lane. */
+template <int N> constexpr int in_flight = N > 4 ? 4 : 8;
 
 /* Sums over some keys: the largest score, and relative to it the sum of exponentials
  * and of values. */
@@ -35,22 +38,25 @@ template <int N> __device__ void clear(sums<N> &s)
         s.o[j] = 0;
 }
 
-/* s = s and those that lie at p: top, total, o[D]; this lane's elements from d on. */
-template <int N>
-__device__ void merge(sums<N> &s, const volatile float *p, int d, int D)
+/* n such sums, `stride` apart from p on, added up: this thread's element d of o. */
+__device__ void combine(const float *p, int n, int stride, int d, sums<1> &s)
 {
-    float top = fmaxf(s.top, p[0]), base = top == -INFINITY ? 0 : top;
-    float mine = expf(s.top - base), other = expf(p[0] - base);
+    float base;
 
-    s.top = top;
-    s.total = s.total * mine + p[1] * other;
-#pragma unroll
-    for (int j = 0; j < N; j++)
-        if (d < D)
-            s.o[j] = s.o[j] * mine + p[2 + d + j] * other;
+    clear(s);
+    for (int i = 0; i < n; i++)
+        s.top = fmaxf(s.top, p[i * stride]);
+    base = s.top == -INFINITY ? 0 : s.top;
+#pragma unroll 4
+    for (int i = 0; i < n; i++) {
+        float w = expf(p[i * stride] - base);
+
+        s.total += w * p[i * stride + 1];
+        s.o[0] += w * p[i * stride + 2 + d];
+    }
 }
 
-template <int N> __device__ void put(const sums<N> &s, volatile float *p, int d, int D)
+template <int N> __device__ void put(const sums<N> &s, float *p, int d, int D)
 {
     if (d == 0) {
         p[0] = s.top;
@@ -68,77 +74,106 @@ __device__ T *head(const struct mdsk_heads &x, int64_t b, int64_t s, int64_t h)
     return (T *)x.data + b * x.batch_stride + s * x.token_stride + h * x.head_stride;
 }
 
-/* Keys k, k + warps, ... below `end` of this warp, the token's own among them. */
-template <class T, int N>
-__device__ void add_keys(const struct mdsk_attention_cached &a, int64_t b, int64_t g,
-                         int64_t place, int64_t k, int64_t end, float slope,
-                         const float (&q)[N], int d, sums<N> &s)
+/* The rotation of queries and keys, by angle: half as many as elements that turn. */
+struct turn {
+    int half;
+    float scale;
+    double frequency[MDSK_CACHED_D / 2];
+};
+
+__device__ void find_angles(const struct turn &t, int64_t place, float2 *cos_sin)
 {
-    const int D = (int)a.shape.D;
+    for (int i = threadIdx.x; i < t.half; i += 32 * warps) {
+        double c, z;
 
-    for (; k < end; k += in_flight * warps) {
-        float key[in_flight][N], value[in_flight][N], score[in_flight], top = s.top;
-        float base, old;
+        sincospi((double)place * t.frequency[i] * 0.31830988618379067154, &z, &c);
+        cos_sin[i] = make_float2((float)c * t.scale, (float)z * t.scale);
+    }
+}
 
+/* v = elements d .. d + N - 1 of a head, rotated as rope.cu does, and rounded. */
+template <class T, int N>
+__device__ void load_turned(const T *p, int d, int half, const float2 *cos_sin,
+                            float (&v)[N])
+{
+    load(p + d, v);
 #pragma unroll
-        for (int i = 0; i < in_flight; i++) {
-            int64_t at = k + i * warps;
+    for (int j = 0; j < N; j++) {
+        int i = d + j, pair = i < half ? i : i - half;
 
-#pragma unroll
-            for (int j = 0; j < N; j++)
-                key[i][j] = value[i][j] = 0;
-            if (at < end && d < D) {
-                load(at == place ? head<const T>(a.new_k, b, 0, g) + d
-                                 : head<const T>(a.k, b, at, g) + d,
-                     key[i]);
-                load(at == place ? head<const T>(a.new_v, b, 0, g) + d
-                                 : head<const T>(a.v, b, at, g) + d,
-                     value[i]);
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < in_flight; i++) {
-            int64_t at = k + i * warps;
-            float sum = 0;
+        if (i < 2 * half) {
+            float other = widen(p[i < half ? i + half : pair]);
+            float2 t = cos_sin[pair];
 
-#pragma unroll
-            for (int j = 0; j < N; j++)
-                sum += q[j] * key[i][j];
-            sum = warp_sum(sum);
-            score[i] = at < end ? sum * a.shape.scale + slope * (float)(at - place)
-                                : -INFINITY;
-            top = fmaxf(top, score[i]);
-        }
-        base = top == -INFINITY ? 0 : top;
-        old = expf(s.top - base);
-        s.top = top;
-        s.total *= old;
-#pragma unroll
-        for (int j = 0; j < N; j++)
-            s.o[j] *= old;
-#pragma unroll
-        for (int i = 0; i < in_flight; i++) {
-            float p = expf(score[i] - base);
-
-            s.total += p;
-#pragma unroll
-            for (int j = 0; j < N; j++)
-                s.o[j] += p * value[i][j];
+            v[j] = widen(narrow<T>(v[j] * t.x + (i < half ? -other : other) * t.y));
         }
     }
 }
 
-/* The token's own key and value, by one warp of the first head that reads them. */
+/* Keys and values of a warp: k, k + warps, ... */
+template <class T, int N> struct pairs {
+    pack<T, N> key[in_flight<N>], value[in_flight<N>];
+};
+
+/* From the cache: before the token's own, and where there are no more any one. */
 template <class T, int N>
-__device__ void append(const struct mdsk_attention_cached &a, int64_t b, int64_t g,
-                       int64_t place, int d)
+__device__ void load_pairs(const struct mdsk_attention_cached &a, int64_t b, int64_t g,
+                           int64_t place, int64_t k, int d, pairs<T, N> &p)
 {
-    if (d >= a.shape.D)
+#pragma unroll
+    for (int i = 0; i < in_flight<N>; i++) {
+        int64_t at = k + i * warps < place ? k + i * warps : place > 0 ? place - 1 : 0;
+
+        p.key[i] = fetch<N>(head<const T>(a.k, b, at, g) + d);
+        p.value[i] = fetch<N>(head<const T>(a.v, b, at, g) + d);
+    }
+}
+
+/* The token's own, which the first head that reads them puts into the cache. */
+template <class T, int N>
+__device__ void load_own(const struct mdsk_attention_cached &a, int64_t b, int64_t g,
+                         int64_t place, int d, int half, const float2 *cos_sin,
+                         bool puts, pack<T, N> &key, pack<T, N> &value)
+{
+    float turned[N];
+
+    load_turned<T, N>(head<const T>(a.new_k, b, 0, g), d, half, cos_sin, turned);
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        key.x[j] = narrow<T>(turned[j]);
+    value = fetch<N>(head<const T>(a.new_v, b, 0, g) + d);
+    if (!puts)
         return;
-    *reinterpret_cast<pack<T, N> *>(head<T>(a.k, b, place, g) + d) =
-        fetch<N>(head<const T>(a.new_k, b, 0, g) + d);
-    *reinterpret_cast<pack<T, N> *>(head<T>(a.v, b, place, g) + d) =
-        fetch<N>(head<const T>(a.new_v, b, 0, g) + d);
+    *(pack<T, N> *)(head<T>(a.k, b, place, g) + d) = key;
+    *(pack<T, N> *)(head<T>(a.v, b, place, g) + d) = value;
+}
+
+template <class T, int N>
+__device__ void add_pairs(const pairs<T, N> &p, const float (&score)[in_flight<N>],
+                          sums<N> &s)
+{
+    float top = s.top, base, old;
+
+#pragma unroll
+    for (int i = 0; i < in_flight<N>; i++)
+        top = fmaxf(top, score[i]);
+    base = top == -INFINITY ? 0 : top;
+    old = expf(s.top - base);
+    s.top = top;
+    s.total *= old;
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        s.o[j] *= old;
+#pragma unroll
+    for (int i = 0; i < in_flight<N>; i++) {
+        float w = expf(score[i] - base), v[N];
+
+        unpack(p.value[i], v);
+        s.total += w;
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            s.o[j] += w > 0 ? w * v[j] : 0;
+    }
 }
 
 /* Whether this is the last of the head's blocks to come here; the counter is 0 again
@@ -156,56 +191,77 @@ __device__ bool is_last(unsigned *counter, int blocks)
     return last;
 }
 
-/* N: elements of a lane.  Block (split, head, sequence). */
+/* N: elements of a lane.  Block (split, head, sequence).  The place, and the keys and
+ * values before it, are there before the kernel before this one is done. */
 template <class T, int N>
-__global__ __launch_bounds__(32 *
-                             warps) void cached_kernel(struct mdsk_attention_cached a,
-                                                       struct split split)
+__global__ __launch_bounds__(32 * warps) void cached_kernel(
+    struct mdsk_attention_cached a, struct split split, struct turn turn)
 {
-    __shared__ float shared[warps][MDSK_CACHED_D + 2];
+    constexpr int stride = MDSK_CACHED_D + 2;
+    __shared__ float shared[warps * stride];
+    __shared__ float2 cos_sin[MDSK_CACHED_D / 2];
     const struct mdsk_attention_shape &s = a.shape;
     int64_t h = blockIdx.y, b = blockIdx.z, group = s.A / s.G, g = h / group;
     int64_t place, first, each, k, end, row = b * s.A + h;
     int warp = threadIdx.x / 32, d = threadIdx.x % 32 * N, D = (int)s.D;
-    float q[N] = {};
+    int thread = threadIdx.x;
+    int column = d < D ? d : 0;
+    float q[N] = {}, slope = mdsk_attention_slope(&s, h);
+    pairs<T, N> p;
     sums<N> mine;
+    sums<1> all;
 
     let_next_begin();
-    wait_for_earlier();
     place = a.place ? *a.place : s.q_offset;
     first = s.window > 0 && place + 1 > s.window ? place + 1 - s.window : 0;
     each = (place + split.n - first) / split.n;
     k = first + blockIdx.x * each;
     end = k + each < place + 1 ? k + each : place + 1;
+    k += warp;
+    load_pairs<T, N>(a, b, g, place, k, column, p);
+    find_angles(turn, place, cos_sin);
+    __syncthreads();
+    wait_for_earlier();
     clear(mine);
     if (d < D)
-        load(head<const T>(a.q, b, 0, h) + d, q);
-    add_keys<T, N>(a, b, g, place, k + warp, end, mdsk_attention_slope(&s, h), q, d,
-                   mine);
-    if (warp == 0 && h % group == 0 && k <= place && place < end)
-        append<T, N>(a, b, g, place, d);
-    put(mine, shared[warp], d, D);
-    __syncthreads();
-    if (warp == 0)
-        for (int i = 1; i < warps; i++)
-            merge(mine, shared[i], d, D);
-    if (split.n > 1) {
-        float *all = split.sums + row * split.n * (D + 2);
+        load_turned<T, N>(head<const T>(a.q, b, 0, h), d, turn.half, cos_sin, q);
+    while (k < end) {
+        float score[in_flight<N>];
 
-        if (warp == 0)
-            put(mine, all + blockIdx.x * (D + 2), d, D);
-        if (!is_last(split.counter + row, split.n) || warp > 0)
-            return;
-        clear(mine);
-        for (int i = 0; i < split.n; i++)
-            merge(mine, all + i * (D + 2), d, D);
-    }
-    if (warp > 0 || d >= D)
-        return;
 #pragma unroll
-    for (int j = 0; j < N; j++)
-        mine.o[j] /= mine.total;
-    store(mine.o, head<T>(a.o, b, 0, h) + d);
+        for (int i = 0; i < in_flight<N>; i++) {
+            int64_t at = k + i * warps;
+            float sum = 0, key[N];
+
+            if (at == place && d < D)
+                load_own<T, N>(a, b, g, place, d, turn.half, cos_sin, h % group == 0,
+                               p.key[i], p.value[i]);
+            unpack(p.key[i], key);
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                sum += q[j] * key[j];
+            sum = warp_sum(sum);
+            score[i] =
+                at < end ? sum * s.scale + slope * (float)(at - place) : -INFINITY;
+        }
+        add_pairs(p, score, mine);
+        k += in_flight<N> * warps;
+        if (k < end)
+            load_pairs<T, N>(a, b, g, place, k, column, p);
+    }
+    put(mine, shared + warp * stride, d, D);
+    __syncthreads();
+    combine(shared, warps, stride, thread < D ? thread : 0, all);
+    if (split.n > 1) {
+        float *sums = split.sums + row * split.n * (D + 2);
+
+        put(all, sums + blockIdx.x * (D + 2), thread, D);
+        if (!is_last(split.counter + row, split.n))
+            return;
+        combine(sums, split.n, D + 2, thread < D ? thread : 0, all);
+    }
+    if (thread < D)
+        head<T>(a.o, b, 0, h)[thread] = narrow<T>(all.o[0] / all.total);
 }
 
 /* Enough blocks for all multiprocessors, none of them with few keys when the cache is
@@ -252,10 +308,15 @@ template <class T, int N>
 int launch_cached(cudaStream_t stream, const struct mdsk_attention_cached *a,
                   const struct split &split)
 {
+    struct turn turn = {(int)a->rot / 2, a->rope_scale, {}};
+
+    if (a->rot > 0)
+        memcpy(turn.frequency, a->frequency,
+               (size_t)turn.half * sizeof *turn.frequency);
     return launch_early(
         cached_kernel<T, N>,
         dim3((unsigned)split.n, (unsigned)a->shape.A, (unsigned)a->shape.B), 32 * warps,
-        stream, *a, split);
+        stream, *a, split, turn);
 }
 
 } // namespace

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "kernels/cuda/early.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace
@@ -23,9 +22,9 @@ struct pairs {
 
 constexpr int max_pairs = sizeof(pairs::frequency) / sizeof(double);
 
-/* Thread block i rotates the pairs p of all heads of tokens i * tokens .. + tokens - 1.
- * Its threads first compute the cosines and sines, which all heads share. a.start[s *
- * stride] is the document start of token s. */
+/* Thread blocks (i, any) rotate the pairs p of all heads of tokens i * tokens .. +
+ * tokens - 1.  Their threads first compute the cosines and sines, which heads share.
+ * a.start[s * stride] is the document start of token s. */
 template <class T, int N>
 __global__ __launch_bounds__(threads) void rope_kernel(struct mdsk_rope a,
                                                        int64_t stride, int tokens,
@@ -39,10 +38,6 @@ __global__ __launch_bounds__(threads) void rope_kernel(struct mdsk_rope a,
     unsigned A = (unsigned)a.A, B = (unsigned)a.B;
     float scale_sin = a.inverse ? -a.scale : a.scale;
 
-    if (gridDim.x == 1) {
-        let_next_begin();
-        wait_for_earlier();
-    }
     for (unsigned i = threadIdx.x; i < count * n; i += threads) {
         unsigned s = i / n, d = i % n;
         int64_t start = a.start ? a.start[(s0 + s) * stride] : 0;
@@ -53,7 +48,8 @@ __global__ __launch_bounds__(threads) void rope_kernel(struct mdsk_rope a,
             make_float2((float)c * a.scale, (float)z * scale_sin);
     }
     __syncthreads();
-    for (unsigned i = threadIdx.x; i < count * B * A * vectors; i += threads) {
+    for (unsigned i = blockIdx.y * threads + threadIdx.x; i < count * B * A * vectors;
+         i += gridDim.y * threads) {
         unsigned vector = i % vectors, head = i / vectors;
         unsigned h = head % A, b = head / A % B, s = head / A / B;
         T *x = (T *)a.x.data + b * a.x.batch_stride + (s0 + s) * a.x.token_stride +
@@ -89,15 +85,16 @@ template <class T, int N>
 int rotate_pairs(void *stream, const struct mdsk_rope *a, int64_t stride, int64_t first)
 {
     int64_t left = a->rot / 2 - first, n = left < max_pairs ? left : max_pairs;
+    int64_t parts, most = 64; /* of a token with many heads */
     int tokens = tokens_per_block(a, n, N);
     pairs p = {(int)first, (int)n, {}};
 
     memcpy(p.frequency, a->frequency + first, (size_t)n * sizeof(double));
-    if (a->S <= tokens) /* one block */
-        return launch_early(rope_kernel<T, N>, 1, threads, stream, *a, stride, tokens,
-                            p);
-    return launch(rope_kernel<T, N>, mdsk_cuda_blocks(ceil_div(a->S, tokens)), threads,
-                  stream, *a, stride, tokens, p);
+    parts = ceil_div(tokens * a->B * a->A * (n / N), 4 * threads);
+    return launch(rope_kernel<T, N>,
+                  dim3(mdsk_cuda_blocks(ceil_div(a->S, tokens)),
+                       (unsigned)(parts < most ? parts : most)),
+                  threads, stream, *a, stride, tokens, p);
 }
 
 int rotate(void *stream, const struct mdsk_rope *a, int64_t stride, bool wide)
@@ -143,6 +140,6 @@ extern "C" int mdsk_rope_cuda(void *stream, const struct mdsk_rope *a)
         mdsk_cuda_fail("rope", "too many heads");
         return -ENOTSUP;
     }
-    return a->start && !a->same_start ? rotate_each_sequence(stream, a, wide)
-                                      : rotate(stream, a, a->B, wide);
+    return a->start ? rotate_each_sequence(stream, a, wide)
+                    : rotate(stream, a, a->B, wide);
 }

@@ -68,7 +68,7 @@ void mds_gpt_context(const struct mds_gpt *g, const struct mds_gpt_run *run,
         p->chunks = tensor_chunks_for(g, p);
         mds_par_set_batch(p, run->B, run->S, batch->first_sample);
     }
-    p->same_position_start = run->cache.place != NULL;
+    p->at_place = run->cache.place != NULL;
     c->part = c->stride = mds_par_rows(p);
 }
 

@@ -14,7 +14,7 @@ enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_atten
         mds_shard_range(&p->tokens, range.first, range.n);
     int64_t row = (a->A + 2 * a->G) * a->D, token = 0;
 
-    for (int i = 0; a->rope && i < tokens.runs; i++) {
+    for (int i = 0; a->rope && !p->at_place && i < tokens.runs; i++) {
         struct mdsk_rope r = {.B = p->B,
                               .S = tokens.run[i].n,
                               .A = a->A + a->G,
@@ -23,7 +23,6 @@ enum mds_rc mds_attention_rotate(const struct mds_par *p, const struct mds_atten
                               .first_token = tokens.run[i].first,
                               .frequency = a->rope->frequency,
                               .start = mds_par_position_start(p, tokens.run[i].first),
-                              .same_start = p->same_position_start,
                               .scale = a->rope->scale,
                               .inverse = inverse,
                               .dtype = p->dtype,
@@ -324,6 +323,11 @@ static enum mds_rc attend_at_place(const struct mds_par *p,
         .tokens = cache->tokens};
 
     c.shape.q_offset = c.shape.first_query = cache->first;
+    if (a->rope) {
+        c.rot = a->rope->rot;
+        c.frequency = a->rope->frequency;
+        c.rope_scale = a->rope->scale;
+    }
     return mds_op_attention_cached(p->dev, &c);
 }
 

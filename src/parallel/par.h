@@ -21,7 +21,8 @@ struct mds_par {
      * that it sees, and the token whose position is 0.  NULL: the first.
      * host_key_start: key_start in host memory. */
     const int32_t *key_start, *host_key_start, *position_start;
-    int same_position_start; /* each sequence has the same */
+    int at_place; /* one token at a place that kernels read on the device: attention
+                     over the cache rotates, which knows it */
     /* Whether documents may go on behind the beginning of another one, and if some of
      * this micro-batch do, position_start in host memory (parallel/prefix.c). */
     int shared_prefixes;

@@ -192,6 +192,8 @@ enum mds_rc mds_check_attention_cached(struct mds_dev *dev,
         !a->o.data)
         return mds_contract_broken("attention_cached",
                                    "q, k, v, new_k, new_v, o given");
+    if (a->rot < 0 || a->rot % 2 || a->rot > s->D || (a->rot > 0 && !a->frequency))
+        return mds_contract_broken("attention_cached", "rot even, up to D");
     return mds_contract_dtype(dev, "attention_cached", s->dtype);
 }
 

@@ -461,16 +461,8 @@ static void rope_reference(const struct mdsk_rope *a, double *x)
 static void test_rope(void **state)
 {
     static int32_t start[2 * 129];
-    static const int32_t same[] = {-299, -299, -299};
     static const struct mdsk_rope shapes[] = {
-        {.B = 3,
-         .S = 1,
-         .A = 2,
-         .D = 64,
-         .rot = 48,
-         .scale = 1,
-         .start = same,
-         .same_start = 1},
+        {.B = 64, .S = 1, .A = 12, .D = 64, .rot = 48, .first_token = 299, .scale = 1},
         {.B = 1, .S = 1, .A = 1, .D = 2, .rot = 2, .first_token = 1, .scale = 1},
         {.B = 2, .S = 17, .A = 3, .D = 65, .rot = 64, .scale = 1},
         {.B = 1,
