@@ -44,6 +44,7 @@ kernels_cuda_cu = \
   kernels/cuda/elementwise.cu \
   kernels/cuda/embedding.cu \
   kernels/cuda/experts.cu \
+  kernels/cuda/next_token.cu \
   kernels/cuda/one_row.cu \
   kernels/cuda/fp8_cast.cu \
   kernels/cuda/linear_bias.cu \

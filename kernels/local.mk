@@ -3,8 +3,8 @@ noinst_LIBRARIES += kernels/libmdsk.a
 kernels_libmdsk_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(OPENMP_CFLAGS) $(OPENBLAS_CFLAGS)
 kernels_libmdsk_a_SOURCES = \
   kernels/activation.h kernels/attention.h kernels/attention_scratch.h kernels/elementwise.h kernels/embedding.h kernels/experts.h \
-  kernels/fp8.h kernels/half.h kernels/inline.h kernels/library.c kernels/library.h kernels/linear.h kernels/loss.h kernels/norm.h \
-  kernels/normal.h kernels/operations.h kernels/optimizer.h kernels/philox.h kernels/rope.h kernels/table.h kernels/types.h \
+  kernels/fp8.h kernels/half.h kernels/inline.h kernels/library.c kernels/library.h kernels/linear.h kernels/loss.h kernels/next_token.h \
+  kernels/norm.h kernels/normal.h kernels/operations.h kernels/optimizer.h kernels/philox.h kernels/rope.h kernels/table.h kernels/types.h \
   kernels/cost/attention.c \
   kernels/cost/cost.c \
   kernels/cpu/activation.c \
@@ -25,6 +25,7 @@ kernels_libmdsk_a_SOURCES = \
   kernels/cpu/gemm_rows.c \
   kernels/cpu/linear.c \
   kernels/cpu/loss.c \
+  kernels/cpu/next_token.c \
   kernels/cpu/norm.c \
   kernels/cpu/normal.c \
   kernels/cpu/optimizer.c \

@@ -27,6 +27,7 @@
     X(ACTIVATION_BWD, activation_bwd)                                                  \
     X(EMBEDDING_FWD, embedding_fwd)                                                    \
     X(EMBEDDING_BWD, embedding_bwd)                                                    \
+    X(NEXT_TOKEN, next_token)                                                          \
     X(XENT_STATS, xent_stats)                                                          \
     X(XENT_LOSS, xent_loss)                                                            \
     X(XENT_BWD, xent_bwd)                                                              \

@@ -12,6 +12,7 @@
 #include "kernels/fp8.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
+#include "kernels/next_token.h"
 #include "kernels/norm.h"
 #include "kernels/operations.h"
 #include "kernels/optimizer.h"

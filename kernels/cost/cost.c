@@ -191,6 +191,11 @@ struct mdsk_cost mdsk_activation_bwd_cost(const struct mdsk_activation_bwd *a)
                       (a->amax ? sizeof *a->amax : 0));
 }
 
+struct mdsk_cost mdsk_next_token_cost(const struct mdsk_next_token *a)
+{
+    return bytes_only((double)a->B * (double)a->V * dtype_bytes(a->dtype));
+}
+
 struct mdsk_cost mdsk_embedding_fwd_cost(const struct mdsk_embedding_fwd *a)
 {
     double rows = (double)a->B * (double)a->S, H = (double)a->H;

@@ -5,6 +5,8 @@
 #include "base/minmax.h"
 #include "engine/internal.h"
 #include "kernels/attention.h"
+#include "kernels/next_token.h"
+#include "tensor/op.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -78,6 +80,12 @@ static int64_t next_bytes(int64_t B)
     return (1 + 2 * B) * (int64_t)sizeof(int32_t);
 }
 
+/* Behind them: those that are chosen on the device. */
+static int64_t made_bytes(int64_t B)
+{
+    return MDSK_TOKENS_AHEAD * B * (int64_t)sizeof(int32_t);
+}
+
 enum mds_rc mds_engine_alloc_generation(struct mds_engine *e)
 {
     const struct mds_config *c = e->config;
@@ -96,11 +104,12 @@ enum mds_rc mds_engine_alloc_generation(struct mds_engine *e)
     if (!mds_groups_last_stage(e->groups))
         return MDS_OK;
     MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT, logits_bytes(e, B), &e->logits));
-    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT, next_bytes(B), &e->next));
+    MDS_TRY(mds_arena_alloc(&e->state, MDS_MEM_ACT, next_bytes(B) + made_bytes(B),
+                            &e->next));
     if (!mds_dev_kernels(e->dev))
         return MDS_OK;
     e->host_logits = mds_zalloc((size_t)logits_bytes(e, B), 1);
-    e->host_next = mds_zalloc((size_t)next_bytes(B), 1);
+    e->host_next = mds_zalloc((size_t)(next_bytes(B) + made_bytes(B)), 1);
     return e->host_logits && e->host_next ? MDS_OK : MDS_EMEM;
 }
 
@@ -171,6 +180,22 @@ static int64_t load_tokens(struct mds_engine *e, const struct mds_engine_tokens 
     return rows;
 }
 
+/* From the logits of one more token, in e->next. */
+static enum mds_rc choose(struct mds_engine *e, int64_t B)
+{
+    struct mdsk_next_token a = {.B = B,
+                                .V = e->config->model.vocab,
+                                .stride = mds_engine_words(e),
+                                .dtype = mds_params_dtype(e->params),
+                                .logits = e->logits,
+                                .place = e->next,
+                                .start = e->next + 1,
+                                .token = e->next + 1 + B,
+                                .made = e->next + 1 + 2 * B};
+
+    return mds_op_next_token(e->dev, &a);
+}
+
 /* place: that of t's tokens is read on the device, from e->next. */
 static enum mds_rc forward(struct mds_engine *e, const struct mds_engine_tokens *t,
                            int place, int wants_logits)
@@ -202,6 +227,8 @@ static enum mds_rc forward(struct mds_engine *e, const struct mds_engine_tokens 
     MDS_TRY(mds_gpt_step_begin(e->gpt_step, &run));
     MDS_TRY(mds_gpt_forward(e->gpt_step, 0, 0, &batch, e->received, e->to_send));
     mds_gpt_step_end(e->gpt_step);
+    if (place)
+        MDS_TRY(choose(e, t->B));
     return send(e, bytes);
 }
 
@@ -246,10 +273,7 @@ static enum mds_rc record(struct mds_engine *e, const struct mds_engine_tokens *
     return rc ? rc : ended;
 }
 
-/* The first pass of so many sequences is not recorded: kernels choose their algorithms
- * and take their scratch memory. */
-static enum mds_rc forward_recorded(struct mds_engine *e,
-                                    const struct mds_engine_tokens *t)
+static void load_next(struct mds_engine *e, const struct mds_engine_tokens *t)
 {
     int32_t *next = e->host_next;
 
@@ -258,6 +282,13 @@ static enum mds_rc forward_recorded(struct mds_engine *e,
         *next++ = -(int32_t)t->first;
     memcpy(next, t->token, (size_t)t->B * sizeof *next);
     mds_dev_copy_in(e->dev, e->next, e->host_next, next_bytes(t->B));
+}
+
+/* The first pass of so many sequences is not recorded: kernels choose their algorithms
+ * and take their scratch memory. */
+static enum mds_rc forward_recorded(struct mds_engine *e,
+                                    const struct mds_engine_tokens *t)
+{
     if (e->decoded_B != t->B) {
         mds_dev_free_recording(e->dev, e->decoding);
         e->decoding = NULL;
@@ -302,14 +333,41 @@ enum mds_rc mds_engine_decode(struct mds_engine *e, const struct mds_engine_toke
     int dry = !mds_dev_kernels(e->dev);
 
     MDS_TRY(check(e, t));
-    if (t->n == 1 && logits && can_record(e))
+    if (t->n == 1 && logits && can_record(e)) {
+        load_next(e, t);
         MDS_TRY(forward_recorded(e, t));
-    else
+    } else {
         MDS_TRY(forward_parts(e, t, logits || dry));
+    }
     if (!logits || !e->logits || dry)
         return MDS_OK;
     MDS_TRY(mds_dev_copy_out(e->dev, e->host_logits, e->logits, logits_bytes(e, t->B)));
     put_logits(e, t->B, logits);
+    return MDS_OK;
+}
+
+int64_t mds_engine_tokens_ahead(const struct mds_engine *e)
+{
+    return can_record(e) ? MDSK_TOKENS_AHEAD : 0;
+}
+
+enum mds_rc mds_engine_decode_ahead(struct mds_engine *e,
+                                    const struct mds_engine_tokens *t, int64_t n,
+                                    int32_t *out)
+{
+    int32_t *made = e->host_next + 1 + 2 * t->B;
+
+    MDS_TRY(check(e, t));
+    if (t->n != 1 || n < 1 || n > mds_engine_tokens_ahead(e) ||
+        t->first + n > e->config->model.seq_length)
+        return mds_fail(MDS_EBUG, "generation: %" PRId64 " tokens ahead", n);
+    load_next(e, t);
+    for (int64_t i = 0; i < n; i++)
+        MDS_TRY(forward_recorded(e, t));
+    MDS_TRY(mds_dev_copy_out(e->dev, made, e->next + 1 + 2 * t->B, made_bytes(t->B)));
+    for (int64_t i = 0; i < n; i++)
+        memcpy(out + i * t->B, made + (t->first + i) % MDSK_TOKENS_AHEAD * t->B,
+               (size_t)t->B * sizeof *out);
     return MDS_OK;
 }
 

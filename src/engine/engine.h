@@ -182,6 +182,16 @@ enum mds_rc mds_engine_decode(struct mds_engine *e, const struct mds_engine_toke
                               float *logits);
 enum mds_rc mds_engine_decode_end(struct mds_engine *e);
 
+/* The likeliest tokens, chosen on the device, which waits for the host once for up to
+ * _ahead of them; 0: it cannot.  t is as for _decode, of one token of each sequence,
+ * and is followed by those that are likeliest in turn, of which the model reads the
+ * first n - 1.  out: [n, B]; -1, and anything behind it, where logits are no finite
+ * numbers. */
+int64_t mds_engine_tokens_ahead(const struct mds_engine *e);
+enum mds_rc mds_engine_decode_ahead(struct mds_engine *e,
+                                    const struct mds_engine_tokens *t, int64_t n,
+                                    int32_t *out);
+
 /* On a dry device: the calls that take the most memory, each at the end of a sequence:
  * a piece of a prompt, a few tokens and one. */
 enum mds_rc mds_engine_decode_dry(struct mds_engine *e);

@@ -78,7 +78,8 @@ struct mds_engine {
                                  to the next, or NULL */
     struct mds_comm_p2p sent; /* to_send, until the next stage has it */
     int32_t *next;            /* in state: the place of one more token, minus that for
-                                each sequence, and these tokens: [1 + 2 B] */
+                                each sequence, and these tokens: [1 + 2 B]; then the
+                                last ones that were chosen there (mdsk_next_token) */
     int32_t *host_next;       /* host: the same; NULL without kernels */
     void *decoding;           /* such a pass, recorded; or NULL */
     int64_t decoded_B;        /* sequences of the last one; 0: none yet */

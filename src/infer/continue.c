@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/progress.h"
+#include "kernels/next_token.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,6 +24,8 @@ struct flight {
     int64_t first;  /* the place of the next token */
     int32_t *token; /* [B]: which that is; on the last stage, before others learn it */
     char *ended;    /* [B] */
+    int32_t *ahead; /* [MDSK_TOKENS_AHEAD, B]: tokens that are known already: */
+    int64_t known, used; /* so many, the first of which were taken */
 };
 
 struct work {
@@ -58,7 +61,8 @@ static enum mds_rc alloc_work(struct work *w)
     for (int64_t i = 0; ok && i < w->flights; i++) {
         w->flight[i].token = mds_zalloc(B, sizeof *w->flight->token);
         w->flight[i].ended = mds_zalloc(B, 1);
-        ok = w->flight[i].token && w->flight[i].ended;
+        w->flight[i].ahead = mds_zalloc(B * MDSK_TOKENS_AHEAD, sizeof(int32_t));
+        ok = w->flight[i].token && w->flight[i].ended && w->flight[i].ahead;
     }
     return ok ? MDS_OK : MDS_EMEM;
 }
@@ -74,6 +78,7 @@ static void free_work(struct work *w)
     for (int64_t i = 0; w->flight && i < w->flights; i++) {
         free(w->flight[i].token);
         free(w->flight[i].ended);
+        free(w->flight[i].ahead);
     }
     free(w->piece);
     free(w->logits);
@@ -126,6 +131,18 @@ static int is_last_stage(const struct work *w)
     return mds_comm_rank(w->stages) == mds_comm_size(w->stages) - 1;
 }
 
+static enum mds_rc check_token(const struct work *w, const struct flight *f, int64_t i)
+{
+    const struct mds_infer_prompt *p = &f->b.prompt[i];
+
+    if (f->token[i] >= 0)
+        return MDS_OK;
+    return mds_fail(MDS_EUSER,
+                    "%s: logits behind token %" PRId64 " of prompt %" PRId64
+                    " are not finite numbers; in fp16 try --dtype bf16",
+                    w->m->path, p->n + w->made[p->at], p->number + 1);
+}
+
 static enum mds_rc draw_token(struct work *w, struct flight *f, int64_t i)
 {
     const struct mds_infer_prompt *p = &f->b.prompt[i];
@@ -135,12 +152,7 @@ static enum mds_rc draw_token(struct work *w, struct flight *f, int64_t i)
     if (w->s->temperature > 0)
         u = mds_infer_uniform(w->s->seed, p->number, p->sample, place);
     f->token[i] = mds_infer_sample(w->s, w->logits + i * vocab, vocab, u, w->candidate);
-    if (f->token[i] >= 0)
-        return MDS_OK;
-    return mds_fail(MDS_EUSER,
-                    "%s: logits behind token %" PRId64 " of prompt %" PRId64
-                    " are not finite numbers; in fp16 try --dtype bf16",
-                    w->m->path, place, p->number + 1);
+    return check_token(w, f, i);
 }
 
 /* The next tokens, by what the model said last. */
@@ -189,20 +201,50 @@ static enum mds_rc take_tokens(const struct work *w, struct flight *f)
 static enum mds_rc begin_flight(struct work *w, struct flight *f, struct batch b)
 {
     f->b = b;
+    f->known = f->used = 0;
     memset(f->ended, 1, (size_t)b.B);
     memset(f->ended, 0, (size_t)b.own);
     MDS_TRY(read_prompts(w, f));
     return draw_tokens(w, f);
 }
 
-static enum mds_rc continue_flight(struct work *w, struct flight *f)
+/* Up to so many likeliest tokens at once, but none that nobody wants. */
+static enum mds_rc know_tokens(struct work *w, struct flight *f, int64_t most)
 {
     struct mds_engine_tokens t = tokens_of(w, f);
+    int64_t want = 0;
+
+    for (int64_t i = 0; i < f->b.B; i++)
+        if (!f->ended[i])
+            want = mds_max(want, f->b.prompt[i].want - w->made[f->b.prompt[i].at]);
+    f->known = mds_min(most, want);
+    f->used = 0;
+    return mds_engine_decode_ahead(w->m->engine, &t, f->known, f->ahead);
+}
+
+static enum mds_rc take_known(struct work *w, struct flight *f)
+{
+    memcpy(f->token, f->ahead + f->used++ * f->b.B, (size_t)f->b.B * sizeof *f->token);
+    for (int64_t i = 0; i < f->b.B; i++)
+        if (!f->ended[i])
+            MDS_TRY(check_token(w, f, i));
+    return MDS_OK;
+}
+
+static enum mds_rc continue_flight(struct work *w, struct flight *f)
+{
+    int64_t ahead = w->s->temperature > 0 ? 0 : mds_engine_tokens_ahead(w->m->engine);
+    struct mds_engine_tokens t;
 
     MDS_TRY(take_tokens(w, f));
     if (f->b.B == 0)
         return MDS_OK;
+    t = tokens_of(w, f);
+    if (ahead > 0 && f->used == f->known)
+        MDS_TRY(know_tokens(w, f, ahead));
     f->first++;
+    if (f->used < f->known)
+        return take_known(w, f);
     MDS_TRY(mds_engine_decode(w->m->engine, &t, w->logits));
     return draw_tokens(w, f);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "infer/sample.h"
+#include "kernels/next_token.h"
 #include "kernels/philox.h"
 
 #include <math.h>
@@ -81,19 +82,6 @@ static struct mds_infer_candidate last_of(const struct mds_infer_sampling *s,
 
 /* ---- choosing ---- */
 
-static int64_t likeliest(const float *logits, int64_t n)
-{
-    int64_t best = 0;
-
-    for (int64_t i = 0; i < n; i++) {
-        if (isnan(logits[i]))
-            return -1;
-        if (logits[i] > logits[best])
-            best = i;
-    }
-    return isfinite(logits[best]) ? best : -1;
-}
-
 static int may_be(const struct mds_infer_candidate *last, const float *logits,
                   int64_t i)
 {
@@ -125,10 +113,10 @@ int32_t mds_infer_sample(const struct mds_infer_sampling *s, const float *logits
                          int64_t n, double u, struct mds_infer_candidate *work)
 {
     struct mds_infer_candidate last = {-INFINITY, (int32_t)n};
-    int64_t best = likeliest(logits, n);
+    int32_t best = mdsk_likeliest(logits, n);
 
     if (best < 0 || s->temperature == 0)
-        return (int32_t)best;
+        return best;
     if (s->top_k > 0 || s->top_p < 1)
         last = last_of(s, logits, n, work);
     return choose(s, logits, n, logits[best], &last, u);

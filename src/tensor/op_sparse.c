@@ -14,6 +14,16 @@ enum mds_rc mds_check_embedding_fwd(struct mds_dev *dev,
     return mds_contract_dtype(dev, "embedding_fwd", a->dtype);
 }
 
+enum mds_rc mds_check_next_token(struct mds_dev *dev, const struct mdsk_next_token *a)
+{
+    if (a->B < 1 || a->V < 1 || a->stride < a->V)
+        return mds_contract_broken("next_token", "B, V >= 1, stride >= V");
+    if (!a->logits || !a->place || !a->start || !a->token || !a->made)
+        return mds_contract_broken("next_token",
+                                   "logits, place, start, token, made given");
+    return mds_contract_dtype(dev, "next_token", a->dtype);
+}
+
 enum mds_rc mds_check_embedding_bwd(struct mds_dev *dev,
                                     const struct mdsk_embedding_bwd *a)
 {

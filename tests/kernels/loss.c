@@ -564,6 +564,78 @@ static void test_embedding_bwd_same_bits_for_any_threads(void **state)
     mdsk_cpu_set_threads(2);
 }
 
+/* ---- the next token ---- */
+
+enum { ROWS = 6 };
+
+/* Rows of random words; with two that are alike and the largest, with NaN, with an
+ * infinite one, with none but -inf.  What the first three should give is `want`. */
+static void fill_rows(struct vec *logits, int64_t V, int64_t stride, int32_t want[ROWS])
+{
+    for (int64_t b = 0; b < ROWS; b++) {
+        float *row = logits->f + b * stride;
+
+        want[b] = 0;
+        for (int64_t i = V; i < stride; i++)
+            row[i] = 1e4f; /* padding */
+        if (b == 1)
+            row[V - 1] = row[V / 2] = 100;
+        if (b == 3)
+            row[V / 3] = NAN;
+        if (b == 4)
+            row[V - 1] = INFINITY;
+        for (int64_t i = 0; b == 5 && i < V; i++)
+            row[i] = -INFINITY;
+    }
+}
+
+static void test_next_token(void **state)
+{
+    static const int64_t sizes[][2] = {{1, 1},       {5, 8},      {4098, 4104},
+                                       {4098, 4099}, {513, 513},  {50257, 50304},
+                                       {31, 32},     {8192, 8192}};
+
+    (void)state;
+    for (int t = 0; t < 8 * DTYPES; t++) {
+        enum mdsk_dtype type = dtypes[t % DTYPES];
+        int64_t V = sizes[t / DTYPES][0], stride = sizes[t / DTYPES][1];
+        struct vec logits = vec_random(ROWS * stride, 7, 1);
+        int32_t want[ROWS], token[ROWS], start[ROWS], place = -1;
+        int32_t made[MDSK_TOKENS_AHEAD * ROWS], at = 40 % MDSK_TOKENS_AHEAD;
+        struct mdsk_next_token a = {.B = ROWS,
+                                    .V = V,
+                                    .stride = stride,
+                                    .dtype = type,
+                                    .place = &place,
+                                    .start = start,
+                                    .token = token,
+                                    .made = made};
+
+        fill_rows(&logits, V, stride, want);
+        a.logits = vec_as(type, &logits);
+        vec_back(type, &logits);
+        for (int b = 0; b < ROWS; b++) {
+            const float *row = logits.f + b * stride;
+
+            for (int32_t i = 1; i < V; i++)
+                if (row[i] > row[want[b]])
+                    want[b] = i;
+            want[b] = b < 3 ? want[b] : -1;
+            start[b] = -40;
+        }
+        memset(made, 0x55, sizeof made);
+        assert_int_equal(backend()->next_token(NULL, &a), 0);
+        assert_int_equal(place, 41);
+        for (int b = 0; b < ROWS; b++) {
+            assert_int_equal(token[b], want[b]);
+            assert_int_equal(start[b], -41);
+        }
+        for (int i = 0; i < MDSK_TOKENS_AHEAD * ROWS; i++)
+            assert_int_equal(made[i], i / ROWS == at ? want[i % ROWS] : 0x55555555);
+        vec_free(&logits);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -578,6 +650,7 @@ int main(void)
         cmocka_unit_test(test_embedding),
         cmocka_unit_test(test_embedding_bwd),
         cmocka_unit_test(test_embedding_bwd_same_bits_for_any_threads),
+        cmocka_unit_test(test_next_token),
     };
 
     mdsk_cpu_set_threads(2);

@@ -170,6 +170,18 @@ static int linear_bwd_weight(void *stream, const struct mdsk_linear_bwd_weight *
     return done(mdsk_cuda()->linear_bwd_weight(stream, &b));
 }
 
+static int next_token(void *stream, const struct mdsk_next_token *a)
+{
+    struct mdsk_next_token b = *a;
+
+    b.logits = in(a->logits, a->dtype, a->B * a->stride);
+    b.place = out(a->place, MDSK_I32, 1);
+    b.start = out(a->start, MDSK_I32, a->B);
+    b.token = out(a->token, MDSK_I32, a->B);
+    b.made = out(a->made, MDSK_I32, MDSK_TOKENS_AHEAD * a->B);
+    return done(mdsk_cuda()->next_token(stream, &b));
+}
+
 static int fp8_cast(void *stream, const struct mdsk_fp8_cast *a)
 {
     struct mdsk_fp8_cast b = *a;
@@ -709,6 +721,7 @@ static const struct mdsk_table staged = {
     .activation_bwd = activation_bwd,
     .embedding_fwd = embedding_fwd,
     .embedding_bwd = embedding_bwd,
+    .next_token = next_token,
     .xent_stats = xent_stats,
     .xent_loss = xent_loss,
     .xent_bwd = xent_bwd,
