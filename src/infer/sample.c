@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "infer/sample.h"
+#include "base/minmax.h"
 #include "kernels/next_token.h"
 #include "kernels/philox.h"
 
@@ -37,47 +38,97 @@ static double weight(const struct mds_infer_sampling *s, float logit, float top)
     return exp(((double)logit - (double)top) / s->temperature);
 }
 
-/* How many of the sorted ones top_k leaves. */
-static int64_t count_top_k(const struct mds_infer_sampling *s,
-                           const struct mds_infer_candidate *sorted, int64_t n)
+/* Let the first m of work [n] be the likeliest ones.  Hoare 1961, "Algorithm 65: find".
+ */
+static void find_first(struct mds_infer_candidate *work, int64_t n, int64_t m)
 {
-    int64_t k = s->top_k;
+    int64_t low = 0, high = n - 1;
 
-    if (k == 0 || k >= n)
-        return n;
-    while (k < n && sorted[k].logit == sorted[k - 1].logit)
-        k++;
-    return k;
+    while (low < high) {
+        const struct mds_infer_candidate pivot = work[low + (high - low) / 2];
+        int64_t i = low, k = high;
+
+        while (i <= k) {
+            while (compare(&work[i], &pivot) < 0)
+                i++;
+            while (compare(&work[k], &pivot) > 0)
+                k--;
+            if (i <= k) {
+                struct mds_infer_candidate t = work[i];
+
+                work[i++] = work[k];
+                work[k--] = t;
+            }
+        }
+        if (m - 1 <= k)
+            high = k;
+        else if (m - 1 >= i)
+            low = i;
+        else
+            return;
+    }
 }
 
-static int64_t count_top_p(const struct mds_infer_sampling *s,
-                           const struct mds_infer_candidate *sorted, int64_t n)
+/* How many top_k leaves: they come first. */
+static int64_t keep_top_k(const struct mds_infer_sampling *s,
+                          struct mds_infer_candidate *work, int64_t n)
+{
+    int64_t kept = s->top_k;
+    float least = INFINITY;
+
+    if (kept == 0 || kept >= n)
+        return n;
+    find_first(work, n, kept);
+    for (int64_t i = 0; i < kept; i++)
+        least = fminf(least, work[i].logit);
+    for (int64_t i = kept; i < n; i++)
+        if (work[i].logit == least) {
+            struct mds_infer_candidate t = work[kept];
+
+            work[kept++] = work[i];
+            work[i] = t;
+        }
+    return kept;
+}
+
+/* How many of these top_p leaves: they come first, in their order.  Few are enough, as
+ * a rule, so that not all are sorted. */
+static int64_t keep_top_p(const struct mds_infer_sampling *s, float top,
+                          struct mds_infer_candidate *work, int64_t n)
 {
     double all = 0, before = 0;
     int64_t kept = 0;
 
     for (int64_t i = 0; i < n; i++)
-        all += weight(s, sorted[i].logit, sorted[0].logit);
-    do
-        before += weight(s, sorted[kept++].logit, sorted[0].logit);
-    while (kept < n && before < s->top_p * all);
-    return kept;
+        all += weight(s, work[i].logit, top);
+    for (int64_t sorted = mds_min(n, 64);; sorted = mds_min(n, 8 * sorted)) {
+        find_first(work, n, sorted);
+        qsort(work, (size_t)sorted, sizeof *work, compare);
+        for (; kept < sorted && (kept == 0 || before < s->top_p * all); kept++)
+            before += weight(s, work[kept].logit, top);
+        if (kept < sorted || sorted == n)
+            return kept;
+    }
 }
 
 /* The last in this order that may be chosen. */
 static struct mds_infer_candidate last_of(const struct mds_infer_sampling *s,
-                                          const float *logits, int64_t n,
+                                          const float *logits, int64_t n, float top,
                                           struct mds_infer_candidate *work)
 {
+    struct mds_infer_candidate last;
     int64_t kept;
 
     for (int64_t i = 0; i < n; i++)
-        work[i] = (struct mds_infer_candidate){logits[i], (int32_t)i};
-    qsort(work, (size_t)n, sizeof *work, compare);
-    kept = count_top_k(s, work, n);
+        work[i] = (struct mds_infer_candidate){.logit = logits[i], .id = (int32_t)i};
+    kept = keep_top_k(s, work, n);
     if (s->top_p < 1)
-        kept = count_top_p(s, work, kept);
-    return work[kept - 1];
+        return work[keep_top_p(s, top, work, kept) - 1];
+    last = work[0];
+    for (int64_t i = 1; i < kept; i++)
+        if (compare(&work[i], &last) > 0)
+            last = work[i];
+    return last;
 }
 
 /* ---- choosing ---- */
@@ -85,7 +136,7 @@ static struct mds_infer_candidate last_of(const struct mds_infer_sampling *s,
 static int may_be(const struct mds_infer_candidate *last, const float *logits,
                   int64_t i)
 {
-    const struct mds_infer_candidate c = {logits[i], (int32_t)i};
+    const struct mds_infer_candidate c = {.logit = logits[i], .id = (int32_t)i};
 
     return compare(&c, last) <= 0;
 }
@@ -93,17 +144,18 @@ static int may_be(const struct mds_infer_candidate *last, const float *logits,
 /* By the order of ids, so that a rule that excludes nothing changes nothing. */
 static int32_t choose(const struct mds_infer_sampling *s, const float *logits,
                       int64_t n, float top, const struct mds_infer_candidate *last,
-                      double u)
+                      double u, struct mds_infer_candidate *work)
 {
     double all = 0, sum = 0;
     int64_t id = 0;
 
-    for (int64_t i = 0; i < n; i++)
-        if (may_be(last, logits, i))
-            all += weight(s, logits[i], top);
+    for (int64_t i = 0; i < n; i++) {
+        work[i].weight = may_be(last, logits, i) ? weight(s, logits[i], top) : 0;
+        all += work[i].weight;
+    }
     for (int64_t i = 0; i < n && (i == 0 || sum <= u * all); i++)
-        if (may_be(last, logits, i) && weight(s, logits[i], top) > 0) {
-            sum += weight(s, logits[i], top);
+        if (work[i].weight > 0) {
+            sum += work[i].weight;
             id = i;
         }
     return (int32_t)id;
@@ -112,12 +164,12 @@ static int32_t choose(const struct mds_infer_sampling *s, const float *logits,
 int32_t mds_infer_sample(const struct mds_infer_sampling *s, const float *logits,
                          int64_t n, double u, struct mds_infer_candidate *work)
 {
-    struct mds_infer_candidate last = {-INFINITY, (int32_t)n};
+    struct mds_infer_candidate last = {.logit = -INFINITY, .id = (int32_t)n};
     int32_t best = mdsk_likeliest(logits, n);
 
     if (best < 0 || s->temperature == 0)
         return best;
     if (s->top_k > 0 || s->top_p < 1)
-        last = last_of(s, logits, n, work);
-    return choose(s, logits, n, logits[best], &last, u);
+        last = last_of(s, logits, n, logits[best], work);
+    return choose(s, logits, n, logits[best], &last, u, work);
 }

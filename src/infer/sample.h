@@ -18,11 +18,12 @@ struct mds_infer_sampling {
 struct mds_infer_candidate {
     float logit;
     int32_t id;
+    double weight;
 };
 
 /* The token of logits[n] that u, in [0, 1), selects; of equal logits the one of the
- * smallest id comes first.  work [n] is scratch.  -1 if a logit is NaN, or the largest
- * is not finite. */
+ * smallest id comes first.  work [n] is scratch; temperature 0 needs none.  -1 if a
+ * logit is NaN, or the largest is not finite. */
 int32_t mds_infer_sample(const struct mds_infer_sampling *s, const float *logits,
                          int64_t n, double u, struct mds_infer_candidate *work);
 

@@ -284,6 +284,8 @@ static void test_windows_end_with_the_allele(void **state)
     assert_true(w.first == 900 && w.n == 100);
 }
 
+enum { MANY = 1000 }; /* words */
+
 /* Each token that 1000 u spread over [0, 1) select, as a string of digits. */
 static const char *chosen(const struct mds_infer_sampling *s, const float *logits,
                           int64_t n)
@@ -431,12 +433,75 @@ static void test_sampling_takes_the_likeliest(void **state)
     }
 }
 
+/* The rule as it is told: all words sorted, and those left by the order of ids. */
+static int32_t sample_by_sorting(const struct mds_infer_sampling *s,
+                                 const float *logits, int n, double u)
+{
+    double weight[MANY], all = 0, sum = 0;
+    int order[MANY], kept = n, id = -1;
+
+    for (int i = 0; i < n; i++) { /* insertion */
+        int k = i;
+
+        for (; k > 0 && logits[i] > logits[order[k - 1]]; k--)
+            order[k] = order[k - 1];
+        order[k] = i;
+    }
+    if (s->top_k > 0 && s->top_k < n)
+        for (kept = (int)s->top_k;
+             kept < n && logits[order[kept]] == logits[order[kept - 1]];)
+            kept++;
+    for (int i = 0; i < kept; i++)
+        all += exp((double)(logits[order[i]] - logits[order[0]]) / s->temperature);
+    for (int i = 0; i < kept && s->top_p < 1; i++) {
+        sum += exp((double)(logits[order[i]] - logits[order[0]]) / s->temperature);
+        if (sum >= s->top_p * all)
+            kept = i + 1;
+    }
+    memset(weight, 0, sizeof weight);
+    for (int i = 0; i < kept; i++)
+        weight[order[i]] =
+            exp((double)(logits[order[i]] - logits[order[0]]) / s->temperature);
+    all = sum = 0;
+    for (int i = 0; i < n; i++)
+        all += weight[i];
+    for (int i = 0; i < n && (id < 0 || sum <= u * all); i++)
+        if (weight[i] > 0) {
+            sum += weight[i];
+            id = i;
+        }
+    return id;
+}
+
+/* Of many words, some of which are equally likely. */
+static void test_sampling_of_many(void **state)
+{
+    static const int64_t top_k[] = {0, 1, 2, 50, 700, MANY};
+    static const double top_p[] = {1, 0.01, 0.3, 0.9, 0.9999};
+    static struct mds_infer_candidate work[MANY];
+    static float logits[MANY];
+
+    (void)state;
+    for (int i = 0; i < MANY; i++)
+        logits[i] = (float)((i * 7919 + i * i % 31) % 997) / 100;
+    for (int t = 0; t < 6 * 5 * 20; t++) {
+        struct mds_infer_sampling s = {.temperature = t % 2 ? 1 : 0.6,
+                                       .top_k = top_k[t / 20 % 6],
+                                       .top_p = top_p[t / 120]};
+        double u = (t % 20 + 0.37) / 20;
+
+        assert_int_equal(mds_infer_sample(&s, logits, MANY, u, work),
+                         sample_by_sorting(&s, logits, MANY, u));
+    }
+}
+
 /* Probabilities 1/2, 1/4, 1/8, 1/8. */
 static void test_sampling_by_probability(void **state)
 {
     static const double top_p[] = {1e-9, 0.49, 0.5, 0.51, 0.75, 0.76, 0.87, 0.9, 1};
     static const char *const by_p[] = {"2",   "2",   "2",    "12",  "12",
                                        "012", "012", "0123", "0123"};
+    struct mds_infer_candidate work[4];
     float logits[] = {-2, -1, 0, -2};
     int64_t counts[4] = {0};
 
@@ -456,7 +521,7 @@ static void test_sampling_by_probability(void **state)
         struct mds_infer_sampling s = {.temperature = 0.5, .top_p = 1};
 
         /* 16 : 4 : 1 : 1 of 22 */
-        counts[mds_infer_sample(&s, logits, 4, i / 8000.0, NULL)]++;
+        counts[mds_infer_sample(&s, logits, 4, i / 8000.0, work)]++;
     }
     assert_in_range(counts[0], 363, 364);
     assert_in_range(counts[1], 1454, 1455);
@@ -539,6 +604,7 @@ int main(void)
         cmocka_unit_test(test_divergence_of_bases),
         cmocka_unit_test(test_marginals_of_bases),
         cmocka_unit_test(test_sampling_takes_the_likeliest),
+        cmocka_unit_test(test_sampling_of_many),
         cmocka_unit_test(test_sampling_by_probability),
         cmocka_unit_test(test_sampling_of_what_is_no_number),
         cmocka_unit_test(test_random_numbers),
