@@ -8,6 +8,7 @@ EXTRA_DIST += \
 	bench/figures \
 	bench/fp8-curves \
 	bench/fp8_attention.py \
+	bench/generate.py \
 	bench/gpu \
 	bench/lib.sh \
 	bench/longseq \
