@@ -124,6 +124,35 @@ static void copies_arrive(void **state)
     mds_dev_destroy(dev);
 }
 
+/* Of as many parts as a GPU's copies have, and more than it has under way at a time. */
+static void large_copies_arrive(void **state)
+{
+    static const int64_t sizes[] = {(1 << 20) - 1, 1 << 20, (4 << 20) + 1,
+                                    (9 << 20) + 5};
+    enum { MOST = (9 << 20) + 5 };
+    struct mds_dev *dev = open_dev("auto", 0);
+    char *in = malloc(MOST), *out = malloc(MOST);
+    struct mds_arena a = {0};
+    void *p;
+
+    (void)state;
+    assert_true(in && out);
+    assert_int_equal(mds_arena_init(&a, dev, "a", 10 << 20), MDS_OK);
+    assert_int_equal(mds_arena_alloc(&a, MDS_MEM_WORK, MOST, &p), MDS_OK);
+    for (int k = 0; k < 4; k++) {
+        for (int64_t i = 0; i < MOST; i++)
+            in[i] = (char)(i * 7 + i / 4099 + k);
+        mds_dev_copy_in(dev, p, in, sizes[k]);
+        memset(out, 0, MOST);
+        assert_int_equal(mds_dev_copy_out(dev, out, p, sizes[k]), MDS_OK);
+        assert_memory_equal(in, out, (size_t)sizes[k]);
+    }
+    mds_arena_fini(&a);
+    mds_dev_destroy(dev);
+    free(in);
+    free(out);
+}
+
 /* By SIGSEGV; or by SIGBUS, if x86-64 addresses through the frame pointer. */
 static int access_kills(volatile char *p)
 {
@@ -450,6 +479,7 @@ int main(void)
         cmocka_unit_test(memory_is_limited),
         cmocka_unit_test(arenas_account),
         cmocka_unit_test(copies_arrive),
+        cmocka_unit_test(large_copies_arrive),
         cmocka_unit_test(dry_memory_cannot_be_accessed),
         cmocka_unit_test(a_profile_adds_up),
         cmocka_unit_test(a_profile_of_waits_has_nothing_else),
