@@ -45,40 +45,26 @@ template <class P> struct as_is {
     typedef P type;
 };
 
-/* shared: bytes of dynamic shared memory per block. */
 template <class... P>
-int launch_early_with(size_t shared, void (*kernel)(P...), dim3 blocks, dim3 threads,
-                      void *stream, typename as_is<P>::type... args)
+int launch_early(void (*kernel)(P...), dim3 blocks, dim3 threads, void *stream,
+                 typename as_is<P>::type... args)
 {
     void *at[] = {(void *)&args...};
     cudaLaunchAttribute early = {};
     cudaLaunchConfig_t config = {};
-    cudaError_t err = cudaSuccess;
+    cudaError_t err;
 
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     config.gridDim = blocks;
     config.blockDim = threads;
-    config.dynamicSmemBytes = shared;
     config.stream = (cudaStream_t)stream;
     config.attrs = &early;
     config.numAttrs = can_begin_early((const void *)kernel) ? 1 : 0;
-    if (shared > 0) /* only needed above 48 KiB */
-        err = cudaFuncSetAttribute((const void *)kernel,
-                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   (int)shared);
-    if (err == cudaSuccess)
-        err = cudaLaunchKernelExC(&config, (const void *)kernel, at);
+    err = cudaLaunchKernelExC(&config, (const void *)kernel, at);
     if (err != cudaSuccess)
         cudaGetLastError(); /* returned here; clear it for the next launch */
     return mdsk_cuda_rc(err);
-}
-
-template <class... P>
-int launch_early(void (*kernel)(P...), dim3 blocks, dim3 threads, void *stream,
-                 typename as_is<P>::type... args)
-{
-    return launch_early_with(0, kernel, blocks, threads, stream, args...);
 }
 
 } // namespace mdsk

@@ -374,11 +374,12 @@ const char *mds_name_nearest(const struct mds_option_set *set, enum mds_name_kin
                              const char *name)
 {
     const struct mds_option_alias *a = set->aliases;
-    const char *near, *found = NULL, **names, **bares;
+    const char *near, *found, **names, **bares;
     size_t n = count_rows(set), used = 0;
 
-    if (find_hint(set, name))
-        return find_hint(set, name);
+    found = find_hint(set, name);
+    if (found)
+        return found;
     for (; a && a->name; a++)
         n++;
     names = mds_zalloc(2 * n, sizeof *names);

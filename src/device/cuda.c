@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "device/cuda_gpu.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/library.h"
@@ -268,13 +269,17 @@ static void copy_staged(struct mds_dev *dev, void *to, const void *from, int64_t
     own->stage = (own->stage + 1) % STAGES;
 }
 
+/* Of part k of a copy. */
+static int64_t part_bytes(int64_t bytes, int64_t k)
+{
+    return mds_min(bytes - k * STAGE_BYTES, STAGE_BYTES);
+}
+
 static void cuda_copy_in(struct mds_dev *dev, void *to, const void *from, int64_t bytes)
 {
-    const int64_t most = STAGE_BYTES;
-
-    for (int64_t at = 0; at < bytes; at += most)
-        copy_staged(dev, (char *)to + at, (const char *)from + at,
-                    bytes - at < most ? bytes - at : most);
+    for (int64_t k = 0; k * STAGE_BYTES < bytes; k++)
+        copy_staged(dev, (char *)to + k * STAGE_BYTES,
+                    (const char *)from + k * STAGE_BYTES, part_bytes(bytes, k));
 }
 
 static enum mds_rc failure(const struct cuda_state *own)
@@ -308,13 +313,6 @@ static void copy_part_out(struct mds_dev *dev, const void *from, int64_t k, int6
                                cudaMemcpyDeviceToHost, dev->stream));
     note_error(dev, "cudaEventRecord",
                cudaEventRecord(own->used[k % STAGES], dev->stream));
-}
-
-static int64_t part_bytes(int64_t bytes, int64_t k)
-{
-    int64_t left = bytes - k * STAGE_BYTES;
-
-    return left < STAGE_BYTES ? left : STAGE_BYTES;
 }
 
 /* Through the same pinned buffers: the copy follows what is queued, so that the host

@@ -86,6 +86,11 @@ static int64_t made_bytes(int64_t B)
     return MDSK_TOKENS_AHEAD * B * (int64_t)sizeof(int32_t);
 }
 
+static int32_t *made_in(int32_t *next, int64_t B)
+{
+    return next + next_bytes(B) / (int64_t)sizeof *next;
+}
+
 enum mds_rc mds_engine_alloc_generation(struct mds_engine *e)
 {
     const struct mds_config *c = e->config;
@@ -191,7 +196,7 @@ static enum mds_rc choose(struct mds_engine *e, int64_t B)
                                 .place = e->next,
                                 .start = e->next + 1,
                                 .token = e->next + 1 + B,
-                                .made = e->next + 1 + 2 * B};
+                                .made = made_in(e->next, B)};
 
     return mds_op_next_token(e->dev, &a);
 }
@@ -355,7 +360,7 @@ enum mds_rc mds_engine_decode_ahead(struct mds_engine *e,
                                     const struct mds_engine_tokens *t, int64_t n,
                                     int32_t *out)
 {
-    int32_t *made = e->host_next + 1 + 2 * t->B;
+    int32_t *made = made_in(e->host_next, t->B);
 
     MDS_TRY(check(e, t));
     if (t->n != 1 || n < 1 || n > mds_engine_tokens_ahead(e) ||
@@ -364,7 +369,7 @@ enum mds_rc mds_engine_decode_ahead(struct mds_engine *e,
     load_next(e, t);
     for (int64_t i = 0; i < n; i++)
         MDS_TRY(forward_recorded(e, t));
-    MDS_TRY(mds_dev_copy_out(e->dev, made, e->next + 1 + 2 * t->B, made_bytes(t->B)));
+    MDS_TRY(mds_dev_copy_out(e->dev, made, made_in(e->next, t->B), made_bytes(t->B)));
     for (int64_t i = 0; i < n; i++)
         memcpy(out + i * t->B, made + (t->first + i) % MDSK_TOKENS_AHEAD * t->B,
                (size_t)t->B * sizeof *out);

@@ -38,6 +38,14 @@ static double weight(const struct mds_infer_sampling *s, float logit, float top)
     return exp(((double)logit - (double)top) / s->temperature);
 }
 
+static void swap(struct mds_infer_candidate *a, struct mds_infer_candidate *b)
+{
+    const struct mds_infer_candidate t = *a;
+
+    *a = *b;
+    *b = t;
+}
+
 /* Let the first m of work [n] be the likeliest ones.  Hoare 1961, "Algorithm 65: find".
  */
 static void find_first(struct mds_infer_candidate *work, int64_t n, int64_t m)
@@ -53,12 +61,8 @@ static void find_first(struct mds_infer_candidate *work, int64_t n, int64_t m)
                 i++;
             while (compare(&work[k], &pivot) > 0)
                 k--;
-            if (i <= k) {
-                struct mds_infer_candidate t = work[i];
-
-                work[i++] = work[k];
-                work[k--] = t;
-            }
+            if (i <= k)
+                swap(&work[i++], &work[k--]);
         }
         if (m - 1 <= k)
             high = k;
@@ -82,12 +86,8 @@ static int64_t keep_top_k(const struct mds_infer_sampling *s,
     for (int64_t i = 0; i < kept; i++)
         least = fminf(least, work[i].logit);
     for (int64_t i = kept; i < n; i++)
-        if (work[i].logit == least) {
-            struct mds_infer_candidate t = work[kept];
-
-            work[kept++] = work[i];
-            work[i] = t;
-        }
+        if (work[i].logit == least)
+            swap(&work[kept++], &work[i]);
     return kept;
 }
 

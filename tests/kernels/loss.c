@@ -568,7 +568,7 @@ static void test_embedding_bwd_same_bits_for_any_threads(void **state)
 
 enum { ROWS = 6 };
 
-/* Rows of random words; with two that are alike and the largest, with NaN, with an
+/* Rows of random words; with two equal ones that are the largest, with NaN, with an
  * infinite one, with none but -inf.  What the first three should give is `want`. */
 static void fill_rows(struct vec *logits, int64_t V, int64_t stride, int32_t want[ROWS])
 {
